@@ -42,21 +42,21 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 
 .PHONY: test
 test: .venv/.ready ## run the tests: those that need no process, those that start and kill the roles, and the simulation, for what is left of 8 minutes
-	$(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
+	$(PYTEST) tests proof --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	$(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 	$(SIM) mutants --quick --seeds 40 || [ $$? -eq 4 ]
 	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)" || [ $$? -eq 4 ]
 
 .PHONY: long
 long: .venv/.ready ## run all tests, also those that `make test` leaves out: the long ones, and most of many alike
-	ATF_TEST_ALL=1 $(PYTEST) tests --ignore=tests/process --durations=5 --numprocesses=2 --quiet
+	ATF_TEST_ALL=1 $(PYTEST) tests proof --ignore=tests/process --durations=5 --numprocesses=2 --quiet
 	ATF_TEST_ALL=1 $(PYTEST) tests/process --durations=5 --numprocesses=3 --quiet
 
 # 4 says that it was not run, and is the last thing said: seeds replay under one version of Python, and ATF runs under others too.
 # At least twenty seconds, three minutes at most; a slow machine plays fewer seeds, and so does one that had to set up .venv.
 BEGAN := $(shell date +%s)
 SIM_SECONDS = $$(left=$$((470 - $$(date +%s) + $(BEGAN))); echo $$((left < 20 ? 20 : left > 180 ? 180 : left)))
-SIM := PYTHONPATH=. PYTHONHASHSEED=0 .venv/bin/python -P -m tests.sim
+SIM := PYTHONPATH=. PYTHONHASHSEED=0 .venv/bin/python -P -m proof.simulation
 
 .PHONY: sim
 sim: .venv/.ready ## play the whole cluster on virtual time, with every kind of fault: SEEDS=200 SEED_BASE=1, or one SEED=n with its story
@@ -68,7 +68,7 @@ mutants: .venv/.ready ## switch on bugs in the simulation: each must be caught w
 
 .PHONY: chaos
 chaos: .venv/.ready ## break things under load, at length, and judge: all rows not yet done, or ROW=name N=trials
-	PYTHONPATH=. .venv/bin/python -P -m tests.chaos --row "$(ROW)" --trials "$(N)"
+	PYTHONPATH=. .venv/bin/python -P -m proof.chaos --row "$(ROW)" --trials "$(N)"
 
 .PHONY: fuzz
 fuzz: .venv/.ready ## feed every parser and every call with what is none, at length: EXAMPLES=2000 SEED=0
@@ -80,7 +80,7 @@ reliability: .venv/.ready ## draw the table of docs/reliability.md from the resu
 
 .PHONY: bench
 bench: .venv/.ready ## measure beside other task queues: all not yet done, or ASK=end-to-end,drain PEERS=saq,arq ROUNDS=5 TASKS=50000
-	PYTHONPATH=. .venv/bin/python -P -m tests.bench --ask "$(ASK)" --peers "$(PEERS)" $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(TASKS),--tasks "$(TASKS)") $(ARGS)
+	PYTHONPATH=. .venv/bin/python -P -m proof.benchmarks --ask "$(ASK)" --peers "$(PEERS)" $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(TASKS),--tasks "$(TASKS)") $(ARGS)
 
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
@@ -97,7 +97,7 @@ contract: .venv/.ready ## run the store's tests on every server, Redis 7.0 (fetc
 
 .PHONY: dapr
 dapr: .venv/.ready .build/dapr-1.16/.ready .build/dapr-1.19/.ready ## drive real roles by Dapr's own SDK, of two releases: N=3
-	PYTHONPATH=. .venv/bin/python -P -m tests.chaos --row dapr-1.16,dapr-1.19 --trials "$(N)"
+	PYTHONPATH=. .venv/bin/python -P -m proof.chaos --row dapr-1.16,dapr-1.19 --trials "$(N)"
 
 .PHONY: upgrade
 upgrade: .venv/.ready ## replace role by role of an older release, under load, and go back; needs the history of git

@@ -9,7 +9,7 @@ time. So where a call took too long the tests run again, three times at most, an
 Then the tests of real servers run once more, as the user that ships (atf/store/servers/atf.acl), who may do only what ATF needs; on a Redis
 Cluster and behind Sentinels, too, and after them those of real processes (tests/process). That pass has no bar on time.
 
-The result goes to reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which
+The result goes to proof/results/reliability/ as JSON. Beside fakeredis and the embedded server (Valkey) the tests run on Redis 7.0, which
 tools/get_redis.py fetches; where that fails, the result says "not run: why", and is not "ok". Nor is it where no slow log tells of
 calls: then nothing was judged. More servers: ATF_TEST_SERVERS, see CONTRIBUTING.md.
 """
@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the frame of results is not installed
 
-from tests.chaos import frame  # noqa: E402
+from proof.chaos import frame  # noqa: E402
 from tests.store.modes import MODES  # noqa: E402
 
 OLDEST: Final = ROOT / ".build" / "redis-7.0"

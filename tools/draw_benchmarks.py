@@ -1,4 +1,4 @@
-"""Draws docs/benchmarks/ from the results in benchmarks/ and the words in docs/benchmarks/words.toml, or checks that it is current.
+"""Draws docs/benchmarks/ from the results in proof/results/benchmarks/ and the words in docs/benchmarks/words.toml, or checks that it is current.
 
 In docs/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->. Names in a path may have
 spaces and commas, as those of levels have; without a system it is a path of the result itself: <!--=scale:cpu-->.
@@ -18,15 +18,15 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the questions are not installed
 
-from tests.bench import explain, killed, levels, results, svg  # noqa: E402
-from tests.bench.explain import CPU, END_TO_END, NONE, budget  # noqa: E402
-from tests.bench.known import OURS, PEERS, SYSTEMS  # noqa: E402
-from tests.bench.question import FULL_ROUNDS, Bar, Question, all_questions, smaller  # noqa: E402
-from tests.bench.results import failed, medians_of  # noqa: E402
-from tests.bench.run import settings  # noqa: E402
-from tests.bench.stats import count, figure, inner, of_rounds, ratios, spelled, spread  # noqa: E402
-from tests.bench.verdict import QUESTION as KILL  # noqa: E402
-from tests.bench.verdict import Verdict, verdict  # noqa: E402
+from proof.benchmarks import explain, killed, levels, results, svg  # noqa: E402
+from proof.benchmarks.explain import CPU, END_TO_END, NONE, budget  # noqa: E402
+from proof.benchmarks.known import OURS, PEERS, SYSTEMS  # noqa: E402
+from proof.benchmarks.question import FULL_ROUNDS, Bar, Question, all_questions, smaller  # noqa: E402
+from proof.benchmarks.results import failed, medians_of  # noqa: E402
+from proof.benchmarks.run import settings  # noqa: E402
+from proof.benchmarks.stats import count, figure, inner, of_rounds, ratios, spelled, spread  # noqa: E402
+from proof.benchmarks.verdict import QUESTION as KILL  # noqa: E402
+from proof.benchmarks.verdict import Verdict, verdict  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
@@ -44,7 +44,9 @@ Pages = dict[str, str]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draws docs/benchmarks/ from the results in benchmarks/.")
+    parser = argparse.ArgumentParser(
+        description="Draws docs/benchmarks/ from the results in proof/results/benchmarks/."
+    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail if the pages are not what would be written"
     )
@@ -57,7 +59,7 @@ def main() -> None:
     if args.check and (stale or left_over):
         names = ", ".join(str(path.relative_to(ROOT)) for path in [*stale, *left_over])
         sys.exit(
-            f"what is drawn is not what the results in benchmarks/ say ({names}). Run make benchmarks and commit the pages."
+            f"what is drawn is not what the results in proof/results/benchmarks/ say ({names}). Run make benchmarks and commit the pages."
         )
     for path in stale:
         path.write_text(pages[path], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Draws the table of docs/reliability.md from the results of `make chaos` in reliability/, or checks that it is current.
+"""Draws the table of docs/reliability.md from the results of `make chaos` in proof/results/reliability/, or checks that it is current.
 
 Beneath it a line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, which are no rows.
 """
@@ -15,11 +15,11 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the rows are not installed
 
-from tests.chaos import frame  # noqa: E402
+from proof.chaos import frame  # noqa: E402
 from tools import contract, fuzz, rolling_upgrade  # noqa: E402
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
-START: Final = "<!-- results: drawn from reliability/*.json by tools/draw_reliability.py -->"
+START: Final = "<!-- results: drawn from proof/results/reliability/*.json by tools/draw_reliability.py -->"
 END: Final = "<!-- end of results -->"
 ALWAYS: Final = ("lost", "concurrent", "early")
 """Counts that are shown where they are 0, too."""
@@ -28,7 +28,9 @@ OLDER: Final = "of older code"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draws docs/reliability.md from the results in reliability/.")
+    parser = argparse.ArgumentParser(
+        description="Draws docs/reliability.md from the results in proof/results/reliability/."
+    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail if the page is not what would be written"
     )
@@ -38,7 +40,7 @@ def main() -> None:
     new = put(old, "\n".join([drawn, "", "No rows, and held beside them:", "", *beside(frame.RESULTS, proofs())]))
     if args.check and new != old:
         sys.exit(
-            "docs/reliability.md is not what the results in reliability/ say. Run make reliability and commit the page."
+            "docs/reliability.md is not what the results in proof/results/reliability/ say. Run make reliability and commit the page."
         )
     if new != old:
         PAGE.write_text(new, encoding="utf-8")
@@ -110,7 +112,7 @@ def beside(results: Path, now: Mapping[str, tuple[str, str]]) -> list[str]:
         status, counts, changed = said(newest)
         when = f"{newest['at'][:10]}, {newest['commit'][:8]}{', with changes' if changed else ''}"
         lines.append(
-            f"- `make {name}`: {status}{_age(newest, *now[name])}; {counts}; {when}: [`{path.name}`](../reliability/{path.name})"
+            f"- `make {name}`: {status}{_age(newest, *now[name])}; {counts}; {when}: [`{path.name}`](../proof/results/reliability/{path.name})"
         )
     return lines
 

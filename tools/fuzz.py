@@ -1,4 +1,4 @@
-"""Runs the fuzz and torture tests with many examples, and writes what came of it as a dated JSON file under reliability/.
+"""Runs the fuzz and torture tests with many examples, and writes what came of it as a dated JSON file under proof/results/reliability/.
 
 make fuzz EXAMPLES=2000 SEED=1
 """
@@ -19,7 +19,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the frame of results is not installed
 
-from tests.chaos import frame  # noqa: E402
+from proof.chaos import frame  # noqa: E402
 
 SUITE: Final = "tests/torture"
 ALSO: Final = ("tools/fuzz.py",)

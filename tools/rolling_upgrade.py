@@ -5,7 +5,7 @@
 The older release comes out of git. Every role is a process with a port of its own; a role is replaced as in any deployment: asked
 to end, and started anew from the other release. Every task must succeed with its first attempt, whatever runs beside whatever.
 
-The result goes to reliability/ as JSON, also where it broke down: then it has failed.
+The result goes to proof/results/reliability/ as JSON, also where it broke down: then it has failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from atf.store.store import Store
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the frame of results is not installed
 
-from tests.chaos import frame  # noqa: E402
+from proof.chaos import frame  # noqa: E402
 
 SUITE: Final = "tools/rolling_upgrade.py"
 """What tries and judges: this file alone."""

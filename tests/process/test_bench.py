@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.known import EMPTY_CALL, OURS, SYSTEMS
-from tests.bench.question import Sizes
-from tests.bench.questions.a_throughput import end_to_end
-from tests.bench.questions.b_scheduling import schedule_sync
-from tests.bench.questions.g_scale import LEVELS, Running
-from tests.bench.world import World
+from proof.benchmarks.known import EMPTY_CALL, OURS, SYSTEMS
+from proof.benchmarks.question import Sizes
+from proof.benchmarks.questions.a_throughput import end_to_end
+from proof.benchmarks.questions.b_scheduling import schedule_sync
+from proof.benchmarks.questions.g_scale import LEVELS, Running
+from proof.benchmarks.world import World
 
 TASKS = 300
 

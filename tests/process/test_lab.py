@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.lab import Host, Lab, LabError, available, sweep
+from proof.chaos.lab import Host, Lab, LabError, available, sweep
 
 PORT = 4000
 QUIET_S = 0.1
@@ -153,7 +153,7 @@ def test_nothing_is_left_of_a_lab_nor_of_one_whose_owner_was_killed() -> None:
     assert process.wait(5) == -signal.SIGKILL
     assert not mine & _namespaces()
 
-    program = "from tests.chaos.lab import Lab; lab = Lab(); lab.host('a'); print(lab.hosts['a'].namespace, flush=True); input()"
+    program = "from proof.chaos.lab import Lab; lab = Lab(); lab.host('a'); print(lab.hosts['a'].namespace, flush=True); input()"
     root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", program],

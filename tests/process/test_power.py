@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from tests.chaos.power import NotRun, Power, rewind
+from proof.chaos.power import NotRun, Power, rewind
 
 
 def _power(folder: Path, data: DataDir) -> Power:

@@ -36,7 +36,7 @@ from atf.sdk import work_items
 from atf.sdk.items import OfName
 from atf.store import ordering, reading
 from atf.store.backup import exporting
-from tests.chaos.frame import PRODUCT
+from proof.chaos.frame import PRODUCT
 from tests.schedule import test_fuzz as schedules
 
 from .examples import BROKEN_TEXTS, JSON_VALUES, TEXTS, fuzz, understood_or

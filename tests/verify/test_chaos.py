@@ -13,10 +13,10 @@ import pytest
 from redis.exceptions import RedisError
 
 from atf.errors import Unavailable
-from tests.chaos import frame
-from tests.chaos.frame import Progress, Row, Trial
-from tests.chaos.proxy import Proxy
-from tests.chaos.steal import Taken
+from proof.chaos import frame
+from proof.chaos.frame import Progress, Row, Trial
+from proof.chaos.proxy import Proxy
+from proof.chaos.steal import Taken
 
 
 def row(run: Any, **more: Any) -> Row:
@@ -437,9 +437,9 @@ def test_what_tries_and_judges_keeps_trials_apart_too(tmp_path: Path, monkeypatc
     paths = [
         "atf/a.py",
         "atf/store/servers/atf.acl",
-        "tests/chaos/rows/kills.py",
-        "tests/chaos/shim.c",
-        "tests/sim/play.py",
+        "proof/chaos/rows/kills.py",
+        "proof/chaos/shim.c",
+        "proof/simulation/play.py",
     ]
     for path in map(tmp_path.joinpath, paths):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -447,7 +447,12 @@ def test_what_tries_and_judges_keeps_trials_apart_too(tmp_path: Path, monkeypatc
 
     def changed(path: str) -> list[bool]:
         def digests() -> list[str]:
-            return [frame.code(), frame.proof(), frame.proof("tests/sim"), frame.proof("tests/sim/play.py")]
+            return [
+                frame.code(),
+                frame.proof(),
+                frame.proof("proof/simulation"),
+                frame.proof("proof/simulation/play.py"),
+            ]
 
         before = digests()
         (tmp_path / path).write_text(f"{path} new")

@@ -18,15 +18,15 @@ from atf.testing.loop import VirtualLoop
 from atf.verify.history import Accepted, Called
 from atf.verify.load import Load
 from atf.verify.outcome import Outcome, Recovery, Strike, judge
-from tests.chaos import bench
-from tests.chaos.bench import DRAIN_S, RECOVERY_S, back, judged, settled
-from tests.chaos.frame import Progress, summarise
-from tests.chaos.rows import store_modes
-from tests.chaos.rows.freezes import survival
-from tests.chaos.rows.partitions import cut_off, strike_at, told_code
-from tests.chaos.rows.store_full import EXHAUSTED, RATE, Once
-from tests.chaos.rows.store_modes import ALONE_S, LAG_S, forgotten, of_relaxed, somebody_at_work, too_long
-from tests.chaos.scene import Scene, is_relaxed
+from proof.chaos import bench
+from proof.chaos.bench import DRAIN_S, RECOVERY_S, back, judged, settled
+from proof.chaos.frame import Progress, summarise
+from proof.chaos.rows import store_modes
+from proof.chaos.rows.freezes import survival
+from proof.chaos.rows.partitions import cut_off, strike_at, told_code
+from proof.chaos.rows.store_full import EXHAUSTED, RATE, Once
+from proof.chaos.rows.store_modes import ALONE_S, LAG_S, forgotten, of_relaxed, somebody_at_work, too_long
+from proof.chaos.scene import Scene, is_relaxed
 
 STRIKE = Strike("kill", "hsc", 7, 0)
 QUIET = Progress(lambda _line: None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos import frame
+from proof.chaos import frame
 from tools import contract
 
 TESTS = {name: Counter(passed=3) for name in ("none", "fake", "embedded", "redis-7.0")}

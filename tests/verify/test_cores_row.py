@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from atf.client.capacity import CapacityInfo, CoreInfo
-from tests.chaos import cored
-from tests.chaos.rows.isolation_cores import (
+from proof.chaos import cored
+from proof.chaos.rows.isolation_cores import (
     BETWEEN,
     LOOKAHEAD,
     PAUSE_S,

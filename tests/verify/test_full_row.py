@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atf.task import Status
-from tests.chaos.wanting import judge
+from proof.chaos.wanting import judge
 
 TICKED = {"failures": [], "ticks": 9}
 

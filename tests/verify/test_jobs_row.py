@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.rows.jobs import judge
-from tests.chaos.ticks import Ran
+from proof.chaos.rows.jobs import judge
+from proof.chaos.ticks import Ran
 
 FIRST_US = 1_000_000_000
 RIGHT = [Ran(0, 1, FIRST_US, FIRST_US + 1, 10), Ran(0, 2, FIRST_US + 1_000_000, FIRST_US + 1_000_000, 11)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.lines import RECORD, OpenRuns, Run, broken_order, read
-from tests.chaos.rows.isolation_ordered import KILLS, broken
+from proof.chaos.lines import RECORD, OpenRuns, Run, broken_order, read
+from proof.chaos.rows.isolation_ordered import KILLS, broken
 
 
 def wrote(folder: Path, pid: int, *records: tuple[int, int, int, float]) -> None:

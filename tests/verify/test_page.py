@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos import frame
-from tests.chaos.frame import Row
+from proof.chaos import frame
+from proof.chaos.frame import Row
 from tools import fuzz as fuzz_tool
 from tools import rolling_upgrade
 from tools.draw_reliability import END, START, beside, measured, proofs, put, table
@@ -184,15 +184,15 @@ def test_the_newest_contract_fuzz_and_upgrade_results_are_linked_by_themselves(t
     contract, fuzz, upgrade = beside(tmp_path, NOW)
     assert contract == (
         "- `make contract`: ok; 7 tests passed, 0 failed, of 1,234 calls the slowest took 7.2 ms, 0 functions too slow (the bar is"
-        " 20 ms); 2030-01-03, 01234567: [`b.json`](../reliability/b.json)"
+        " 20 ms); 2030-01-03, 01234567: [`b.json`](../proof/results/reliability/b.json)"
     )
     assert fuzz == (
         "- `make fuzz`: ok; 723 tests passed, 0 failed, 2,000 examples of each fuzz test; 2030-01-02, 01234567, with changes:"
-        " [`c.json`](../reliability/c.json)"
+        " [`c.json`](../proof/results/reliability/c.json)"
     )
     assert upgrade == (
         "- `make upgrade`: ok; 8 times a role was replaced, from 9477391 to this code and back, under 50 tasks a second: 1,234 tasks,"
-        " 1,234 with their first attempt, 0 failed, 0 losses; 2030-01-02, 01234567: [`f.json`](../reliability/f.json)"
+        " 1,234 with their first attempt, 0 failed, 0 losses; 2030-01-02, 01234567: [`f.json`](../proof/results/reliability/f.json)"
     )
 
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.chaos import limited
-from tests.chaos.rows.isolation_quotas import BURST, FEWER, SLOWER, judge_changes, judge_rate, judge_running
+from proof.chaos import limited
+from proof.chaos.rows.isolation_quotas import BURST, FEWER, SLOWER, judge_changes, judge_rate, judge_running
 
 _US = 1_000_000
 STEADY = [1 + number * _US // limited.RATE for number in range(limited.RATE * 12)]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from atf.task import MOVES
-from tests.chaos import frame
-from tests.chaos.frame import ROOT, Trial, summarise
-from tests.chaos.rows.simulation import ROWS, SEEDS, too_few, trial_of, unbroken
-from tests.sim import calls
-from tests.sim.__main__ import FEWEST
-from tests.sim.nemesis import KINDS
-from tests.sim.net import KINDS as NET_KINDS
+from proof.chaos import frame
+from proof.chaos.frame import ROOT, Trial, summarise
+from proof.chaos.rows.simulation import ROWS, SEEDS, too_few, trial_of, unbroken
+from proof.simulation import calls
+from proof.simulation.__main__ import FEWEST
+from proof.simulation.nemesis import KINDS
+from proof.simulation.net import KINDS as NET_KINDS
 
 FAULTS = dict.fromkeys((*KINDS, *NET_KINDS), FEWEST)
 DONE = {move.name: FEWEST for move in MOVES}
@@ -74,7 +74,7 @@ def test_a_call_that_was_never_done_and_reported_as_failed_fails_a_full_run() ->
 
 def test_how_real_processes_are_tried_has_no_part_in_what_a_seed_means() -> None:
     for each in ROWS:
-        assert each.harness == "tests/chaos/rows/simulation.py"
+        assert each.harness == "proof/chaos/rows/simulation.py"
         assert (ROOT / each.harness).is_file()
         assert each.proof() != frame.proof(*each.also)
 

@@ -10,10 +10,10 @@ import pytest
 
 from atf.config.settings import Timing
 from atf.verify.history import Accepted, Began
-from tests.chaos import storewatch, tally
-from tests.chaos.rows.backlog import rate
-from tests.chaos.rows.store_killed import _trial
-from tests.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, worst_s
+from proof.chaos import storewatch, tally
+from proof.chaos.rows.backlog import rate
+from proof.chaos.rows.store_killed import _trial
+from proof.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, worst_s
 
 
 def test_a_rate_is_that_of_the_middle() -> None:
