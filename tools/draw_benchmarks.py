@@ -1,6 +1,6 @@
 """Draws docs/benchmarks/ from the results in proof/results/benchmarks/ and the words in docs/benchmarks/words.toml, or checks that it is current.
 
-In docs/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->. Names in a path may have
+In docs/how-to/scaling.md it draws the figures alone: what stands between <!--=question/system:path--> and <!--/-->. Names in a path may have
 spaces and commas, as those of levels have; without a system it is a path of the result itself: <!--=scale:cpu-->.
 """
 
@@ -32,7 +32,7 @@ FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
 _LOSES: Final = "loses what a killed process had taken from the queue"
 _UNKILLED: Final = "not killed with all the workers that it is measured with"
-SCALING: Final = ROOT / "docs" / "scaling.md"
+SCALING: Final = ROOT / "docs" / "how-to" / "scaling.md"
 _NAMED: Final = r"(?P<question>[a-z-]+)(/(?P<system>[a-z-]+))?:(?P<path>\w([\w., -]*\w)?)"
 FIGURE: Final = re.compile(rf"\{{{_NAMED}\}}")
 """In the words a median of a recorded result: {batch/atf:submit_cpu_us.store}."""

@@ -1,4 +1,4 @@
-"""Draws the table of moves and the picture of states in docs/lifecycle.md from atf.task.MOVES; `--check` only compares.
+"""Draws the table of moves and the picture of states in docs/reference/lifecycle.md from atf.task.MOVES; `--check` only compares.
 
 Owns what stands between the page's markers and nothing else: the prose around them is written by hand.
 """
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from atf.task import FINISHED, MOVES, Move, Status
 
-PAGE = Path(__file__).parent.parent / "docs" / "lifecycle.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "lifecycle.md"
 MARK = "<!-- {name}: drawn from MOVES in atf/task.py by tools/draw_lifecycle.py -->"
 END = "<!-- end of {name} -->"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draws docs/lifecycle.md from the table of moves.")
+    parser = argparse.ArgumentParser(description="Draws docs/reference/lifecycle.md from the table of moves.")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail if the page is not what would be written"
     )
@@ -27,7 +27,7 @@ def main() -> None:
     new = put(put(old, "states", picture(MOVES)), "moves", table(MOVES))
     if args.check and new != old:
         sys.exit(
-            "docs/lifecycle.md is not what MOVES in atf/task.py says. Run tools/draw_lifecycle.py and commit the page."
+            "docs/reference/lifecycle.md is not what MOVES in atf/task.py says. Run tools/draw_lifecycle.py and commit the page."
         )
     if new != old:
         PAGE.write_text(new, encoding="utf-8")
@@ -40,7 +40,7 @@ def put(page: str, name: str, text: str) -> str:
     before, found, rest = page.partition(start)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        sys.exit(f"docs/lifecycle.md has lost its markers:\n{start}\n{end}")
+        sys.exit(f"docs/reference/lifecycle.md has lost its markers:\n{start}\n{end}")
     return f"{before}{start}\n{text}\n{end}{after}"
 
 

@@ -36,14 +36,14 @@ def add_command(app: App, allowed: AllowedPrograms) -> None:
 
         @app.task
         def command(ctx: Context, argv: list[str]) -> dict[str, Any]:
-            """Runs a program; see docs/commands.md."""
+            """Runs a program; see docs/how-to/commands.md."""
             return run_command(ctx, argv, allowed)
 
     else:  # a coroutine: where no program may run, no thread waits for one
 
         @app.task(name=COMMAND.partition("/")[2])
         async def refuse(argv: list[str]) -> None:
-            """Runs nothing; see docs/commands.md."""
+            """Runs nothing; see docs/how-to/commands.md."""
             _program(argv, allowed)
 
 

@@ -66,7 +66,7 @@ def add_http(app: App, allowed: AllowedHosts, runtime: Runtime) -> None:
         body: Any = None,
         timeout: float = DEFAULT_TIMEOUT_S,
     ) -> dict[str, Any]:
-        """Sends an HTTP request; see docs/http.md."""
+        """Sends an HTTP request; see docs/how-to/http.md."""
         try:
             request = checked_request(url, method, headers, body, timeout)
         except InvalidArgument as error:

@@ -41,7 +41,7 @@ class TaskInfo:
     attempts: int
     """Runs that ended by the handler's own doing."""
     losses: int
-    """Runs that ended with their executor, but for those that count nothing (docs/lifecycle.md)."""
+    """Runs that ended with their executor, but for those that count nothing (docs/reference/lifecycle.md)."""
     runs: int
     scheduled_at: datetime | None
     """The instant asked for."""

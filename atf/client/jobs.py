@@ -97,7 +97,7 @@ class JobCalls:
                 has no delay, at, key, durability, ordering_key, concurrency_key, unique, affinity_key, max_attempts or backoff.
             schedule: cron of six fields, seconds first; @daily and its like; `@every 10s`; `R4/PT3S`. None: one tick, at due_time.
             overwrite: replace a job of this name. Where schedule, tz, due_time, ttl and repeats mean the same, it goes on from where that
-                one stands; docs/jobs.md, *When a job is replaced*.
+                one stands; docs/how-to/jobs.md, *When a job is replaced*.
             options: see JobOptions.
 
         Raises:

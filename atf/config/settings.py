@@ -67,7 +67,7 @@ def _within(settings: object, name: str, least: float, most: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """The times on which "never twice at the same time" rests. docs/guarantees.md has the argument.
+    """The times on which "never twice at the same time" rests. docs/explanation/guarantees.md has the argument.
 
     heartbeat_timeout >= 3 * (heartbeat_interval + rpc_deadline) + kill_time + pause + drift, and a little to start in
     """

@@ -101,7 +101,7 @@ class App:
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[LambdaOptions]) -> Any:  # type: ignore[misc]  # it does: mypy compares the unpacked names with the positional one
         """Makes a lambda of a handler: `@app.task`, or `@app.task(max_attempts=5)`.
 
-        The handler is a `def` or an `async def`, or another callable that can be given its arguments by name; see docs/handlers.md.
+        The handler is a `def` or an `async def`, or another callable that can be given its arguments by name; see docs/how-to/handlers.md.
         If its first parameter is annotated `atf.Context`, it gets the run's context there; callers never give it. Its other
         parameters travel as JSON by name, in the types of their annotations. It fails for good by raising `atf.Fatal`, and may
         be tried again after any other exception.
@@ -111,7 +111,7 @@ class App:
             name: the lambda's name within the namespace; default the function's.
             aliases: names that parameters had before, such as {"color": "colour"}: payloads that were made under them still decode.
             redact: parameters whose values nobody is to see, such as ["password"]: "[redacted]" stands for them in errors, logs and listings; see
-                docs/operations.md, *What nobody is to see*.
+                docs/how-to/operations.md, *What nobody is to see*.
             max_attempts: runs that may fail before the task is a dead letter; default 10.
             max_losses: runs that may end with their executor; default 3.
             timeout: seconds, a timedelta or text such as "5m" that one run may take; default no bound.
@@ -133,7 +133,7 @@ class App:
             placement: "any" worker host that has room (the default), "sticky" (see affinity_key) or "spread".
             stop_on_fatal: an ordering key stops at a task that fails for good, until somebody resumes or skips it.
             version: of its code, a number that grows; a redrive can ask for a newer one than what failed.
-            isolate: each run of this `def` has a process of its own on its worker, which can be killed alone; see docs/processes.md.
+            isolate: each run of this `def` has a process of its own on its worker, which can be killed alone; see docs/how-to/processes.md.
             gate_at_fatal: it is paused by itself once this share of a minute's runs failed for good; default never.
 
         Raises:
@@ -148,7 +148,7 @@ class App:
         return decorate if fn is None else decorate(fn)
 
     def on_worker_start(self, hook: WorkerHookT, /) -> WorkerHookT:
-        """Has each worker process call a function before it asks for its first task; see docs/hooks.md.
+        """Has each worker process call a function before it asks for its first task; see docs/how-to/hooks.md.
 
         Hooks run in the order in which they are declared. If one raises, the executor does not start.
 
@@ -162,7 +162,7 @@ class App:
         return hook
 
     def on_worker_stop(self, hook: WorkerHookT, /) -> WorkerHookT:
-        """Has each worker process call a function after its last run has ended; see docs/hooks.md.
+        """Has each worker process call a function after its last run has ended; see docs/how-to/hooks.md.
 
         Hooks run in the reverse order of their declaration, within what is left of the executor's drain_timeout. If one raises, that is
         logged, and the others run.
@@ -175,7 +175,7 @@ class App:
     def around_run(self, hook: AroundRunT, /) -> AroundRunT:
         """Runs a function around each run of the app's lambdas: what stands before its `yield` first, then the lambda, then the rest.
 
-        The hook that was declared first is the outermost one. What the lambda raises is raised at the `yield`, too. See docs/hooks.md.
+        The hook that was declared first is the outermost one. What the lambda raises is raised at the `yield`, too. See docs/how-to/hooks.md.
 
         Args:
             hook: a generator function with one `yield`, or what makes a context manager; it is given the run's `atf.Context`. An

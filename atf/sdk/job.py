@@ -46,7 +46,7 @@ _WHOLE_NUMBERS: Final = {"repeats": (64, "1 to 4294967295"), "max_retries": (32,
 
 
 class JobOptions(TypedDict, total=False):
-    """When a job ticks, and what happens where something is in the way. docs/jobs.md explains each."""
+    """When a job ticks, and what happens where something is in the way. docs/how-to/jobs.md explains each."""
 
     due_time: Point  # the first tick; a duration counts from now
     ttl: Point  # no tick after it; a duration counts from due_time, or from now

@@ -245,7 +245,7 @@ class Lambda(Schedulable[P, R]):
             affinity_key: tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky".
             labels: at most 16 names with values, for people.
             durability: "relaxed", "disk" (the store's disk has it) or "replicated" (a replica has it): how safe the task must
-                be before the call returns; default what the frontend is set to. See docs/stores.md.
+                be before the call returns; default what the frontend is set to. See docs/how-to/stores.md.
             timeout: seconds, a timedelta or text such as "5m" that one run may take; None: no bound.
             max_attempts, max_losses, backoff, retention: as for `@app.task`.
 

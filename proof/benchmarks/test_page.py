@@ -396,7 +396,7 @@ def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
     assert words["drain"]["why"].startswith("ATF keeps more in memory than a peer, since")
     recorded = resident_mib(results.latest(results.RESULTS)["drain"])
     assert max(recorded, key=lambda name: recorded[name]) == "atf", "mend these words"
-    assert "(../scaling.md#partitions)" in words["idle"]["why"]
+    assert "(../how-to/scaling.md#partitions)" in words["idle"]["why"]
 
 
 def test_the_page_says_what_was_killed_in_other_versions_or_settings_than_it_is_measured_with() -> None:

@@ -1,4 +1,4 @@
-"""docs/scaling.md: what is reckoned there from recorded figures follows from those that are recorded now.
+"""docs/how-to/scaling.md: what is reckoned there from recorded figures follows from those that are recorded now.
 
 The figures themselves are drawn (`make benchmarks`); what is reckoned from them is written by hand. A test that fails says what has to stand there.
 """

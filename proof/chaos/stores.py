@@ -1,6 +1,6 @@
 """Task stores on the hosts of a lab: one server with an append-only file, a Sentinel trio, a Redis Cluster.
 
-It owns their settings, which docs/stores.md recommends, their start, and what is asked of them from outside.
+It owns their settings, which docs/how-to/stores.md recommends, their start, and what is asked of them from outside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each task's runs must have counted: attempts, losses, and whether it runs alone. Reckoned from the calls of the store, and from what
 really became of each run, and compared exactly after every move.
 
-The numbers of docs/lifecycle.md stand here once more: whoever changes them in the store changes a promise.
+The numbers of docs/reference/lifecycle.md stand here once more: whoever changes them in the store changes a promise.
 """
 
 from __future__ import annotations

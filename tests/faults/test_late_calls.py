@@ -20,7 +20,7 @@ from .line import LATE_S, Fault
 from .test_calls import CALLS
 from .world import World, app, hopeless, of, play, runs, step
 
-GUARANTEES: Final = Path(__file__).parents[2] / "docs" / "guarantees.md"
+GUARANTEES: Final = Path(__file__).parents[2] / "docs" / "explanation" / "guarantees.md"
 FAILING: Final = 3
 """Runs that fail: one beyond those that a story and the late copy start."""
 

@@ -1,4 +1,4 @@
-"""The examples of docs/hooks.md, as they stand there, with the real packages; each in a process of its own, since these change the whole process."""
+"""The examples of docs/how-to/hooks.md, as they stand there, with the real packages; each in a process of its own, since these change the whole process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "hooks.md").read_text(encoding="utf-8")
 
 PRINTS = """
 import atf.testing
