@@ -1,14 +1,14 @@
 """Bugs to be switched on in the simulation, each a promise of ATF broken on purpose: the checker has to catch every one.
 
-A mutant changes a line of the store's functions, or a method of a role. Neither is ever changed outside of the simulation; a
-change that no longer finds its line fails at once.
+A mutant changes marked lines of the store's functions, or a method of a role. Neither is ever changed outside of the simulation.
+A test fails where a marker is missing, stands twice, or is used by no mutant.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -40,6 +40,7 @@ from .starts import has_bad_release
 from .stops import has_stops
 
 SHORT_LEASE_US: Final = 5_000_000
+_MARK: Final = "  -- mutant: "
 Patches = Callable[[], list[Any]]
 
 
@@ -49,7 +50,7 @@ class Mutant:
 
     Attributes:
         what: in a sentence.
-        lua: lines of the function library, and what stands in their place.
+        lua: marker of a line of the function library ("-- mutant: <marker>" ends it) -> what stands in its place; in it, "{line}" is that line.
         patches: makes what unittest.mock.patch made; entered for the length of a seed.
         by: the breach that has to catch it; "": any.
         beside: a mutant that it includes, which would mask it: a seed that catches that one alone says nothing of this one.
@@ -57,7 +58,7 @@ class Mutant:
     """
 
     what: str
-    lua: tuple[tuple[str, str], ...] = ()
+    lua: Mapping[str, str] = field(default_factory=dict)
     patches: Patches = list
     by: str = ""
     beside: str = ""
@@ -216,23 +217,25 @@ def _forgets(seed: int) -> bool:
 MUTANTS: Final[dict[str, Mutant]] = {
     "no_fence": Mutant(
         "an old token is as good as a new one",
-        (("'PROCESSING') and task_counter == counter and task_nonce == nonce", "'PROCESSING')"),),
+        {"no_fence": "return (status == 'CLAIMED' or status == 'PROCESSING')"},
     ),
     "gate_keeps_for_ever": Mutant(
         "what a gate kept is forgotten when it is lifted",
-        (("task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')", "false"),),
+        {"gate_keeps_for_ever": "local kept = false"},
     ),
     "no_gate_at_the_door": Mutant(
         "due tasks are pushed past a gate, and kept at their claim alone",
-        (("if settings.gates then ids, gated", "if false then ids, gated"),),
+        {
+            "no_gate_at_the_door": "if false then ids, gated = past_gates(P, queue, status, ids, now, settings.gates) end"
+        },
     ),
     "no_gate_at_the_claim": Mutant(
         "what was pushed before a gate was set is claimed past it",
-        (("if known and not again and kept_at_claim", "if false and kept_at_claim"),),
+        {"no_gate_at_the_claim": "if false and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then"},
     ),
     "gate_leaves_a_place_behind": Mutant(
         "a task that is set aside at its claim stays among those in queues",
-        (("    sets.ZREM(live_key(P, queue, from), id)\n    redis.call('HDEL', task_key(P, id), 'e')\n", ""),),
+        {"gate_leaves_a_place_behind": ""},
     ),
     "cut_goes_on": Mutant(
         "an executor that drains hands back what it runs before that has ended",
@@ -241,272 +244,196 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "finish_without_token": Mutant(
         "a result is recorded whoever sends it",
-        (
-            (
-                "if not holds(status, counter, nonce, task[2], task[3]) then\n      local before",
-                "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then\n      local before",
-            ),
-        ),
+        {"finish_without_token": "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then"},
         by="STALE_RESULT_ACCEPTED",
     ),
     "release_without_token": Mutant(
         "a claim is handed back whoever holds it",
-        (
-            (
-                "task[1] ~= 'CLAIMED' or not holds(task[1], args[i + 1], args[i + 2], task[2], task[3])",
-                "task[1] ~= 'CLAIMED'",
-            ),
-        ),
+        {"release_without_token": "if task[1] ~= 'CLAIMED' then"},
     ),
     "lose_without_token": Mutant(
         "a loss is believed whoever tells of it",
-        (
-            (
-                "local held = holds(task[1], args[i + 1], args[i + 2], task[2], task[3])\n    if held then lose_task",
-                "local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'\n    if held then lose_task",
-            ),
-        ),
+        {"lose_without_token": "local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'"},
     ),
     "claim_of_what_is_held": Mutant(
         "a claim does not look at the state",
-        (
-            (
-                "task[1] ~= 'ENQUEUED' and not again then",
-                "task[1] ~= 'ENQUEUED' and task[1] ~= 'PROCESSING' and not again then",
-            ),
-        ),
+        {"claim_of_what_is_held": "elseif task[1] ~= 'ENQUEUED' and task[1] ~= 'PROCESSING' and not again then"},
     ),
     "early_by_an_instant_of_before": Mutant(
         "what was due by a clock that has been set back since is taken for due",
-        (
-            (
-                "  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)\n",
-                (
-                    "  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)\n"
-                    "  now = math.max(now, tonumber(redis.call('HGET', P, 'latest') or 0))\n"
-                    "  redis.call('HSET', P, 'latest', fmt(now))\n"
-                ),
-            ),
-        ),
+        {
+            "early_by_an_instant_of_before": (
+                "{line} "
+                "now = math.max(now, tonumber(redis.call('HGET', P, 'latest') or 0)) "
+                "redis.call('HSET', P, 'latest', fmt(now))"
+            )
+        },
     ),
     "step_back_unnoticed": Mutant(
         "a lease ends early that was given while the store's clock was back, unheard by a store consumer",
-        (("  if behind > CLOCK.STEP then\n", "  if false then\n"),),
+        {"step_back_unnoticed": "if false then"},
     ),
     "counter_only_token": Mutant(
-        "tokens count up by one, also after a rollback", (("math.max(counter + 1, now)", "counter + 1"),)
+        "tokens count up by one, also after a rollback", {"new_token": "counter, run = counter + 1, run + 1"}
     ),
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
-        (
-            ("  return pause, tonumber(record[4] or 0) > 0", "  return nil, tonumber(record[4] or 0) > 0"),
-            (
-                "look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))",
-                "look.may = true",
-            ),
-        ),
+        {
+            "no_pause_after_rollback": "return nil, tonumber(record[4] or 0) > 0, record[5]",
+            "no_pause_after_rollback_pop": "look.may = true",
+        },
     ),
     "silent_holder_ignored": Mutant(
         "one answer ends the pause after a restart",
-        (("  if roster.left(P) > 0 or tonumber(", "  if tonumber("),),
+        {"silent_holder_ignored": ""},
         seeds=_forgets,
     ),
     "answer_not_compared": Mutant(
         "who is asked after a restart says yes, whatever it was answered",
-        (("number >= tonumber(args[7]) and 'yes' or 'no'", "'yes'"),),
+        {"answer_not_compared": "known, said = true, 'yes'"},
         seeds=_forgets,
     ),
     "lost_pop_not_redriven": Mutant(
         "what was popped and never claimed is forgotten",
-        (
-            (
-                "    else\n      if #front == 0 then front = {} end\n      front[#front + 1] = id",
-                "    else\n      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)",
-            ),
-        ),
+        {"lost_pop_not_redriven": "redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)"},
         by="STUCK",
     ),
     "backlog_pushed_again": Mutant(
         "what waits in its queue for long is pushed once more",
-        (("elseif entry and entry > pushed - length then", "elseif false then"),),
+        {"backlog_pushed_again": "elseif false then"},
     ),
     "cancel_without_state_check": Mutant(
         "what runs is cancelled like what waits",
-        (
-            (
-                "if status == 'CLAIMED' or status == 'PROCESSING' then\n    redis.call('HSET', task_key(P, id), 'x', '1')",
-                "if false then\n    redis.call('HSET', task_key(P, id), 'x', '1')",
-            ),
-        ),
+        {"cancel_without_state_check": "if false then"},
     ),
     "schedule_overwrites": Mutant(
         "a repeated Schedule stores the task anew",
-        (("if known[1] then\n      local other", "if false then\n      local other"),),
+        {"schedule_overwrites": "if false then"},
     ),
     "pushed_early": Mutant(
         "the store consumer looks two seconds ahead",
-        (
-            (
-                "due_to_leave(P, queue, status, now, room and",
-                "due_to_leave(P, queue, status, now + 2000000, room and",
-            ),
-        ),
+        {"pushed_early": "local ids = due_to_leave(P, queue, status, now + 2000000, most, firsts)"},
         by="EARLY",
     ),
     "permits_not_counted": Mutant(
         "a partition uses its permits again while their tasks run",
-        (("math.max(room.have.n - room.used.n, 0)", "room.have.n"),),
+        {"permits_not_counted": "room.left = room.have.n"},
     ),
     "permits_given_twice": Mutant(
         "home gives out what it has given to others",
-        (("local free, short = limit - out, out > limit", "local free, short = limit, out > limit"),),
+        {"permits_given_twice": "local free = limit"},
     ),
     "rate_not_taken": Mutant(
         "what is pushed takes nothing out of the bucket",
-        (("part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))", "part.z = room.bucket.z"),),
+        {"rate_not_taken": "part.z = room.bucket.z"},
         by="RATE",
     ),
     "burst_for_each_partition": Mutant(
         "each partition has all of the burst",
-        (("alone and limits.b or knows and may_use(room.part, 'b', limits.b) or 0", "limits.b"),),
+        {"burst_for_each_partition": "room.have.b = limits.b"},
         by="RATE",
     ),
     "pushed_again_for_nothing": Mutant(
         "what is pushed again takes nothing of the rate",
-        (
-            (
-                "local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed + again",
-                "local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed",
-            ),
-        ),
+        {"pushed_again_for_nothing": "local entries = pushed"},
         by="RATE",
     ),
     "cores_overwritten": Mutant(
         "a pool's cores are written by who has read an older record",
-        (("  if before ~= args[3] then return '0' end\n", ""),),
+        {"cores_overwritten": ""},
     ),
     "core_claimed_twice": Mutant("a lambda has any number of core claims", patches=_core_claimed_twice),
     "items_lost_uncounted": Mutant(
         "a batch does not count that items are lost with their executors",
-        (
-            (
-                "    recount(P, sets, id, from, to, now)\n  end\n  sets.ZADD(live_key(P, queue, to)",
-                "    if to ~= 'ENQUEUED' then recount(P, sets, id, from, to, now) end\n  end\n  sets.ZADD(live_key(P, queue, to)",
-            ),
-        ),
+        {"items_lost_uncounted": "if to ~= 'ENQUEUED' then recount(P, sets, id, from, to, now) end"},
     ),
     "identical_items_are_one": Mutant(
         "an item is taken for the one that is identical to it",
-        (("known = holder == number", "known = holder ~= false"),),
+        {"identical_items_are_one": "local known = holder ~= false"},
     ),
-    "batch_end_untold": Mutant(
-        "a batch ends without its callbacks", (("if tonumber(home[8] or 0) < tonumber(home[7]) then", "if false then"),)
+    "batch_end_untold": Mutant("a batch ends without its callbacks", {"batch_end_untold": "if false then"}),
+    "delay_ignored": Mutant(
+        "a delay is taken for none", {"delay_ignored": "local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now"}
     ),
-    "delay_ignored": Mutant("a delay is taken for none", (("or now + tonumber(args[i + 5])", "or now"),)),
-    "no_backoff": Mutant("a failed attempt is repeated at once", (("now + tonumber(args[i + 7])", "now"),)),
+    "no_backoff": Mutant("a failed attempt is repeated at once", {"no_backoff": "local retry_at = now"}),
     "loss_not_looked_at": Mutant(
         "a lost task waits for nobody",
-        (
-            (
-                "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses",
-                "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses",
-            ),
-        ),
+        {"lost_task_waits": "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses, 'R', runs)"},
     ),
     "no_order": Mutant(
         "a task does not wait for those of its ordering key before it",
-        (("id) > 1 then score = nil end", "id) < 0 then score = nil end"),),
+        {"no_order": "redis.call('RPUSH', order_key(P, ordering), id)"},
     ),
     "no_slots": Mutant(
         "a task of a concurrency key is pushed however many run",
-        (("if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then", "if true then"),),
+        {"no_slots": "if true then"},
     ),
     "kept_for_its_host": Mutant(
         "a task is left to the host that is to have it for however long",
-        (
-            (
-                "= not each.leave or not each.waits or each.since and now >= each.since + placement.PATIENCE",
-                "= not each.leave or not each.waits",
-            ),
-        ),
+        {"kept_for_its_host": "each.free = not each.leave or not each.waits"},
     ),
     "tick_twice": Mutant(
         "whoever finds a tick due makes its task, although somebody else has done it",
-        (("or job[2] ~= args[i + 2] or job[3] then", "or job[3] then"),),
+        {"tick_twice": "if job[1] ~= args[i + 1] or job[3] then"},
     ),
     "tick_at_once": Mutant(
         "a tick does not wait for the one before it",
-        (("local waits = running ~= '' and (job[4]", "local waits = running == '#' and (job[4]"),),
+        {"tick_at_once": "local waits = running == '#' and (job[4] == 'queue' or job[4] == 'cancel_running')"},
     ),
     "tick_forgotten": Mutant(
         "whoever has taken a due tick and was killed takes it along",
-        (("fmt(now + (waits and JOB_WAIT or JOB_RETRY))", "fmt(now + (waits and JOB_WAIT or 1e15))"),),
+        {"tick_forgotten": "redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or 1e15)), name)"},
         seeds=may_have_job,
     ),
     "delete_leaves_ticks": Mutant(
         "the ticks of a deleted job that wait run all the same",
-        (("      cancel_task(P, AT_ONCE, id, now)\n", "      redis.call('ZREM', ticks.key(P, name), id)\n"),),
+        {"delete_leaves_ticks": "redis.call('ZREM', ticks.key(P, name), id)"},
         seeds=may_have_job,
         by="ODD",
     ),
     "delete_leaves_retries": Mutant(
         "a tick whose job was deleted while it ran is tried again",
-        (("        redis.call('HSET', task_key(P, id), 'x', ticks.LAST_RUN)", ""),),
+        {"delete_leaves_retries": ""},
         seeds=may_have_job,
         by="ODD",
     ),
     "pause_lets_ticks_through": Mutant(
         "a pause does not keep ticks that have become tasks",
-        (
-            (
-                "if ticks.hold_all(P, name, now) then return {2, tasks} end",
-                "",
-            ),
-        ),
+        {"pause_lets_ticks_through": ""},
         seeds=may_have_job,
         by="ODD",
     ),
     "pause_forgets_retries": Mutant(
         "a tick that fails while its job is paused is tried again",
-        (("if redis.call('HEXISTS', job_key(P, name), 'p') == 1 then ticks.keep", "if false then ticks.keep"),),
+        {"pause_forgets_retries": "if false then ticks.keep(P, sets, name, id, queue, status, at, held, now) end"},
         seeds=may_have_job,
         by="ODD",
     ),
     "registered_anew": Mutant(
         "a job that is registered with other options begins anew",
-        (("known[6] == rhythm and (lives", "false and (lives"),),
+        {"registered_anew": "elseif known[1] and false and (lives or how == '2') then"},
         seeds=may_have_job,
         by="JOB",
     ),
     "first_for_everybody": Mutant(
         "a key of first_time belongs to whoever asks",
-        (("redis.call('HGET', firsts, args[i]) == args[i + 1] and 1 or 0", "1"),),
+        {"first_for_everybody": "answer[#answer + 1] = 1"},
     ),
     "window_forgotten": Mutant(
         "each call with a unique key makes a task",
-        (("  if not until_ or tonumber(until_) <= now then return nil end\n", "  if true then return nil end\n"),),
+        {"window_forgotten": "if true then return nil end"},
     ),
     "retry_beside_holder": Mutant(
         "a task runs again although another one holds its unique key",
-        (("    if its and not FINISHED[its] then return holder end\n", ""),),
+        {"retry_beside_holder": ""},
     ),
     "stopped_key_goes_on": Mutant(
         "an ordering key goes on behind a task that failed for good, although its lambda wants it to stop",
-        (
-            (
-                "if to == 'FATAL_FAILURE' and not batch_of(id) and settings_of(",
-                "if to == 'FATAL_FAILURE' and false and settings_of(",
-            ),
-        ),
+        {"stopped_key_goes_on": "local stops = false"},
     ),
     "wrong_result": Mutant(
         "a success is recorded with another result than its run returned",
-        (
-            (
-                "'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])",
-                "'f', counter, 'a', attempts, 'R', runs, 'res', '17')",
-            ),
-        ),
+        {"wrong_result": "'f', counter, 'a', attempts, 'R', runs, 'res', '17')"},
     ),
     "waits_for_nobody": Mutant("who waits for tasks is answered before they have ended", patches=_waits_for_nobody),
     "short_lease": Mutant(
@@ -524,7 +451,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "reason_stays": Mutant(
         "a host on which executors work goes on to say why none can start",
-        (("if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else", "if why ~= '' then"),),
+        {"reason_stays": "if why ~= '' then redis.call('HSET', P .. ':hosts:why', host, why) end"},
     ),
     "idle_guard": Mutant("nobody kills a worker that stood still", patches=_idle_guard),
     "deaf_executor": Mutant(
@@ -535,7 +462,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "cut_is_an_attempt": Mutant(
         "a run that an ordered stop cuts, or that hands itself back, counts as an attempt",
-        (("local counted = ran and outcome ~= HANDED_BACK", "local counted = ran"),),
+        {"counted_run": "local counted = ran and outcome ~= MISFIT"},
         seeds=has_stops,
     ),
     "cut_is_a_loss": Mutant(
@@ -550,127 +477,115 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "crash_in_a_drain_is_forgiven": Mutant(
         "a reported loss counts nothing where the executor had said that it drains",
-        (("  local counted = not alone\n", "  local counted = not alone and task[15] ~= task[14]\n"),),
+        {"crash_in_a_drain_is_forgiven": "local counted = not alone and task[15] ~= task[14]"},
         seeds=has_stops,
     ),
     "marked_lease_counts": Mutant(
         "the end of a lease in a drain is a loss",
-        (("draining <= LAPSES.DRAINING and draining", "false and draining"),),
+        {"drained_lapses_left": "local left = false"},
         seeds=has_stops,
     ),
     "marked_lease_never_counts": Mutant(
         "the end of a lease in a drain is no loss, however often",
-        (("draining <= LAPSES.DRAINING and draining", "draining"),),
+        {"drained_lapses_left": "local left = true"},
         seeds=has_stops,
     ),
     "mark_outlives_its_claim": Mutant(
         "a task whose executor drained once is taken for one of an executor that drains ever after",
-        (("lapse(status, task[15] == task[14], task[16])", "lapse(status, task[15], task[16])"),),
+        {"mark_outlives_its_claim": "why, lapses, alone = lapse(status, task[15], task[16])"},
         seeds=has_stops,
     ),
     "lapses_not_in_a_row": Mutant(
         "runs that end otherwise do not begin the row of lapses anew",
-        (("      if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end\n", ""),),
+        {"lapses_not_in_a_row": ""},
         seeds=has_stops,
     ),
     "unstarted_lease_counts_at_once": Mutant(
         "the end of a lease is a loss though the run had not said that it started",
-        (("local left = unstarted <= LAPSES.UNSTARTED", "local left = false"),),
+        {"unstarted_lapses_left": "local left = false"},
         seeds=has_stops,
     ),
     "unstarted_lease_never_counts": Mutant(
         "the end of a lease is no loss, however often, if the run had not said that it started",
-        (("local left = unstarted <= LAPSES.UNSTARTED", "local left = true"),),
+        {"unstarted_lapses_left": "local left = true"},
         seeds=has_stops,
     ),
     "unstarted_and_not_alone": Mutant(
         "a task whose runs never said that they started runs beside others",
-        (
-            (
-                "left and draining .. ' ' .. unstarted or nil, not left",
-                "left and draining .. ' ' .. unstarted or nil, false",
-            ),
-        ),
+        {"unstarted_and_not_alone": "local alone = false"},
         seeds=has_stops,
     ),
     "cancelled_before_its_start_is_an_attempt": Mutant(
         "a task that was cancelled before its body was called has an attempt counted",
-        (("local counted = ran and outcome ~= HANDED_BACK", "local counted = outcome ~= HANDED_BACK"),),
+        {"counted_run": "local counted = outcome ~= HANDED_BACK and outcome ~= MISFIT"},
         seeds=has_stops,
     ),
     "lost_with_its_executor": Mutant(
         "a task that has lost its executor is deleted",
-        (
-            (
-                (
-                    "    move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)\n"
-                    "    if alone then redis.call('HSET', task_key(P, id), 'z', '1') end\n"
-                ),
-                (
-                    "    rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13])\n"
-                    "    redis.call('ZREM', done_key(P, lambda_of(queue), 'CANCELLED'), id)\n"
-                    "    redis.call('DEL', task_key(P, id))\n"
-                ),
-            ),
-        ),
+        {
+            "lost_task_waits": (
+                "do rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13]) "
+                "redis.call('ZREM', done_key(P, lambda_of(queue), 'CANCELLED'), id) "
+                "redis.call('DEL', task_key(P, id)) return end"
+            )
+        },
         by="LOST",
     ),
     "one_loss_more": Mutant(
         "a task runs on after the loss that is its last",
-        (("elseif counted and losses >= tonumber", "elseif counted and losses > tonumber"),),
+        {
+            "one_loss_more": "elseif counted and losses > tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then"
+        },
         by="ODD",
     ),
     "misfit_counts": Mutant(
         "a payload that does not fit is a failed attempt",
-        (
-            (
-                "local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT",
-                "local counted = ran and outcome ~= HANDED_BACK",
-            ),
-        ),
+        {"counted_run": "local counted = ran and outcome ~= HANDED_BACK"},
         by="ODD",
         seeds=deploys.has_deploys,
     ),
     "misfit_offered_again": Mutant(
         "a payload is given again to executors that it does not fit",
-        (("elseif earlier[4] and not again and unfit(", "elseif false and unfit("),),
+        {
+            "misfit_offered_again": "elseif false and unfit(P, sets, id, task[2], earlier[4], signatures, now, alive) then"
+        },
         patches=_any_signature,
         by="ODD",
         seeds=deploys.has_deploys,
     ),
     "misfit_without_grace": Mutant(
         "a payload that fits nobody is a failed attempt at the first look",
-        (("if now >= m.since + m.grace then", "if true then"),),
+        {"grace_over": "if true then"},
         by="ODD",
         seeds=deploys.has_deploys,
     ),
     "misfit_looked_at_too_often": Mutant(
         "the wait between two looks at a payload that fits nobody does not double",
-        (("m.wait = math.min(m.wait * 2, misfits.MOST)", "m.wait = misfits.FIRST"),),
+        {"misfit_looked_at_too_often": "if not other then m.wait = misfits.FIRST end"},
         by="ODD",
         seeds=deploys.has_deploys,
     ),
     "misfit_for_ever": Mutant(
         "a payload that fits nobody waits for ever",
-        (("if now >= m.since + m.grace then", "if false then"),),
+        {"grace_over": "if false then"},
         by="STUCK",
         seeds=deploys.has_deploys,
     ),
     "misfit_fails_beside_one_that_fits": Mutant(
         "executors of another signature are not looked for: what they could run is a failed attempt",
-        (("    if not misfits.has(digests, digest) then return true end\n", ""),),
+        {"misfit_fails_beside_one_that_fits": ""},
         by="ODD",
         seeds=deploys.has_deploys,
     ),
     "misfit_grace_begins_beside_one_that_fits": Mutant(
         "the time of grace of a payload counts from its first misfit, also while executors were there that it fits",
-        (("if m.since == 0 or m.wait == 0 then", "if m.since == 0 then"),),
+        {"misfit_grace_begins_beside_one_that_fits": "if m.since == 0 then m.since, m.wait = now, misfits.FIRST end"},
         by="ODD",
         seeds=deploys.has_deploys,
     ),
     "one_token": Mutant(
         "all claims of a task have one token",
-        (("math.max(counter + 1, now), run + 1", "counter > 0 and counter or now, run + 1"),),
+        {"new_token": "counter, run = counter > 0 and counter or now, run + 1"},
         patches=_one_nonce,
         by="TOKEN_REUSED",
     ),
@@ -694,17 +609,23 @@ def shows(name: str, found: Collection[str]) -> bool:
     return by in found if by else bool(found)
 
 
+def markers(code: str) -> list[str]:
+    """The markers of a function library's lines, in their order."""
+    return [line.split(_MARK)[1] for line in code.split("\n") if _MARK in line]
+
+
 def source(name: str) -> str:
     """The function library with a mutant's lines; without a mutant, the plain one.
 
     Raises:
-        ValueError: the library has no such line any more.
+        ValueError: the library does not have one line with such a marker.
     """
     code = library.CURRENT.source
-    for old, new in MUTANTS[name].lua if name else ():
-        if code.count(old) != 1:
-            raise ValueError(f"mutant {name}: the library has {code.count(old)} times: {old}")
-        code = code.replace(old, new)
+    for marker, new in MUTANTS[name].lua.items() if name else ():
+        marked = [line for line in code.split("\n") if line.endswith(_MARK + marker)]
+        if len(marked) != 1:
+            raise ValueError(f"mutant {name}: the library has {len(marked)} lines marked {marker}")
+        code = code.replace(marked[0], new.replace("{line}", marked[0].split(_MARK)[0]))
     return code
 
 

@@ -13,7 +13,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
+import lupa.lua51
 import pytest
 
 from atf.errors import DeadlineExceeded, Unavailable
@@ -22,7 +24,7 @@ from . import direct, shortcut
 from .apart import play_all
 from .chronicle import Chronicle
 from .loop import Livelock, Process, SimLoop
-from .mutants import MUTANTS, QUICK, source
+from .mutants import MUTANTS, QUICK, Mutant, markers, source
 from .net import Net, Weather
 from .play import Result
 
@@ -246,9 +248,23 @@ def test_commands_called_the_short_way_do_what_fakeredis_does(monkeypatch: pytes
     assert short.digest == ordinary.digest
 
 
-def test_every_mutant_finds_its_line() -> None:
+def test_each_marker_stands_once_and_serves_a_mutant() -> None:
+    found = markers(source(""))
+    assert len(found) == len(set(found))
+    assert {marker for mutant in MUTANTS.values() for marker in mutant.lua} == set(found)
+
+
+def test_every_mutant_changes_the_functions_or_a_method() -> None:
+    lua = lupa.lua51.LuaRuntime()
     for name, mutant in MUTANTS.items():
         assert mutant.lua or mutant.patches(), name
         assert (source(name) != source("")) == bool(mutant.lua), name
+        lua.compile(source(name).split("\n", 1)[1])  # raises where it is no Lua any more
     assert len(MUTANTS) >= 15
     assert set(QUICK) <= set(MUTANTS)
+
+
+def test_a_mutant_names_a_marker_of_the_library() -> None:
+    odd = {"odd": Mutant("of nowhere", {"nowhere": "now = 0"})}
+    with patch.dict(MUTANTS, odd), pytest.raises(ValueError, match="the library has 0 lines marked nowhere"):
+        source("odd")

@@ -91,7 +91,7 @@ local function settle_batch(P, batch, now)
   redis.call('HSET', key, 'sums', said, 'ended', fmt(now))
   retained(P, batch, now, tonumber(home[9]))
   redis.call('SPUBLISH', P .. ':bell:done', batch)
-  if tonumber(home[8] or 0) < tonumber(home[7]) then
+  if tonumber(home[8] or 0) < tonumber(home[7]) then  -- mutant: batch_end_untold
     redis.call('HSET', key, 'called', home[7])
     owe(P, number_of(P), home[7] .. strings('batch_ended', batch, home[7], fmt(now), said), now)
   end

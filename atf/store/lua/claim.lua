@@ -40,7 +40,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
     local again = holder[1] == nonce and holder[2] == owner  -- this very call, once more
     if full then
       answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
-    elseif task[1] ~= 'ENQUEUED' and not again then
+    elseif task[1] ~= 'ENQUEUED' and not again then  -- mutant: claim_of_what_is_held
       answer[#answer + 1] = {id}
     elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
       answer[#answer + 1] = {id, ''}
@@ -50,13 +50,13 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
       local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
       -- The first run has nothing behind it: a field that is not there costs most of all to read.
       local earlier = run == (again and 1 or 0) and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z', 'mf')
-      if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then
+      if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then  -- mutant: no_gate_at_the_claim
         answer[#answer + 1] = {id}
-      elseif earlier[4] and not again and unfit(P, sets, id, task[2], earlier[4], signatures, now, alive) then
+      elseif earlier[4] and not again and unfit(P, sets, id, task[2], earlier[4], signatures, now, alive) then  -- mutant: misfit_offered_again
         answer[#answer + 1] = {id}
       else
         if not again then
-          counter, run = math.max(counter + 1, now), run + 1
+          counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
           move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
           leased[task[2]] = now + timeout
         end

@@ -151,7 +151,7 @@ end
 -- any until it has seen a heartbeat timeout go by since it was told (see enqueue.lua). Returns what that step back is known by, or nil.
 local function note_clock(P, now, clock, least)
   local behind = tonumber(clock or 0) - now
-  if behind > CLOCK.STEP then
+  if behind > CLOCK.STEP then  -- mutant: step_back_unnoticed
     redis.call('HSET', P, 'clock', fmt(now), 'stepped', clock)
     return clock
   elseif behind <= -least then
@@ -224,7 +224,8 @@ end
 -- Ends the pause of claims where nobody is left to be asked.
 function roster.answered(P, settled)
   local asked = roster.key(P, 'asked')
-  if roster.left(P) > 0 or tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) ~= settled then return false end
+  if roster.left(P) > 0 then return false end  -- mutant: silent_holder_ignored
+  if tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) ~= settled then return false end
   redis.call('DEL', asked)
   redis.call('HSET', P, 'calm', fmt(settled))
   return true
@@ -271,7 +272,7 @@ local function note_server(P, server, memory, now, timeout)
   elseif server ~= '' and (roster.MEMORY[memory] or 0) < (roster.MEMORY[record[3]] or 0) then
     redis.call('HSET', P, 'durable', memory)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  return pause, tonumber(record[4] or 0) > 0, record[5]
+  return pause, tonumber(record[4] or 0) > 0, record[5]  -- mutant: no_pause_after_rollback
 end
 
 -- items of batches ---------------------------------------------------------------------------------------------------------
@@ -373,7 +374,7 @@ end
 local function move(P, sets, id, queue, from, to, score, now, ...)
   if from ~= to then
     sets.ZREM(live_key(P, queue, from), id)
-    recount(P, sets, id, from, to, now)
+    recount(P, sets, id, from, to, now)  -- mutant: items_lost_uncounted
   end
   sets.ZADD(live_key(P, queue, to), fmt(score), id)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
@@ -428,7 +429,8 @@ local function release(P, key, id, queue, to, now)
   redis.call('LPOP', list)
   pause_target(P, key, id, now)
   local name = lambda_of(queue)
-  if to == 'FATAL_FAILURE' and not batch_of(id) and settings_of(redis.call('HGET', lambda_key(P, name), 'door')).stop == '1' then
+  local stops = to == 'FATAL_FAILURE' and not batch_of(id)  -- mutant: stopped_key_goes_on
+  if stops and settings_of(redis.call('HGET', lambda_key(P, name), 'door')).stop == '1' then
     redis.call('LPUSH', list, STOPPED .. id)
     redis.call('ZADD', stops_key(P, name), fmt(now), key)
   else
@@ -443,7 +445,7 @@ local function start_afresh(P, id, queue, status, key, now, at, sets)
   if unique and tonumber(redis.call('ZSCORE', P .. ':uniques:expiry', unique) or 0) > now then
     local holder = redis.call('HGET', P .. ':uniques', unique)
     local its = holder ~= id and redis.call('HGET', task_key(P, holder), 's')
-    if its and not FINISHED[its] then return holder end
+    if its and not FINISHED[its] then return holder end  -- mutant: retry_beside_holder
     redis.call('HSET', P .. ':uniques', unique, id)
   end
   at = at or now
@@ -559,7 +561,7 @@ end
 function ticks.hold(P, sets, id, queue, status, watched, at, held, now)
   if string.sub(watched, 1, 1) ~= ticks.OF then return end
   local name = string.sub(watched, 2)
-  if redis.call('HEXISTS', job_key(P, name), 'p') == 1 then ticks.keep(P, sets, name, id, queue, status, at, held, now) end
+  if redis.call('HEXISTS', job_key(P, name), 'p') == 1 then ticks.keep(P, sets, name, id, queue, status, at, held, now) end  -- mutant: pause_forgets_retries
 end
 
 local sweep_key = remembered(function(P) return P .. ':sweep' end)
@@ -618,13 +620,15 @@ local function lapse(status, marked, text)
   if status == 'PROCESSING' then unstarted = 0 end
   if marked then
     draining = draining + 1
-    return 'lease expired while its executor drained', draining <= LAPSES.DRAINING and draining .. ' ' .. unstarted or nil, false
+    local left = draining <= LAPSES.DRAINING  -- mutant: drained_lapses_left
+    return 'lease expired while its executor drained', left and draining .. ' ' .. unstarted or nil, false
   elseif status == 'PROCESSING' then
     return 'lease expired', nil, false
   end
   unstarted = unstarted + 1
-  local left = unstarted <= LAPSES.UNSTARTED
-  return 'lease expired before the run said that it started', left and draining .. ' ' .. unstarted or nil, not left
+  local left = unstarted <= LAPSES.UNSTARTED  -- mutant: unstarted_lapses_left
+  local alone = not left  -- mutant: unstarted_and_not_alone
+  return 'lease expired before the run said that it started', left and draining .. ' ' .. unstarted or nil, alone
 end
 
 -- A run has ended with its executor, or its lease has run out (no `why`): CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
@@ -634,9 +638,9 @@ local function lose_task(P, id, now, why, shared)
   local status, queue = task[1], task[2]
   local losses, lapses = tonumber(task[4] or 0), nil
   local alone = shared and losses > 0
-  local counted = not alone
+  local counted = not alone  -- mutant: crash_in_a_drain_is_forgiven
   if not why then
-    why, lapses, alone = lapse(status, task[15] == task[14], task[16])
+    why, lapses, alone = lapse(status, task[15] == task[14], task[16])  -- mutant: mark_outlives_its_claim
     counted = not lapses
   end
   if counted then losses = losses + 1 end
@@ -644,13 +648,13 @@ local function lose_task(P, id, now, why, shared)
   local runs = with_run(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (counted and '' or ' (not counted)'))
   if task[9] then
     rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13], 'l', losses, 'R', runs)
-  elseif counted and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then
+  elseif counted and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then  -- mutant: one_loss_more
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
     rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, task[13], 'l', losses, 'R', runs, 'err', err)
     count_ends(P, lambda_of(queue), 1, 1, now)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
-    move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)
+    move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)  -- mutant: lost_task_waits
     if alone then redis.call('HSET', task_key(P, id), 'z', '1') end
     if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif task[16] then redis.call('HDEL', task_key(P, id), 'y') end
     if task[11] then ticks.hold(P, AT_ONCE, id, queue, 'ENQUEUED', task[11], now, task[13], now) end
@@ -660,7 +664,7 @@ end
 
 -- Whether the caller's token is the task's, and the task is held: the condition of every move out of a claim.
 local function holds(status, counter, nonce, task_counter, task_nonce)
-  return (status == 'CLAIMED' or status == 'PROCESSING') and task_counter == counter and task_nonce == nonce
+  return (status == 'CLAIMED' or status == 'PROCESSING') and task_counter == counter and task_nonce == nonce  -- mutant: no_fence
 end
 
 -- A change that this partition owes another one. It lies in the due index until it has been delivered. Returns its number.

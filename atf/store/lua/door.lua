@@ -7,7 +7,7 @@
 -- it will be brought up again.
 local function through_door(P, queue, status, ids, now, settings, keyed)
   local gated, slotted = 0, nil
-  if settings.gates then ids, gated = past_gates(P, queue, status, ids, now, settings.gates) end
+  if settings.gates then ids, gated = past_gates(P, queue, status, ids, now, settings.gates) end  -- mutant: no_gate_at_the_door
   if keyed then
     local cancelled
     ids, slotted, cancelled = with_slots(P, queue, status, ids, now)

@@ -15,7 +15,7 @@ register('enlist', {'allow-oom'}, function(keys, args)
   local known, said = redis.call('HDEL', listed, before) == 1, ''
   local number = before ~= '' and tonumber(redis.call('HGET', asked, before) or nil)
   if number then
-    known, said = true, number >= tonumber(args[7]) and 'yes' or 'no'
+    known, said = true, number >= tonumber(args[7]) and 'yes' or 'no'  -- mutant: answer_not_compared
     if said == 'yes' then
       redis.call('HDEL', asked, before)
       if roster.answered(P, tonumber(redis.call('HGET', P, 'settled') or nil)) then pause = nil end

@@ -127,7 +127,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
     looked = looked + 1
     if not task[1] then
       redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
-    elseif entry and entry > pushed - length then
+    elseif entry and entry > pushed - length then  -- mutant: backlog_pushed_again
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(expires), id)
       standing = standing + 1
     elseif length + #front >= limit then
@@ -141,7 +141,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       aside = aside or what == 'aside'
     else
       if #front == 0 then front = {} end
-      front[#front + 1] = id
+      front[#front + 1] = id  -- mutant: lost_pop_not_redriven
     end
   end
   for i = #front, 1, -1 do
@@ -160,7 +160,8 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   if not paused then
     for _, status in ipairs(PUSHED) do
       local most = math.min(budget - kept - looked, limit - length)
-      local ids = due_to_leave(P, queue, status, now, room and math.min(most, room.left) or most, firsts)
+      if room then most = math.min(most, room.left) end
+      local ids = due_to_leave(P, queue, status, now, most, firsts)  -- mutant: pushed_early
       looked = looked + #ids
       local slotted
       local apart = NOTHING
@@ -300,8 +301,8 @@ local function due_jobs(P, now, most, answer)
       redis.call('ZREM', beside_key(P, 'jobs'), name)
     else
       local running = live_tick(P, name, now)
-      local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')
-      redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)
+      local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')  -- mutant: tick_at_once
+      redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)  -- mutant: tick_forgotten
       if not waits or job[4] == 'cancel_running' then
         local count = #answer
         answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
@@ -401,7 +402,7 @@ end
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local record = redis.call('HMGET', P, 'settled', 'passed', 'clock', 'stepped', 'calm', 'forgot')
-  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)
+  local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)  -- mutant: early_by_an_instant_of_before
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, standing, pushed, owed, jobs, expired = 0, 0, 0, 0, {}, NOTHING, NOTHING, {}
   misfits.failed = {}

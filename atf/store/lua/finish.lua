@@ -35,15 +35,15 @@ local function record_each(sets, P, now, args, answer, ends)
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
     local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
     local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
-    if not holds(status, counter, nonce, task[2], task[3]) then
+    if not holds(status, counter, nonce, task[2], task[3]) then  -- mutant: finish_without_token
       local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
       answer[#answer + 1] = before and 1 or 2
     else
       -- The only run so far follows no other one: a field that is not there costs most of all to read.
       local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R', 'y', 'mf')
       local attempts, ran = tonumber(earlier[1] or 0) + 1, tonumber(args[i + 8])
-      local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT
-      if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end
+      local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT  -- mutant: counted_run
+      if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
       if earlier[4] and outcome ~= MISFIT then misfits.was_read(P, id, earlier[4]) end
       local ended = now - tonumber(args[i + 9])
       local runs = with_run(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, args[i + 6]))
@@ -61,12 +61,12 @@ local function record_each(sets, P, now, args, answer, ends)
       elseif outcome == 1 then
         if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
         rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
-          'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])
+          'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])  -- mutant: wrong_result
       elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
         rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
           'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
       else
-        local retry_at = now + tonumber(args[i + 7])
+        local retry_at = now + tonumber(args[i + 7])  -- mutant: no_backoff
         if task[9] then
           pause_target(P, task[9], id, now)
           retry_at = math.max(retry_at, paused_until(P, task[9], id))

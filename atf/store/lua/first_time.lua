@@ -8,7 +8,7 @@ register('first_time', {}, function(keys, args)
   for i = 2, #args, 3 do
     local until_ = redis.call('ZSCORE', expiry, args[i])
     if until_ and tonumber(until_) > now then
-      answer[#answer + 1] = redis.call('HGET', firsts, args[i]) == args[i + 1] and 1 or 0
+      answer[#answer + 1] = redis.call('HGET', firsts, args[i]) == args[i + 1] and 1 or 0  -- mutant: first_for_everybody
     else
       redis.call('HSET', firsts, args[i], args[i + 1])
       redis.call('ZADD', expiry, fmt(now + tonumber(args[i + 2])), args[i])

@@ -186,7 +186,7 @@ local function cancel_task(P, sets, id, now)
   local status = task[1]
   if not status or status == 'TOMBSTONE' then return {'', 0, 0} end
   if FINISHED[status] then return {status, status == 'CANCELLED' and 1 or 0, 0} end
-  if status == 'CLAIMED' or status == 'PROCESSING' then
+  if status == 'CLAIMED' or status == 'PROCESSING' then  -- mutant: cancel_without_state_check
     redis.call('HSET', task_key(P, id), 'x', '1')
     return {status, 0, 1}
   end
@@ -229,7 +229,7 @@ local function keep(P, sets, kept, id, queue, from, gate, newest, now, task)
   local to, at = from, gate.action == 'delay' and now + gate.amount or now
   if from == 'ENQUEUED' then
     to = 'NEW'  -- it passes its queue's door anew
-    sets.ZREM(live_key(P, queue, from), id)
+    sets.ZREM(live_key(P, queue, from), id)  -- mutant: gate_leaves_a_place_behind
     redis.call('HDEL', task_key(P, id), 'e')
     redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'g', fmt(gate.number), 'gd', fmt(newest))
   else
@@ -361,7 +361,7 @@ local function let_through(P, name, number, ids, now)
     for _, id in ipairs(ids) do
       sets.ZREM(parked_key(P, name, number), id)
       local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at', 'hd')
-      local kept = task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')
+      local kept = task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- mutant: gate_keeps_for_ever
       if kept then redis.call('HDEL', task_key(P, id), 'g') end
       if kept and not task[5] then  -- else its job is paused, and keeps it
         sets.ZADD(live_key(P, task[2], task[1]), fmt(math.min(tonumber(task[4]), now)), id)  -- those that waited longest come first

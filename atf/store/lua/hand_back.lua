@@ -9,7 +9,7 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
     local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w', 'h')
-    if task[1] ~= 'CLAIMED' or not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
+    if task[1] ~= 'CLAIMED' or not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else
       redis.call('HSET', task_key(P, id), 'r', tonumber(task[6]) - 1)

@@ -72,7 +72,7 @@ local function with_slots(P, queue, status, ids, now)
       redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
     else
       local taken = redis.call('ZCARD', slots)
-      if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then
+      if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then  -- mutant: no_slots
         redis.call('ZADD', slots, fmt(now), id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         free[#free + 1], holding[id] = id, true

@@ -115,7 +115,8 @@ end
 local function share_out(home, kind, limit, limits, changed, now)
   local askers, out = targets_of(home, kind, limit, now), 0
   for _, entry in pairs(home.parts) do out = out + entry[kind .. 'G'] - entry[kind .. 'R'] end
-  local free, short = limit - out, out > limit
+  local free = limit - out  -- mutant: permits_given_twice
+  local short = out > limit
   if kind == 'b' then home.z = math.min(math.max(home.z or 0, fullest(limits, free, now)), now) end
   for _, entry in ipairs(askers) do
     local lacks = entry.target - (entry[kind .. 'G'] - entry[kind .. 'R'])

@@ -39,7 +39,7 @@ end
 -- Whether somebody runs a signature that a task has not met. `alive`: of the lambda, where it was asked for before in this call.
 local function some_other(digests, alive)
   for _, digest in ipairs(alive) do
-    if not misfits.has(digests, digest) then return true end
+    if not misfits.has(digests, digest) then return true end  -- mutant: misfit_fails_beside_one_that_fits
   end
   return false
 end
@@ -73,13 +73,13 @@ end
 
 -- It fits nobody from now on, unless that was so before.
 local function begin(m, now)
-  if m.since == 0 or m.wait == 0 then m.since, m.wait = now, misfits.FIRST end
+  if m.since == 0 or m.wait == 0 then m.since, m.wait = now, misfits.FIRST end  -- mutant: misfit_grace_begins_beside_one_that_fits
 end
 
 -- What it has not been pushed for is scored anew: at once, in its old place, where somebody may have another signature.
 local function wait_on(P, id, m, now, other)
   local at = other and math.min(tonumber(redis.call('HGET', task_key(P, id), 'at') or now), now) or now + m.wait
-  if not other then m.wait = math.min(m.wait * 2, misfits.MOST) end
+  if not other then m.wait = math.min(m.wait * 2, misfits.MOST) end  -- mutant: misfit_looked_at_too_often
   return at
 end
 
@@ -189,7 +189,7 @@ misfits.sift = function(P, queue, status, ids, now)
         left[#left + 1], apart[id] = id, m
       else
         begin(m, now)
-        if now >= m.since + m.grace then
+        if now >= m.since + m.grace then  -- mutant: grace_over
           fail(P, id, queue, status, m, alive, now)
         else
           local at = wait_on(P, id, m, now, false)

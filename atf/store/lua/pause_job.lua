@@ -12,7 +12,7 @@ register('pause_job', {'allow-oom'}, function(keys, args)
   if args[3] == '1' then
     redis.call('HSET', job_key(P, name), 'p', '1')
     redis.call('ZREM', P .. ':jobs', name)
-    if ticks.hold_all(P, name, now) then return {2, tasks} end
+    if ticks.hold_all(P, name, now) then return {2, tasks} end  -- mutant: pause_lets_ticks_through
   else
     if ticks.release(P, name, now) then return {2, tasks} end  -- until the last, it is paused
     redis.call('HDEL', job_key(P, name), 'p')

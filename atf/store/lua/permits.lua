@@ -143,10 +143,11 @@ local function permits_for(P, queue, settings, now)
   local alone, knows = room.partitions == 1, room.part.ae == room.epoch
   if limits.n then
     room.used.n, room.have.n = in_hand(P, name), alone and limits.n or knows and may_use(room.part, 'n', limits.n) or 0
-    room.left, room.again, room.why = math.max(room.have.n - room.used.n, 0), now + PERMIT_REVISIT, 'running'
+    room.left = math.max(room.have.n - room.used.n, 0)  -- mutant: permits_not_counted
+    room.again, room.why = now + PERMIT_REVISIT, 'running'
   end
   if limits.b then
-    room.have.b = alone and limits.b or knows and may_use(room.part, 'b', limits.b) or 0
+    room.have.b = alone and limits.b or knows and may_use(room.part, 'b', limits.b) or 0  -- mutant: burst_for_each_partition
     room.bucket = read_bucket(limits, room.have.b, room.part.z, room.part.log, now)
     room.used.b = room.bucket.sum
     bound_by_rate(room, 0, false, now)
@@ -216,9 +217,10 @@ end
 -- `pushed` tasks have taken permits, `again` others only of the rate. `short`: there are due tasks left that had to wait. Returns whether
 -- more may be pushed at once.
 local function permits_taken(P, queue, room, pushed, again, short, now)
-  local part, digit, key, entries = room.part, string.sub(queue, -1), permits_key(P, room.name), pushed + again
+  local part, digit, key = room.part, string.sub(queue, -1), permits_key(P, room.name)
+  local entries = pushed + again  -- mutant: pushed_again_for_nothing
   if room.bucket and (entries > 0 or room.bucket.stepped_back) then
-    part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))
+    part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))  -- mutant: rate_not_taken
     redis.call('HSET', key, 'z', fmt(part.z), 'log', write_log(room.bucket.log, entries, now))
   end
   local waits, paced = noted(part.waits, digit, short and room.why == 'running'), noted(part.paced, digit, short and room.why == 'rate')

@@ -115,7 +115,7 @@ placement.draw = function(P, found, count, host, now)
   end
   if found.placement == 'spread' then leave_to_others(P, found, host, now) else leave_to_owners(P, found, host, now) end
   for _, each in ipairs(found.tasks) do
-    each.free = not each.leave or not each.waits or each.since and now >= each.since + placement.PATIENCE
+    each.free = not each.leave or not each.waits or each.since and now >= each.since + placement.PATIENCE  -- mutant: kept_for_its_host
     if each.free then found.wants = found.wants + 1 end
   end
   return found.wants

@@ -47,7 +47,7 @@ end
 local function may_give(P, look, now)
   if look.may == nil then
     local record = redis.call('HMGET', P, 'settled', 'calm')
-    look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))
+    look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))  -- mutant: no_pause_after_rollback_pop
   end
   return look.may
 end

@@ -29,7 +29,7 @@ end
 -- the task was cancelled and never ran: the key is free again.
 local function of_window(P, key, now)
   local until_ = redis.call('ZSCORE', P .. ':uniques:expiry', key)
-  if not until_ or tonumber(until_) <= now then return nil end
+  if not until_ or tonumber(until_) <= now then return nil end  -- mutant: window_forgotten
   local id = redis.call('HGET', P .. ':uniques', key)
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'at')
   if task[1] == 'CANCELLED' and never_ran(P, id) then return nil end
@@ -65,11 +65,11 @@ local function store_each(sets, P, now, args, records, all_new, answers, earlies
     local id, queue, spec, digest, limits = args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 6]
     local ordering, concurrency = args[i + 7], args[i + 8]
     local known = all_new and NOTHING or redis.call('HMGET', record, 'd', 'at')
-    if known[1] then
+    if known[1] then  -- mutant: schedule_overwrites
       local other = redis.call('HGET', task_key(P, id), 'u') or ''
       answers[#answers + 1] = {known[1] == digest and 1 or 2, known[2] or '0', other}
     else
-      local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])
+      local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])  -- mutant: delay_ignored
       at = math.max(at, now)
       local unique, window, policy, joins
       if args[i + 9] ~= '' then unique, window, policy, joins = string.match(args[i + 9], '^(%S+) (%d+) (%d)(j?)$') end
@@ -94,7 +94,7 @@ local function store_each(sets, P, now, args, records, all_new, answers, earlies
         local score = at
         if ordering ~= '' then
           ordering = joined(P, ordering)
-          if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another
+          if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another  -- mutant: no_order
         end
         redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec)
         if limits ~= '' then redis.call('HSET', record, 'lim', limits) end

@@ -16,7 +16,7 @@ register('schedule_items', {}, function(keys, args)
       local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
       local id = item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
-      local known = holder == number
+      local known = holder == number  -- mutant: identical_items_are_one
       if holder and not known then
         item = item .. '-' .. number
         id = item_id(P, batch, item)

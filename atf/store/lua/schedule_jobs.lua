@@ -28,7 +28,7 @@ local function schedule_job(P, now, budget, name, request, how, spec, overlap, n
   if how == '3' then
     local _, more = ticks.cancel(P, name, budget, now)
     if more then return {4, 0, '0'} end
-  elseif known[1] and known[6] == rhythm and (lives or how == '2') then
+  elseif known[1] and known[6] == rhythm and (lives or how == '2') then  -- mutant: registered_anew
     return goes_on(P, key, name, known, request, spec, overlap)
   end
   if next_us == '' then return {5, lives and tonumber(known[1]) or 0, '0'} end

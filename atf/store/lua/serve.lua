@@ -65,7 +65,7 @@ register('serve', {'allow-oom'}, function(keys, args)
     if redis.call('HEXISTS', P .. ':hosts:why', host) == 0 then redis.call('HSET', P .. ':hosts:why', host, why) end
     redis.call('ZADD', P .. ':hosts', 'GT', till, host)  -- what holds still may do so for longer
   else
-    if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else redis.call('HSET', P .. ':hosts:why', host, why) end
+    if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else redis.call('HSET', P .. ':hosts:why', host, why) end  -- mutant: reason_stays
     redis.call('ZADD', P .. ':hosts', till, host)
   end
   local begun = args[6] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '

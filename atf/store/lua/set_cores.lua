@@ -7,7 +7,7 @@ register('set_cores', {'allow-oom'}, function(keys, args)
   local P, now, pool = keys[1], instant(args[1]), args[2]
   local key = P .. ':c:' .. pool
   local before = redis.call('HGET', key, 'v') or '0'
-  if before ~= args[3] then return '0' end
+  if before ~= args[3] then return '0' end  -- mutant: cores_overwritten
   local version = fmt(math.max(tonumber(before) + 1, now))  -- so that a store that has forgotten some gives none of them again
   if args[4] == '' then
     redis.call('DEL', key, key .. ':members')

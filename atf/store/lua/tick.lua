@@ -11,7 +11,7 @@ register('tick', {}, function(keys, args)
     local tick, at, id, queue = args[i + 7], args[i + 8], args[i + 9], args[i + 10]
     local key = job_key(P, name)
     local job = redis.call('HMGET', key, 'g', 'n', 'p')
-    if job[1] ~= args[i + 1] or job[2] ~= args[i + 2] or job[3] then
+    if job[1] ~= args[i + 1] or job[2] ~= args[i + 2] or job[3] then  -- mutant: tick_twice
       answer[#answer + 1] = 0
     else
       if id ~= '' and redis.call('EXISTS', task_key(P, id)) == 0 then

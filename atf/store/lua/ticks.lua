@@ -10,12 +10,12 @@ function ticks.cancel(P, name, budget, now)
     local status = redis.call('HGET', task_key(P, id), 's')
     if status == 'CLAIMED' or status == 'PROCESSING' then
       if redis.call('HEXISTS', task_key(P, id), 'x') == 0 then  -- else it is to be stopped, and that stands
-        redis.call('HSET', task_key(P, id), 'x', ticks.LAST_RUN)
+        redis.call('HSET', task_key(P, id), 'x', ticks.LAST_RUN)  -- mutant: delete_leaves_retries
       end
       local beside = tonumber(redis.call('ZSCORE', ticks.key(P, name), id)) == ticks.BESIDE
       if beside then redis.call('ZREM', ticks.key(P, name), id) else redis.call('ZADD', ticks.key(P, name), ticks.ORPHAN, id) end
     elseif status and status ~= 'TOMBSTONE' and not FINISHED[status] then
-      cancel_task(P, AT_ONCE, id, now)
+      cancel_task(P, AT_ONCE, id, now)  -- mutant: delete_leaves_ticks
     else
       redis.call('ZREM', ticks.key(P, name), id)  -- somebody has deleted its record
     end
