@@ -41,7 +41,7 @@ def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
     assert load(StoreSettings, {"partitions": "2"}, env=env, path=path).partitions == 2
     assert load(StoreSettings, {"partitions": None}, env=env, path=path).partitions == 8
     assert load(StoreSettings, {}, env={}, path=path).partitions == 4
-    assert load(StoreSettings, {}, env={}, path=nowhere).partitions == 16
+    assert load(StoreSettings, {}, env={}, path=nowhere).partitions == 0
 
 
 def test_a_roles_table_beats_the_top_level(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_truth_is_written_in_many_ways(text: str, value: bool, tmp_path: Path) -
         ({"ATF_PARTITIONS": "many"}, "ATF_PARTITIONS = 'many': give a whole number"),
         ({"ATF_WAKEUPS": "perhaps"}, "ATF_WAKEUPS = 'perhaps': give true or false"),
         ({"ATF_POLL_INTERVAL": "soon"}, "ATF_POLL_INTERVAL = 'soon': give a number"),
-        ({"ATF_PARTITIONS": "0"}, "partitions = 0: use 1 to 16384"),
+        ({"ATF_PARTITIONS": "16385"}, "partitions = 16385: use 1 to 16384"),
     ],
 )
 def test_a_bad_value_says_where_it_came_from(env: dict[str, str], says: str, tmp_path: Path) -> None:

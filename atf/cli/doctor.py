@@ -59,7 +59,9 @@ class _Where:
         "", "the task store; empty: that of an `atf up` in --data-dir, else redis://127.0.0.1:6379/0"
     )
     data_dir: str = setting(".atf", "data directory of a running `atf up`")
-    partitions: int = setting(0, "partitions that the roles are set to; 0: as they are set here")
+    partitions: int = setting(
+        0, "partitions that the roles are set to; 0: as they are set here, or what the store has on record"
+    )
 
 
 @click.command()

@@ -15,7 +15,6 @@ import msgspec
 
 from atf.config.settings import StoreSettings, Timing, setting
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.embedded.server import PARTITIONS
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store.backup.exporting import Progress, export_tasks
@@ -39,7 +38,7 @@ class _Where:
     redis_url: str = setting("", "a running Redis or Valkey; empty: the embedded store of --data-dir")
     data_dir: str = setting(".atf", "data directory of an `atf up`, whether it runs or not")
     store_bin: str = setting("", "the server to run for it if no `atf up` does; empty: look for one")
-    partitions: int = setting(0, "partitions of the store's keys; 0: 1 in the embedded store, 16 otherwise")
+    partitions: int = setting(0, "partitions of the store's keys; 0: what it has on record")
 
 
 @click.group()
@@ -283,7 +282,7 @@ async def _address(where: _Where) -> AsyncIterator[tuple[str, int]]:
     data.lock()
     try:
         async with EmbeddedStore(find_binary(where.store_bin), data) as embedded:
-            yield embedded.url, where.partitions or PARTITIONS
+            yield embedded.url, where.partitions
     finally:
         data.release()
 

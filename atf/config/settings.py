@@ -112,7 +112,9 @@ class StoreSettings:
         "address of the task store: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
     )
     partitions: int = setting(
-        16, "partitions of the store's keys; recorded in the store by the first role that opens it"
+        0,
+        "partitions of the store's keys; 0: as many as the store has on record. The role that opens a new store first puts"
+        " them on record; with 0 it takes 1, and 16 on a cluster",
     )
     store_timeout: float = setting(5.0, "seconds until a call of the store without an answer has failed")
     store_connections: int = setting(16, "connections to the store that one process opens at most")
@@ -128,8 +130,8 @@ class StoreSettings:
 
     def __post_init__(self) -> None:
         _ = self.floor
-        if not 1 <= self.partitions <= 16_384:
-            raise ConfigError(f"partitions = {self.partitions}: use 1 to 16384")
+        if not 0 <= self.partitions <= 16_384:
+            raise ConfigError(f"partitions = {self.partitions}: use 1 to 16384, or 0 for what the store has on record")
         if not 0.001 <= self.poll_interval <= 60:
             raise ConfigError(f"poll_interval = {self.poll_interval}: use 0.001 to 60 seconds")
         _within(self, "store_timeout", 0.01, _DAY_S)

@@ -25,9 +25,6 @@ from .lock import DataDir
 
 _log = get_logger(duty="store")
 
-PARTITIONS: Final = 1
-"""One server with one thread gains nothing from more."""
-
 _MAX_SOCKET_PATH: Final = 100
 """Bytes; the kernel takes 108, macOS 104, each with a final zero."""
 _STOP_GRACE: Final = 20.0

@@ -42,6 +42,11 @@ from .servers import checks
 from .types import CancelResult, EnqueuePass, FirstTime, OutboxRecord, RetryResult
 from .windows import Windows
 
+PARTITIONS: Final = 1
+"""Of a new store on one server, with replicas or without, where none are set: more gain nothing there, and make each task dearer."""
+CLUSTER_PARTITIONS: Final = 16
+"""Of a new store on a cluster, where none are set: enough for every master of a small one to have some."""
+
 _PAUSED: Final = "!"
 """In the place of a queue's name: something was found, and claims are paused."""
 _APART: Final = "?"
@@ -56,7 +61,7 @@ class Store(
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:
-        partitions: how many there are.
+        partitions: how many there are; 0 until `open` knows, where none are set.
         settings: as it was opened; whoever waits for something reads its poll_interval there.
         findings: what was found of the servers when it was opened.
         now: in tests, answers the instant (µs) that every function takes for the server's TIME.
@@ -125,7 +130,10 @@ class Store(
     async def _open_all(self, agree: bool) -> None:
         """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
         away: Unavailable | None = None
-        for partition in range(self.partitions):
+        if not self.partitions:
+            self.partitions = await self._recorded_partitions() or new_partitions(self._link)
+        partition = 0
+        while partition < self.partitions:  # the first record that answers may say another number
             try:
                 timeout_us = await self._open_partition(partition, record=agree)
                 if agree and timeout_us != self._lease_us:
@@ -135,9 +143,30 @@ class Store(
                 if not self._link.parted:
                     raise
                 away = error
+            partition += 1
         if away is not None and not self._opened:
             raise away
         self._ready = True
+
+    async def _recorded_partitions(self) -> int:
+        """How many the first record says that can be read; 0: the store is new.
+
+        Raises:
+            Unavailable: where one of the first can't be reached, and the others have none: it may be the one that says it.
+        """
+        away: Unavailable | None = None
+        for partition in range(new_partitions(self._link)):
+            key = keys.record(partition)
+            try:
+                recorded = await self._link.command("HGET", key, "partitions", key=key)
+            except Unavailable as error:
+                away = error
+                continue
+            if recorded is not None:
+                return int(recorded)
+        if away is not None:
+            raise away
+        return 0
 
     def _disagreement(self, recorded_us: int) -> str:
         recorded, ours = recorded_us / US, self._lease_us / US
@@ -173,10 +202,14 @@ class Store(
                 f" version {library.VERSION}. Run the release that the data are of, or move the tasks to a new store with"
                 " its atf store export and the other release's atf store import"
             )
+        if not self.settings.partitions and not self._opened:
+            self.partitions = (
+                recorded  # another role, to which a number is set, may have made the store since we looked
+            )
         if recorded != self.partitions:
             raise FailedPrecondition(
                 f"the task store at {self._link.where} was made with {recorded} partitions, and this role is set to"
-                f" {self.partitions}. Set partitions = {recorded} (ATF_PARTITIONS), or move the tasks to a new"
+                f" {self.partitions}. Leave partitions (ATF_PARTITIONS) unset, or set {recorded}, or move the tasks to a new"
                 " store with atf store export and atf store import"
             )
         return made, timeout_us
@@ -447,3 +480,8 @@ class Store(
 
 def _status(name: bytes) -> Status | None:
     return Status[name.decode()] if name else None
+
+
+def new_partitions(link: Link) -> int:
+    """How many a new store behind `link` is given where none are set."""
+    return CLUSTER_PARTITIONS if link.parted else PARTITIONS

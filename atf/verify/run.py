@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
 from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing, load
-from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, InvalidArgument, Unavailable
 
 from .bench import Bench, drain_s
@@ -69,9 +68,8 @@ class Course:
         return list(dict.fromkeys(self.roles)) or [*ROLES, *([] if self.redis_url else [STORE])]
 
     def partitions(self, env: Mapping[str, str]) -> int:
-        """Of the store that the roles will have."""
-        own = load(StoreSettings, env=env).partitions if self.redis_url else PARTITIONS
-        return int(self.settings.get("partitions") or own)
+        """Of the store that the roles will have; 1 where nothing is set: one at --redis-url may have more on record, not fewer."""
+        return int(self.settings.get("partitions") or load(StoreSettings, env=env).partitions or 1)
 
     def retention_s(self, timing: Timing) -> float:
         """Seconds that the record of a finished task must stay, so that it is there at the end, whenever it finished."""

@@ -94,7 +94,7 @@ def test_other_partitions_or_another_timeout_are_refused(embedded: Server, real:
     code, found = doctor("--partitions", "3")
     assert code == 1
     assert {name for name, each in found.items() if each["state"] == "refuse"} == {"partitions", "timing"}
-    assert "ATF_PARTITIONS=2" in found["partitions"]["mend"]
+    assert "leave partitions (ATF_PARTITIONS) unset" in found["partitions"]["mend"]
     assert "atf store timing --set 16" in found["timing"]["mend"]
 
 
@@ -307,7 +307,7 @@ def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state
 )
 def test_records(changed: dict[str, str], check: str, state: State, says: str) -> None:
     found = {
-        each.check: each for each in contents.judge_partitions([RECORD, {**RECORD, **changed}], 2, Timing(), NOW_US)
+        each.check: each for each in contents.judge_partitions([RECORD, {**RECORD, **changed}], 2, 2, Timing(), NOW_US)
     }
     assert found[check].state is state
     assert says in found[check].sentence
@@ -316,6 +316,6 @@ def test_records(changed: dict[str, str], check: str, state: State, says: str) -
 
 def test_a_store_of_a_release_that_put_less_on_record() -> None:
     old = [{"partitions": "1"}]
-    found = {each.check: each for each in contents.judge_partitions(old, 1, Timing(), NOW_US)}
+    found = {each.check: each for each in contents.judge_partitions(old, 1, 1, Timing(), NOW_US)}
     assert {each.state for each in found.values()} == {State.OK}
     assert found["timing"].value == "none yet"

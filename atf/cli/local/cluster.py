@@ -34,7 +34,6 @@ from atf.config.settings import (
     setting,
 )
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.embedded.server import PARTITIONS
 from atf.errors import AtfError, ConfigError
 from atf.exits import EXIT_UNAVAILABLE
 
@@ -81,7 +80,7 @@ class ClusterSettings:
     )
     maxmemory_mib: int = setting(0, "MiB of tasks at which the embedded store takes no more; 0: half of the memory")
     partitions: int = setting(
-        0, "partitions of the store's keys; 0: 1 in the embedded store, the roles' setting otherwise"
+        0, "partitions of the store's keys; 0: what it has on record, and 1 in a new embedded store"
     )
     executors: int = setting(1, "executor processes")
     threads: int = setting(0, "tasks of `def` lambdas that one executor runs at once; 0: the executor's own setting")
@@ -132,7 +131,7 @@ class Cluster:
         self._roles: dict[str, RoleProcess] = {}
         self._data: DataDir | None = None
         self.partitions = settings.partitions
-        """Of the store's keys; 0: as the roles are set."""
+        """Of the store's keys; 0: as the roles are set, or what is on record."""
         self.redis_url = settings.redis_url
         self.store = ""
         """The task store that was chosen, for people."""
@@ -271,7 +270,6 @@ class Cluster:
             binary, data, durability=self.settings.durability or "disk", maxmemory_mib=self.settings.maxmemory_mib
         )
         self.redis_url, self.store = store.url, f"{binary}, data in {data.path}"
-        self.partitions = self.partitions or PARTITIONS
         await self._supervisor.start(store)
 
     async def _start_role(self, name: str, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:

@@ -15,6 +15,7 @@ from atf.store.servers.check_results import Finding, ok, refuse, warn
 from atf.store.servers.checks import told
 from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
+from atf.store.store import new_partitions
 from atf.task import US
 
 _FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm", "cause")
@@ -73,7 +74,7 @@ async def partitions(link: Link, configured: int, timing: Timing) -> list[Findin
 
     Args:
         link: to the store.
-        configured: how many partitions they are set to.
+        configured: how many partitions they are set to; 0: what is on record.
         timing: how long they take a lease to last.
 
     Raises:
@@ -95,7 +96,8 @@ async def partitions(link: Link, configured: int, timing: Timing) -> list[Findin
 
     found: dict[int, dict[str, str] | None] = {}
     number = 0
-    for each in range(configured):  # the first that answers tells how many there are
+    made = configured or new_partitions(link)
+    for each in range(made):  # the first that answers tells how many there are
         found[each] = await record(each)
         if (first := found[each]) is not None:
             number = int(first.get("partitions", "0"))
@@ -110,19 +112,19 @@ async def partitions(link: Link, configured: int, timing: Timing) -> list[Findin
     now_us = int(time[0]) * US + int(time[1]) if time else 0
     if not number:
         answered = {}
-    judged = judge_partitions(list(answered.values()), configured, timing, now_us) if number or not away else []
+    judged = judge_partitions(list(answered.values()), configured, made, timing, now_us) if number or not away else []
     unread = [each for each in found if found[each] is None]
     return [*judged, *([_unread(unread)] if unread else [])]
 
 
 def judge_partitions(
-    records: Sequence[Mapping[str, str]], configured: int, timing: Timing, now_us: int
+    records: Sequence[Mapping[str, str]], configured: int, made: int, timing: Timing, now_us: int
 ) -> list[Finding]:
-    """The judgements on the records of all partitions; none: the store is new."""
+    """The judgements on the records of all partitions; none: the store is new, and the first role gives it `made`."""
     ours = timing.heartbeat_timeout
     if not records:
         return [
-            ok("partitions", "none yet", f"the store is new; the first role makes it one of {configured} partitions"),
+            ok("partitions", "none yet", f"the store is new; the first role makes it one of {made} partitions"),
             ok("timing", "none yet", f"the first role puts heartbeat_timeout on record; here it is {ours:g} s"),
         ]
     return [
@@ -140,13 +142,15 @@ def _unread(partitions: Sequence[int]) -> Finding:
 
 
 def _number(recorded: int, configured: int) -> Finding:
+    if not configured:
+        return ok("partitions", str(recorded), "on record in the store; this host's roles take what is on record")
     if recorded == configured:
         return ok("partitions", str(recorded), "the store and this host's settings agree")
     return refuse(
         "partitions",
         str(recorded),
         f"the store was made with {recorded} partitions, and this host's roles are set to {configured}",
-        f"set partitions = {recorded} (ATF_PARTITIONS={recorded}), or move the tasks with atf store export and atf store import",
+        "leave partitions (ATF_PARTITIONS) unset, or move the tasks with atf store export and atf store import",
     )
 
 
