@@ -1,6 +1,6 @@
 """Asks the controller for work for one lane: one long poll after the other, each acknowledging the answer before it.
 
-While some lambdas come in great numbers, a lane asks for the others in calls of another name; see _Aside in worker.py.
+While some lambdas come in great numbers, a lane asks for the others in calls of another name; see _Aside in executor.py.
 
 Owns the numbers of its calls and answers. It asks for as many tasks as there is room for in its lane; what another lane has room
 for concerns it not. An answer to a call that was given up never gets here, so it is not acknowledged, and the controller

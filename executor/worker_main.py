@@ -33,15 +33,15 @@ from atf.sdk.loading import load_apps, load_lambdas
 
 from . import output
 from .code_jobs import register_jobs
+from .executor import Executor
 from .heartbeat import Heartbeats
 from .held import HeldTask
 from .isolated import IsolatedRuns
-from .lanes import ThreadLanes
 from .log_handlers import take_logging
 from .start_notes import StartNotes
 from .table import Stage, Table
-from .worker import Executor
 from .worker_hooks import WorkerHooks, run_apart
+from .workers import ThreadLanes
 
 _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""

@@ -22,11 +22,11 @@ from atf.sdk.lambdas import Lambda
 from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US, Status
 
-from .lanes import IN_LAMBDA
 from .loop import VirtualLoop
 from .pipeline import TIMING, Pipeline
 from .runtime import EPOCH_US, IdsInOrder, VirtualRuntime
 from .turns import Turn
+from .workers import IN_LAMBDA
 
 R = TypeVar("R")
 

@@ -24,9 +24,9 @@ from atf.config.settings import (
     Timing,
 )
 from atf.controller.service import ControllerService
+from atf.executor.executor import Executor
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Table
-from atf.executor.worker import Executor
 from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
@@ -42,9 +42,9 @@ from atf.store.types import EnqueuePass
 from atf.store_consumer.consumer import StoreConsumer
 from atf.task import FINISHED, MAX_BATCH, Status
 
-from .lanes import TurnLanes
 from .runtime import VirtualRuntime
 from .turns import Turn
+from .workers import TurnLanes
 
 _SLOTS: Final = 4_096
 _MAX_FINISHED: Final = 1_000_000

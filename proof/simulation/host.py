@@ -14,11 +14,11 @@ from atf.config.settings import ControllerSettings, ExecutorSettings
 from atf.controller.pool import Pool
 from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
+from atf.executor.executor import Executor
 from atf.executor.guard import TICK_S, Guard, Verdict, death
 from atf.executor.heartbeat import Heartbeats
-from atf.executor.lanes import InlineLanes
 from atf.executor.table import Stage, Table
-from atf.executor.worker import Executor
+from atf.executor.workers import InlineLanes
 from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f

@@ -17,12 +17,12 @@ from atf.controller.claims import Claims, Grant
 from atf.controller.starts import Starts
 from atf.cores.pool import Pool
 from atf.errors import Unavailable
-from atf.executor.begin import LastLook
+from atf.executor.executor import Executor
 from atf.executor.guard import Ended, Guard
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
 from atf.executor.outcome import HandedBack
-from atf.executor.worker import Executor
+from atf.executor.start_check import LastLook
 from atf.frontend import view
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService

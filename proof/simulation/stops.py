@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import atf
 from atf.client import AsyncClient
+from atf.executor.executor import Executor
 from atf.executor.held import HeldTask, Ledger
-from atf.executor.worker import Executor
 
 from .caller import schedule, stored_id
 from .loop import PROCESS

@@ -11,13 +11,13 @@ import pytest
 import atf
 from atf.config.settings import Timing
 from atf.errors import DeadlineExceeded, InvalidArgument, Unavailable
-from atf.executor.begin import LastLook
 from atf.executor.first_time import PATIENCE_S, FirstTimes, LoopPortal
 from atf.executor.held import HeldTask, Ledger
-from atf.executor.lanes import ThreadLanes
 from atf.executor.outcome import Failed, Outcome, Returned
 from atf.executor.perform import Performer
+from atf.executor.start_check import LastLook
 from atf.executor.table import Table
+from atf.executor.workers import ThreadLanes
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import SystemRuntime
 from atf.testing.loop import VirtualLoop

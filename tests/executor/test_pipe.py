@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from atf.errors import InvalidArgument, Unavailable
+from atf.executor.executor import MUCH
 from atf.executor.table import SlotState
-from atf.executor.worker import MUCH
 from atf.rpc import controller_pb2 as c
 from atf.rpc import task_pb2 as t
 from tests.executor.world import World, app, claim, inline, ran

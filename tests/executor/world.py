@@ -13,15 +13,15 @@ from google.protobuf.message import DecodeError
 import atf
 from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import AtfError
-from atf.executor.begin import Begin
+from atf.executor.executor import Executor
 from atf.executor.first_time import LoopPortal
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import HeldTask
-from atf.executor.lanes import InlineLanes, Lanes
 from atf.executor.outcome import Outcome, Returned
 from atf.executor.perform import Performer, timed_out
+from atf.executor.start_check import Begin
 from atf.executor.table import Entry, SlotState, Table
-from atf.executor.worker import Executor
+from atf.executor.workers import InlineLanes, Lanes
 from atf.rpc import controller_pb2 as c
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t

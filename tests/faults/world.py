@@ -22,11 +22,11 @@ from atf.config.settings import (
 )
 from atf.controller.losses import parse_death
 from atf.controller.service import ControllerService
+from atf.executor.executor import Executor
 from atf.executor.guard import Ended, death
 from atf.executor.heartbeat import Heartbeats
-from atf.executor.lanes import InlineLanes
 from atf.executor.table import Stage, Table
-from atf.executor.worker import Executor
+from atf.executor.workers import InlineLanes
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f

@@ -424,7 +424,7 @@ async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
     output, _ = await process.communicate()
     loaded = set(output.decode().split())
     assert "atf.executor.guard" in loaded
-    assert loaded.isdisjoint({"grpc", "structlog", "redis", "atf.executor.worker", "atf.executor.lanes"})
+    assert loaded.isdisjoint({"grpc", "structlog", "redis", "atf.executor.executor", "atf.executor.workers"})
 
 
 async def test_a_drained_worker_ends_although_a_lambda_left_a_thread_behind() -> None:

@@ -28,10 +28,10 @@ from atf.controller.losses import parse_death, report_death
 from atf.controller.pool import Pool
 from atf.controller.reports import Reports
 from atf.controller.service import ControllerService
+from atf.executor.executor import Executor
 from atf.executor.heartbeat import Heartbeats
-from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
-from atf.executor.worker import Executor
+from atf.executor.workers import ThreadLanes
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.service import FrontendService

@@ -30,12 +30,12 @@ from atf.config.settings import (
 from atf.controller.service import ControllerService
 from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
+from atf.executor.executor import Executor
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.isolated import IsolatedRuns
-from atf.executor.lanes import ThreadLanes
 from atf.executor.table import Table
-from atf.executor.worker import Executor
 from atf.executor.worker_hooks import WorkerHooks, run_apart
+from atf.executor.workers import ThreadLanes
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from atf.executor.ends import Ends
+from atf.executor.completions import Ends
 from atf.executor.held import HeldTask
-from atf.executor.loop_lane import SLICE_S, LoopLane
+from atf.executor.loop_workers import SLICE_S, LoopLane
 from atf.executor.outcome import Outcome, Returned
-from atf.executor.pace import HOLD_S, Pace
 from atf.executor.perform import Performer
+from atf.executor.prefetch import HOLD_S, Pace
 from atf.runtime import SystemRuntime
 from tests.executor.world import claim
 

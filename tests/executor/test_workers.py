@@ -14,13 +14,13 @@ import pytest
 
 import atf
 from atf.config.settings import Timing
-from atf.executor.begin import LastLook
 from atf.executor.held import HeldTask, Ledger
-from atf.executor.lanes import ThreadLanes
 from atf.executor.outcome import HandedBack, Returned, Stopped
-from atf.executor.pace import Pace
 from atf.executor.perform import Performer, Unawaited
+from atf.executor.prefetch import Pace
+from atf.executor.start_check import LastLook
 from atf.executor.table import Table
+from atf.executor.workers import ThreadLanes
 from atf.runtime import SystemRuntime
 from tests.executor.world import claim
 

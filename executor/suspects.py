@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from .deadlines import WAITED_S
 from .held import HeldTask
-from .watch import WAITED_S
 
 SUSPECT_S: Final = 0.05
 """Seconds a suspect runs until the next one may start; sooner, if its end is recorded. Short, since all that a killed executor

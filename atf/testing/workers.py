@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from atf.executor.begin import Begin
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Stopped
 from atf.executor.perform import CUT, Performer, Unawaited, timed_out
+from atf.executor.start_check import Begin
 
 from .turns import Turn
 
@@ -37,7 +37,7 @@ class _Portal:
 
 
 class TurnLanes:
-    """An atf.executor.lanes.Lanes. Tasks start in the order in which they come.
+    """An atf.executor.workers.Lanes. Tasks start in the order in which they come.
 
     Args:
         most: how many run at once; a `def` counts while it waits for something of the loop.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from atf.executor.gate import MAX_SUSPECTS, SUSPECT_S, Gate
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Returned
+from atf.executor.suspects import MAX_SUSPECTS, SUSPECT_S, Gate
 from tests.executor.world import job
 
 

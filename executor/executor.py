@@ -2,9 +2,9 @@
 
     fetch → admit → resolve → decode → perform → outcome → report
 
-1. fetch    asks the controller for as much as there is room for (fetch.py, pace.py)
-2. admit    writes what came into the ledger and its table, keeps suspects apart (held.py, gate.py), fills the lanes (lanes.py)
-3. resolve, decode, perform: in a lane, the lambda runs (begin.py, perform.py)
+1. fetch    asks the controller for as much as there is room for (fetch.py, prefetch.py)
+2. admit    writes what came into the ledger and its table, keeps suspects apart (held.py, suspects.py), fills the lanes (workers.py)
+3. resolve, decode, perform: in a lane, the lambda runs (start_check.py, perform.py)
 4. outcome  what it did becomes a value (outcome.py)
 5. report   results go to the HSC in batches until they are answered (report.py, sender.py)
 
@@ -29,20 +29,20 @@ from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
 from atf.runtime import Runtime, end, happens
 
-from .begin import LastLook
+from .deadlines import WAITED_S, Watch
 from .fetch import Fetch
 from .first_time import FirstTimes
-from .gate import Gate
 from .held import HeldTask, Ledger
 from .isolated import IsolatedRuns
-from .lanes import Lanes
 from .outcome import HandedBack, TimedOut, to_result
-from .pace import Pace
 from .perform import Lambda, Performer
+from .prefetch import Pace
 from .report import Report
 from .run_log import say_ended
+from .start_check import LastLook
+from .suspects import Gate
 from .table import SlotState, Table
-from .watch import WAITED_S, Watch
+from .workers import Lanes
 
 MUCH: Final = 8
 """Tasks of one lambda in one answer that make it one of those that come in great numbers."""

@@ -1,7 +1,7 @@
 """Threads for `def` lambdas. They pull from a shared deque, so that a short task costs no hop of its own: a thread is woken only
 if it idles, and wakes the next one only if there is more to do.
 
-Owns the threads and what waits for them; see lanes.py for what goes in and comes out.
+Owns the threads and what waits for them; see workers.py for what goes in and comes out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 
 from atf.exits import EXIT_FORKED
 
-from .begin import Begin
-from .ends import Ends
+from .completions import Ends
+from .fair_order import line_up
 from .held import HeldTask
 from .outcome import Outcome
 from .perform import Performer, Unawaited
-from .turns import line_up
+from .start_check import Begin
 
 Finish = Callable[[HeldTask, Unawaited], Outcome]
 """Has awaited what a `def` has returned, and blocks until then. Called in the `def`'s own contextvars."""

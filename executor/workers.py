@@ -18,14 +18,14 @@ from typing import Protocol
 from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
-from .begin import Begin
-from .ends import Ends
+from .completions import Ends
 from .first_time import LoopPortal, Portal
 from .held import HeldTask
-from .loop_lane import LoopLane
+from .loop_workers import LoopLane
 from .outcome import Failed, Outcome
 from .perform import Performer, Unawaited
-from .thread_lane import ThreadLane
+from .start_check import Begin
+from .thread_workers import ThreadLane
 
 _log = get_logger(duty="lanes")
 

@@ -20,12 +20,12 @@ from typing import Final
 
 from atf.exits import EXIT_FORKED
 
-from .begin import Begin
-from .ends import Ends
+from .completions import Ends
+from .fair_order import line_up
 from .held import HeldTask
 from .outcome import Outcome
 from .perform import Performer, Unawaited
-from .turns import line_up
+from .start_check import Begin
 
 SLICE_S: Final = 0.005
 """Seconds of a turn in which tasks may begin: hundreds of short ones, or a single one that computes for longer."""
