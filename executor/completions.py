@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .held import HeldTask
 
 
-class Ends:
+class CompletionQueue:
     """Collects the ends of tasks from any thread; wakes the executor's loop once per burst."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, taken: Callable[[list[HeldTask]], None]) -> None:
@@ -27,7 +27,7 @@ class Ends:
         self.look()
 
     def look(self) -> None:
-        """Has the executor look at its lanes, also if nothing has ended."""
+        """Has the executor look at its workers, also if nothing has ended."""
         if not self._called:
             self._called = True
             # A closed loop: the process ends, and the table says what had started.

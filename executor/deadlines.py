@@ -16,7 +16,7 @@ from atf.runtime import Runtime, happens
 from .held import HeldTask, Ledger
 
 WAITED_S: Final = 1.0
-"""Seconds after which work that waits for a lane is handed back: its neighbours run longer than was measured."""
+"""Seconds after which work that waits for a worker is handed back: its neighbours run longer than was measured."""
 STARTED_S: Final = 0.2
 """Seconds that a run lasts before its start is told ahead of the next heartbeat, and at least between two such calls: what starts meanwhile is told together.
 
@@ -46,7 +46,7 @@ class Watched(Protocol):
         ...
 
 
-class Watch:
+class Deadlines:
     """The looks of one executor."""
 
     def __init__(self, ledger: Ledger, watched: Watched, *, stop_grace: float, runtime: Runtime) -> None:
@@ -60,7 +60,7 @@ class Watch:
         self._wake = asyncio.Event()
 
     def put(self, tasks: Iterable[HeldTask], now: float) -> None:
-        """These went into a lane at `now` of the monotonic clock: the next look may be due sooner."""
+        """These went into a worker at `now` of the monotonic clock: the next look may be due sooner."""
         waits = [task.timeout or WAITED_S for task in tasks]
         if waits and now + min(STARTED_S, *waits) < self._next_at:
             self._wake.set()

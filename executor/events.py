@@ -10,7 +10,7 @@ from typing import Final
 
 from atf.log import Logger, get_logger
 
-from .whose import Run, current
+from .whose import CurrentRun, current
 
 _LONGEST_TEXT: Final = 16 << 10
 _LONGEST_FIELD: Final = 20 << 10
@@ -20,7 +20,12 @@ _log: Logger = get_logger()
 
 
 def say(
-    level: int, text: str, fields: Mapping[str, str], *, error: BaseException | None = None, run: Run | None = None
+    level: int,
+    text: str,
+    fields: Mapping[str, str],
+    *,
+    error: BaseException | None = None,
+    run: CurrentRun | None = None,
 ) -> None:
     """Says one event of user code. The one place that sees every text before it is formatted: here redacted arguments go.
 

@@ -3,8 +3,8 @@
     fetch → admit → resolve → decode → perform → outcome → report
 
 1. fetch    asks the controller for as much as there is room for (fetch.py, prefetch.py)
-2. admit    writes what came into the ledger and its table, keeps suspects apart (held.py, suspects.py), fills the lanes (workers.py)
-3. resolve, decode, perform: in a lane, the lambda runs (start_check.py, perform.py)
+2. admit    writes what came into the ledger and its table, keeps suspects apart (held.py, suspects.py), fills the workers (workers.py)
+3. resolve, decode, perform: in a worker, the lambda runs (start_check.py, perform.py)
 4. outcome  what it did becomes a value (outcome.py)
 5. report   results go to the HSC in batches until they are answered (report.py, sender.py)
 
@@ -29,20 +29,20 @@ from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
 from atf.runtime import Runtime, end, happens
 
-from .deadlines import WAITED_S, Watch
+from .deadlines import WAITED_S, Deadlines
 from .fetch import Fetch
 from .first_time import FirstTimes
 from .held import HeldTask, Ledger
 from .isolated import IsolatedRuns
-from .outcome import HandedBack, TimedOut, to_result
+from .outcome import HandedBack, RunTimedOut, to_result
 from .perform import Lambda, Performer
-from .prefetch import Pace
-from .report import Report
+from .prefetch import Prefetch
+from .report import Reporter
 from .run_log import say_ended
-from .start_check import LastLook
-from .suspects import Gate
+from .start_check import StartCheck
+from .suspects import Suspects
 from .table import SlotState, Table
-from .workers import Lanes
+from .workers import Workers
 
 MUCH: Final = 8
 """Tasks of one lambda in one answer that make it one of those that come in great numbers."""
@@ -61,7 +61,7 @@ async def _no_hooks(_within_s: float) -> None:
 
 
 class _Aside:
-    """What a lane asks for aside: lambdas that do not come in great numbers just now, so that they don't wait for those that do.
+    """What a worker asks for aside: lambdas that do not come in great numbers just now, so that they don't wait for those that do.
 
     An ordinary call brings many of these, and until its answer has come there is no other one for the rest.
     """
@@ -89,12 +89,12 @@ class Executor:
         lambdas: by name; all that it announces.
         controller: gives work.
         hsc: takes results and what is handed back.
-        lanes: where lambdas run.
+        workers: where lambdas run.
         table: where it writes what it holds, for its guard.
         settings: bounds and graces.
         timing: the arithmetic of leases.
         runtime: clocks, chance, spawning.
-        isolated: runs lambdas with isolate=True in processes of their own; None: they run in lanes like all others.
+        isolated: runs lambdas with isolate=True in processes of their own; None: they run in workers like all others.
 
     Attributes:
         ledger: what it holds; for Heartbeats.
@@ -111,7 +111,7 @@ class Executor:
         lambdas: Mapping[str, Lambda],
         controller: Controller,
         hsc: HSC,
-        lanes: Lanes,
+        workers: Workers,
         table: Table,
         settings: ExecutorSettings,
         timing: Timing,
@@ -123,17 +123,17 @@ class Executor:
         self.nudge: Callable[[Sequence[HeldTask]], None] = lambda _: None
         self.drains: Callable[[], None] = _nothing
         self.stop_hooks: Callable[[float], Awaitable[None]] = _no_hooks
-        self._lanes = lanes
+        self._workers = workers
         self._settings = settings
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
-        first_times = FirstTimes(executor_id=executor_id, hsc=hsc, portal=lanes.portal, runtime=runtime)
+        first_times = FirstTimes(executor_id=executor_id, hsc=hsc, portal=workers.portal, runtime=runtime)
         self._performer = Performer(lambdas, runtime, first_times, self.ledger.draining, isolated)
-        self._last_look = LastLook(self.ledger, timing, runtime)
-        self._gate = Gate()
-        self._pace = Pace()
+        self._start_check = StartCheck(self.ledger, timing, runtime)
+        self._suspects = Suspects()
+        self._prefetch = Prefetch()
         self._stale: list[HeldTask] = []
-        self._watch = Watch(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
+        self._deadlines = Deadlines(self.ledger, self, stop_grace=settings.stop_grace, runtime=runtime)
         self._came: dict[str, float] = {}
         self._fetches: list[Fetch] = []
         trouble = Trouble(get_logger(duty="fetch"), "controller")
@@ -163,7 +163,7 @@ class Executor:
                         pool=settings.pool,
                     )
                 )
-        self._report = Report(
+        self._reporter = Reporter(
             executor_id=executor_id, hsc=hsc, ledger=self.ledger, moved=self._moved, timing=timing, runtime=runtime
         )
         self._timer: asyncio.TimerHandle | None = None
@@ -185,13 +185,13 @@ class Executor:
         Raises:
             FailedPrecondition: the controller is on another host, or gives leases of another length.
         """
-        self._lanes.open(self._performer, self._last_look, self._ended)
+        self._workers.open(self._performer, self._start_check, self._ended)
         fetches = [self._runtime.spawn(each.run(), name="fetch") for each in self._fetches]
         duties = [
             *fetches,
-            self._runtime.spawn(self._report.results.run(), name="set_results"),
-            self._runtime.spawn(self._report.returns.run(), name="hand_back"),
-            self._runtime.spawn(self._watch.run(), name="watch"),
+            self._runtime.spawn(self._reporter.results.run(), name="set_results"),
+            self._runtime.spawn(self._reporter.returns.run(), name="hand_back"),
+            self._runtime.spawn(self._deadlines.run(), name="watch"),
         ]
         draining = self._runtime.spawn(self._draining.wait(), name="draining")
         leaving: asyncio.Task[None] | None = None
@@ -217,7 +217,7 @@ class Executor:
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
-                self._lanes.close()
+                self._workers.close()
 
     def drain(self) -> None:
         """Takes no more, hands back what has not started, lets the rest end; then `run` returns. May be called again."""
@@ -227,9 +227,9 @@ class Executor:
             self.nudge(())
             self.drains()
             self._deadline = self._runtime.monotonic() + self._settings.drain_timeout
-            queued = self._lanes.withdraw()
-            self._pace.left(task.lambda_name for task in queued)
-            waiting = [*queued, *self._gate.withdraw(), *self._stale]
+            queued = self._workers.withdraw()
+            self._prefetch.left(task.lambda_name for task in queued)
+            waiting = [*queued, *self._suspects.withdraw(), *self._stale]
             self._stale = []
             _log.info("draining", started=len(self.ledger.tasks) - len(waiting), handed_back=len(waiting))
             self._give_back(waiting)
@@ -251,7 +251,7 @@ class Executor:
             self._lose(task)
         for task in cancelled:
             self.stop(task, timed_out=False)
-        self._gate.admit(self._stale)
+        self._suspects.admit(self._stale)
         self._stale = []
         self._pump()
 
@@ -260,12 +260,12 @@ class Executor:
     def _room(self, is_async: bool, lambdas: Sequence[str]) -> int:
         """How many tasks of one kind to ask for now. What the other one's call may bring needs slots, too."""
         now = self._runtime.monotonic()
-        if self._gate.crowded or self._report.stuck(now):
+        if self._suspects.crowded or self._reporter.stuck(now):
             return 0
-        lanes, running, waiting = self._lanes.load(is_async)
-        load = (lanes, running, waiting + len(self._stale))
+        workers, running, waiting = self._workers.load(is_async)
+        load = (workers, running, waiting + len(self._stale))
         slots = self.ledger.room - sum(each.asked for each in self._fetches)
-        return max(0, min(slots, self._pace.room(lambdas, load, now)))
+        return max(0, min(slots, self._prefetch.room(lambdas, load, now)))
 
     def _aside_room(self, is_async: bool, lambdas: Sequence[str]) -> int:
         """How many tasks to ask for of lambdas that do not come in great numbers.
@@ -273,11 +273,11 @@ class Executor:
         Only where all that runs is short: behind what takes long nothing is to wait.
         """
         now = self._runtime.monotonic()
-        lanes = self._lanes.load(is_async)[0]
-        if self._gate.crowded or self._report.stuck(now):
+        workers = self._workers.load(is_async)[0]
+        if self._suspects.crowded or self._reporter.stuck(now):
             return 0
         slots = self.ledger.room - sum(each.asked for each in self._fetches)
-        return max(0, min(slots, lanes, self._pace.hold(lambdas, lanes, now)))
+        return max(0, min(slots, workers, self._prefetch.hold(lambdas, workers, now)))
 
     def _much(self) -> set[str]:
         """Lambdas that come in great numbers."""
@@ -309,7 +309,7 @@ class Executor:
         for name, count in Counter(task.lambda_name for task in taken.values()).items():
             if count >= MUCH:
                 self._came[name] = now
-        self._gate.admit(taken.values())
+        self._suspects.admit(taken.values())
         self._pump()
         for fetch in self._fetches:
             fetch.look()  # the lane may have enough of some lambdas now
@@ -321,31 +321,31 @@ class Executor:
         return held is not None and held.counter == task.counter
 
     def _pump(self) -> None:
-        """Sends what may run now to the lanes."""
+        """Sends what may run now to the workers."""
         if self._draining.is_set():
-            self._give_back(self._gate.withdraw())
+            self._give_back(self._suspects.withdraw())
             return
         now = self._runtime.monotonic()
-        self._give_back(self._gate.overdue(now))
-        tasks = self._gate.release(now, self.ledger.tasks)
+        self._give_back(self._suspects.overdue(now))
+        tasks = self._suspects.release(now, self.ledger.tasks)
         for task in tasks:
             task.queued, task.waiting_since = True, now
-        self._pace.came([task.lambda_name for task in tasks])
-        self._lanes.put(tasks)
-        self._watch.put(tasks, now)
+        self._prefetch.came([task.lambda_name for task in tasks])
+        self._workers.put(tasks)
+        self._deadlines.put(tasks, now)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        wait = self._gate.next_in(now)
+        wait = self._suspects.next_in(now)
         if wait is not None:
             self._timer = asyncio.get_running_loop().call_later(max(0.001, wait), self._pump)
 
     # --- outcome, report --------------------------------------------------------------------------------------------
 
     def _ended(self, tasks: list[HeldTask]) -> None:
-        """Tasks come back from their lanes: ended, or not to be started now."""
+        """Tasks come back from their workers: ended, or not to be started now."""
         now = self._runtime.monotonic()
-        self._pace.left([task.lambda_name for task in tasks])
+        self._prefetch.left([task.lambda_name for task in tasks])
         stale = []
         for task in tasks:
             task.queued = False
@@ -354,9 +354,9 @@ class Executor:
             elif task.outcome is None:
                 stale.append(task)
             elif task.ended_at:
-                self._pace.ran(task.lambda_name, task.ended_at - task.started_at, now)
+                self._prefetch.ran(task.lambda_name, task.ended_at - task.started_at, now)
         ended = [task for task in tasks if task.outcome is not None and not task.lost]
-        self._report.ended(ended)
+        self._reporter.ended(ended)
         if self._draining.is_set():
             for task in ended:
                 self._drained["handed_back" if isinstance(task.outcome, HandedBack) else "ended"] += 1
@@ -373,11 +373,11 @@ class Executor:
             task.queued = False
         if waiting and self._draining.is_set():
             self._drained["not_started"] += len(waiting)
-        self._report.unstarted(waiting)
+        self._reporter.unstarted(waiting)
 
     def _moved(self) -> None:
         """Something has ended or was recorded: others may start, or be fetched."""
-        if self._gate.waiting:
+        if self._suspects.waiting:
             self._pump()
         for fetch in self._fetches:
             fetch.look()
@@ -391,12 +391,12 @@ class Executor:
             return
         task.timed_out = timed_out
         task.stop_at = self._runtime.monotonic()
-        task.cancelled = True  # last, since a lane looks at it (see HeldTask)
+        task.cancelled = True  # last, since a worker looks at it (see HeldTask)
         if task.started and self._performer.is_async(task):
-            self._lanes.cancel(task)
+            self._workers.cancel(task)
         elif task.isolated is not None:
             task.isolated.tell("cancel", timed_out)
-        self._watch.note(task)
+        self._deadlines.note(task)
 
     def overran(self, task: HeldTask) -> None:
         """A run was told to end and has not. Its thread can't be stopped, so this process ends, like in any other drain: it takes no more
@@ -408,7 +408,7 @@ class Executor:
             self._end_for(task, "is lost and its lambda goes on")
             return
         if task.timed_out:
-            ended = TimedOut(
+            ended = RunTimedOut(
                 f"timed out after {task.timeout:g} s, and did not end within {self._settings.stop_grace:g} s more"
             )
             _, _, _, error, retry_in_us = to_result(ended, task.spec.options, task.attempt, self._runtime.random)
@@ -438,15 +438,15 @@ class Executor:
         self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} {why}")
 
     def relieve(self) -> None:
-        """Hands back what has waited too long for a lane: another executor may be free."""
+        """Hands back what has waited too long for a worker: another executor may be free."""
         if self._draining.is_set():
             return
         since = self._runtime.monotonic() - WAITED_S
-        tasks = self._lanes.withdraw()
+        tasks = self._workers.withdraw()
         waited = [task for task in tasks if task.waiting_since <= since]
-        self._pace.left(task.lambda_name for task in waited)
+        self._prefetch.left(task.lambda_name for task in waited)
         self._give_back(waited)
-        self._lanes.put([task for task in tasks if task.waiting_since > since])
+        self._workers.put([task for task in tasks if task.waiting_since > since])
 
     def _lose(self, task: HeldTask) -> None:
         """The claim is somebody else's: nothing of it may go on here."""
@@ -482,7 +482,7 @@ class Executor:
                 cut_at = math.inf
                 for task in open_tasks:
                     if task.started and task.outcome is None and self._performer.is_async(task):
-                        self._lanes.cancel(task, cut=True)
+                        self._workers.cancel(task, cut=True)
             await happens(self._progress, min(cut_at, self._deadline) - now)
 
     def _cut(self, tasks: Sequence[HeldTask]) -> None:

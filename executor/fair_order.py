@@ -1,4 +1,4 @@
-"""Whose turn it is in a lane: a lambda of which nothing waits does not wait for those of which much does."""
+"""Whose turn it is in a worker: a lambda of which nothing waits does not wait for those of which much does."""
 
 from __future__ import annotations
 

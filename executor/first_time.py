@@ -1,6 +1,6 @@
 """How a lambda asks whether its task is the first for a key: by a call of the HSC, from whatever thread or loop the lambda runs on.
 
-The call is made on the executor's loop, whose connection it goes over; a portal is the way there, and each kind of lane has its own.
+The call is made on the executor's loop, whose connection it goes over; a portal is the way there, and each kind of worker has its own.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ DEATH_CLAIMS: Final = ("held", "cut", "started", "timed_out", "stopped")
 """What the account of a dead worker says of its claims; `started` is lost."""
 
 
-class Ended(NamedTuple):
+class WorkerEnd(NamedTuple):
     """How a worker ended."""
 
     code: int
@@ -73,7 +73,7 @@ class Ended(NamedTuple):
     """Why it never came to work; empty: it did, or was asked to end."""
 
 
-class Verdict(NamedTuple):
+class KillReason(NamedTuple):
     """Why a worker must be killed now."""
 
     why: str
@@ -137,23 +137,23 @@ class Guard:
             self._let_go()
             self._drains(why, sum(each.state is not SlotState.HELD for each in self._table.entries()))
 
-    def signalled(self, number: int) -> Verdict | None:
+    def signalled(self, number: int) -> KillReason | None:
         """Takes a signal that asks to end."""
         self._asked_to_end = True
         if self._asked.at_once(number, self._runtime.monotonic()):
-            return Verdict("asked twice to end", ordered=True)
+            return KillReason("asked twice to end", ordered=True)
         self.drain(f"{signal.Signals(number).name} asks for it")
         return None
 
-    def told(self, word: bytes) -> Verdict | None:
+    def told(self, word: bytes) -> KillReason | None:
         """Takes the controller's word (atf/process/stops.py); none: the controller is gone."""
         self._asked_to_end = True
         if AT_ONCE in word:
-            return Verdict("its controller was asked twice to end", ordered=True)
+            return KillReason("its controller was asked twice to end", ordered=True)
         self.drain("its controller asks for it" if word else "its controller is gone")
         return None
 
-    def look(self) -> Verdict | None:
+    def look(self) -> KillReason | None:
         """Looks at the worker, and has it drain where that is due. Returns why it must be killed now; None: it need not."""
         settings, stage = self._settings, self._table.stage
         if stage in _STARTS:
@@ -163,24 +163,24 @@ class Guard:
             self.drain("it drains by itself")
         oldest = self._table.oldest_lease_us
         if oldest and self._runtime.boottime_us() >= oldest + self._lease_us:
-            return Verdict("its leases were about to end: it was frozen or starved")
+            return KillReason("its leases were about to end: it was frozen or starved")
         if settings.max_rss_mib or settings.rss_kill_mib:
             taken = self._group.memory_bytes() // _MIB
             if settings.rss_kill_mib and taken >= settings.rss_kill_mib:
-                return Verdict(f"it took {taken} MiB of memory; max_rss_kill_mib is {settings.rss_kill_mib}")
+                return KillReason(f"it took {taken} MiB of memory; max_rss_kill_mib is {settings.rss_kill_mib}")
             if settings.max_rss_mib and taken >= settings.max_rss_mib:
                 self.drain(f"it took {taken} MiB of memory; max_rss_mib is {settings.max_rss_mib}")
         if self.draining and self._runtime.monotonic() >= self._drain_by:
-            return Verdict(f"it did not drain within {settings.drain_timeout:g} s", ordered=True)
+            return KillReason(f"it did not drain within {settings.drain_timeout:g} s", ordered=True)
         return None
 
-    def _look_at_start(self, stage: Stage) -> Verdict | None:
+    def _look_at_start(self, stage: Stage) -> KillReason | None:
         """Looks at a worker that does not work yet."""
         now, limit = self._runtime.monotonic(), self._settings.start_timeout
         if stage is Stage.IMPORTS and self._asked_to_end:  # it does not listen, and nothing is lost
-            return Verdict("it was asked to end while it imported its apps", ordered=True)
+            return KillReason("it was asked to end while it imported its apps", ordered=True)
         if stage is Stage.IMPORTS and limit and now - self._began >= limit:
-            return Verdict(f"importing its apps took longer than {limit:g} s (start_timeout){self._at_place()}")
+            return KillReason(f"importing its apps took longer than {limit:g} s (start_timeout){self._at_place()}")
         if now - self._said_slow >= SLOW_S:
             self._said_slow = now
             at = self._at_place() if stage is Stage.IMPORTS else ""
@@ -202,7 +202,7 @@ class Guard:
             waits.append(self._drain_by - self._runtime.monotonic())
         return max(0.0, min(waits))
 
-    def watch(self, signals: int, controller: int | None) -> Ended:
+    def watch(self, signals: int, controller: int | None) -> WorkerEnd:
         """Watches until the worker and all that it started are gone.
 
         Args:
@@ -213,7 +213,7 @@ class Guard:
         poll.register(signals, select.POLLIN)
         if controller is not None:
             poll.register(controller, select.POLLIN | select.POLLHUP)
-        verdict: Verdict | None = None
+        verdict: KillReason | None = None
         while verdict is None and not self._group.ended():
             for descriptor, _ in poll.poll(self.wait_s() * 1000 + 1):
                 data = os.read(descriptor, 512)
@@ -231,23 +231,23 @@ class Guard:
         code = 128 - code if code < 0 else code
         return self.ended(code, verdict)
 
-    def ended(self, code: int, verdict: Verdict | None) -> Ended:
+    def ended(self, code: int, verdict: KillReason | None) -> WorkerEnd:
         """How the worker ended, now that it has."""
         stage = self._table.stage
         cut = stage is Stage.CUTS
         if verdict is not None and verdict.ordered and stage is Stage.IMPORTS:
-            return Ended(EXIT_OK, verdict.why, ordered=True)
+            return WorkerEnd(EXIT_OK, verdict.why, ordered=True)
         failed = self._failed_start(code, verdict)
         unasked = code == EXIT_OK and stage is Stage.WORKS and not self.draining  # user code ended the process
         code = code or (EXIT_FAILED if failed or unasked else EXIT_OK)
         if verdict is not None:
-            return Ended(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
+            return WorkerEnd(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
         at = self._at_place(crash=True) if code in _CRASHES else ""
         error = self._notes.error() if EXIT_OK < code < EXIT_FORKED else ""
         why = failed or (_UNASKED if unasked else error or f"{_reason(code)}{at}")
-        return Ended(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
+        return WorkerEnd(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
 
-    def _failed_start(self, code: int, verdict: Verdict | None) -> str:
+    def _failed_start(self, code: int, verdict: KillReason | None) -> str:
         """Why the worker never came to work; empty: it did, or was asked to end."""
         starts = self._table.stage in _STARTS
         if self._asked_to_end or not (starts or code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE}):
@@ -267,7 +267,7 @@ class Guard:
         return f"{_reason(code) if code > EXIT_OK else 'ended with exit code 0'}{did}{lines}"
 
 
-def death(executor_id: str, pid: int, ended: Ended, table: Table) -> dict[str, Any]:
+def death(executor_id: str, pid: int, ended: WorkerEnd, table: Table) -> dict[str, Any]:
     """The event that says what a dead worker held. What had started is `cut` where its end was ordered, else it is lost: `started`."""
     claims: dict[SlotState, list[list[Any]]] = {state: [] for state in SlotState}
     suspects = []

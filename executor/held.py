@@ -1,7 +1,7 @@
 """What this executor holds: one record per claim, from its arrival until its end is recorded.
 
 Owns the record, the slots of the table, and the age of the oldest lease. Three threads touch it. The event loop of the
-executor takes and releases; a lane's thread marks a start; the heartbeats' thread renews leases. Records are replaced in one
+executor takes and releases; a worker's thread marks a start; the heartbeats' thread renews leases. Records are replaced in one
 dict (each operation on it is atomic), and a lock that is taken once per batch orders what concerns the oldest lease.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class HeldTask:
     """A claim that this executor holds.
 
-    A lane sets `started` and then looks at `lost` and `cancelled`; whoever sets one of these looks at `started` afterwards.
+    A worker sets `started` and then looks at `lost` and `cancelled`; whoever sets one of these looks at `started` afterwards.
     So at least one of the two sees the other, without a lock.
     """
 
@@ -86,7 +86,7 @@ class HeldTask:
         """CLOCK_BOOTTIME of the sending of the request that got or last renewed the lease."""
         self.slot = -1
         self.queued = False
-        """Whether it was put into a lane and has not come out again."""
+        """Whether it was put into a worker and has not come out again."""
         self.waiting_since = now
         """Seconds of the monotonic clock, like the other `_at`."""
         self.started = False
@@ -208,7 +208,7 @@ class Ledger:
         self._table.stage = Stage.CUTS
 
     def start(self, task: HeldTask) -> None:
-        """Its lambda is about to begin; from the lane's thread."""
+        """Its lambda is about to begin; from the worker's thread."""
         self._table.mark(task.slot, SlotState.STARTED)
         task.started = True
 

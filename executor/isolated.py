@@ -1,6 +1,6 @@
 """Isolated runs, as the worker sees them: each in a process of its own, which a fork server has forked (fork_server.py, isolated_run.py).
 
-A lane's thread waits for the run as it would run it. What cuts in (cancellation, a drain, a kill) comes from the executor's loop.
+A worker's thread waits for the run as it would run it. What cuts in (cancellation, a drain, a kill) comes from the executor's loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading  # noqa: TID251  a lane's thread waits for its run
+import threading  # noqa: TID251  a worker's thread waits for its run
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,7 +25,7 @@ from atf.sdk.context import FirstTime
 
 from . import output
 from .held import HeldTask
-from .outcome import Failed, HandedBack, Outcome, Returned, Stopped, TimedOut
+from .outcome import HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 from .packets import outcome_of, pack, pair, receive, unpack
 from .start_notes import StartNotes
 from .whose import current
@@ -77,12 +77,12 @@ class IsolatedRun:
         self.over.set()
         with self._open:
             if code is not None and not self._closed:
-                # The lane reads what was said last, and then sees the end, though a child of the run may still hold the other end.
+                # The worker reads what was said last, and then sees the end, though a child of the run may still hold the other end.
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
-        """The lane is done with it."""
+        """The worker is done with it."""
         with self._open:
             self._closed = True
             self._socket.close()
@@ -203,7 +203,7 @@ class IsolatedRuns:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_S)
 
-    # --- on a lane's thread -----------------------------------------------------------------------------------------
+    # --- on a worker's thread -----------------------------------------------------------------------------------------
 
     def run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
         """Runs a task in a process of its own, and waits until nothing of it can go on: of what it has started neither."""
@@ -275,22 +275,22 @@ def judged(task: HeldTask, run: IsolatedRun, said: Outcome | None) -> Outcome:
         return HandedBack(f"no process could be made for the run: {run.unborn}", NOT_MADE_S)
     if task.timed_out:
         more = "; its process was killed, since it did not end by itself" if run.killed else ""
-        return TimedOut(f"timed out after {task.timeout:g} s{more}")
+        return RunTimedOut(f"timed out after {task.timeout:g} s{more}")
     if task.cancelled and not isinstance(said, Returned):
         if run.killed:
-            return Stopped("cancelled; its process was killed, since it did not end by itself")
+            return RunStopped("cancelled; its process was killed, since it did not end by itself")
         return (
-            Stopped("cancelled")
+            RunStopped("cancelled")
             if said is None
             else said
-            if isinstance(said, Stopped)
-            else Stopped(f"cancelled; {said[0]}")
+            if isinstance(said, RunStopped)
+            else RunStopped(f"cancelled; {said[0]}")
         )
     if said is not None:
         return said
     if run.code is None:
-        return Failed("the run's process ended with the fork server of its executor")
-    return Failed(f"the run's process {how_it_ended(run.code)}" + " before the lambda returned" * (run.code >= 0))
+        return RunFailed("the run's process ended with the fork server of its executor")
+    return RunFailed(f"the run's process {how_it_ended(run.code)}" + " before the lambda returned" * (run.code >= 0))
 
 
 def how_it_ended(code: int) -> str:

@@ -1,6 +1,6 @@
 """The process of one isolated run: forked by the fork server, ends with the run.
 
-Runs the lambda as a lane of the worker would (perform.py), and has the worker do what needs the executor. It has no part in leases,
+Runs the lambda as a worker of the worker would (perform.py), and has the worker do what needs the executor. It has no part in leases,
 claims or reports.
 """
 
@@ -110,7 +110,7 @@ class Talk:
             self._socket = None
 
 
-class _Task(HeldTask):
+class _IsolatedTask(HeldTask):
     """The run's task as its own process has it."""
 
     __slots__ = ("_talk",)
@@ -191,7 +191,7 @@ def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -
     with os.fdopen(memory, "rb") as file:
         claim = t.Claim.FromString(file.read())
     before, runtime, talk = holds(), SystemRuntime(), Talk(connection)
-    task = _Task(claim, talk, runtime.monotonic())
+    task = _IsolatedTask(claim, talk, runtime.monotonic())
     output.take_process()
     performer = Performer(lambdas, runtime, _FirstTimes(talk), _Draining(talk))
     outcome = performer.run(task)

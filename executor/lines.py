@@ -10,7 +10,7 @@ import threading  # noqa: TID251  lines of several threads must not mix
 from typing import Any, Final, TextIO, cast
 
 from .events import say
-from .whose import Run, current
+from .whose import CurrentRun, current
 
 _LONGEST_LINE: Final = 64 << 10
 """Bytes without an end of line that are not kept for longer."""
@@ -20,11 +20,11 @@ _OPEN: Final = re.compile(rf"$|(?! +\+-+$)[ ~]|{_HEADER.pattern}|During handling
 _RAISED: Final = re.compile(r"(?:  \| )?(?=\S)(?![~+])")
 """Before the exception itself, in a traceback."""
 
-_Key = tuple[int, Run | None]
+_Key = tuple[int, CurrentRun | None]
 """The thread and the run that write a line."""
 
 
-class Lines(io.RawIOBase):
+class LineStream(io.RawIOBase):
     """The bytes below sys.stdout or sys.stderr. Each thread and run has a line of its own that it is writing. Empty lines are left out.
 
     Attributes:
@@ -113,14 +113,14 @@ class Lines(io.RawIOBase):
         return False
 
 
-class Text(io.TextIOWrapper):
+class LineText(io.TextIOWrapper):
     """What stands as sys.stdout or sys.stderr.
 
     Attributes:
         before: what stood there.
     """
 
-    def __init__(self, lines: Lines, before: TextIO) -> None:
+    def __init__(self, lines: LineStream, before: TextIO) -> None:
         self.before = before
         super().__init__(cast("Any", lines), encoding="utf-8", errors="backslashreplace", write_through=True)
 

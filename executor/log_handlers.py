@@ -8,7 +8,7 @@ import warnings
 from typing import Any, TextIO
 
 from .events import say
-from .lines import Text
+from .lines import LineText
 from .whose import current
 
 
@@ -20,7 +20,7 @@ def take_logging() -> None:
             root.removeHandler(handler)
     for logger in (root, *root.manager.loggerDict.values()):
         for handler in getattr(logger, "handlers", ()):
-            if isinstance(handler, logging.StreamHandler) and isinstance(handler.stream, Text):
+            if isinstance(handler, logging.StreamHandler) and isinstance(handler.stream, LineText):
                 handler.setStream(_AsTheyAre(handler.stream.before))  # its lines have the form that the app wants
     if warnings.showwarning.__module__ == "warnings":
         warnings.showwarning = _warn
@@ -36,7 +36,7 @@ def _is_written(record: logging.LogRecord) -> bool:
     logger = logging.root.manager.loggerDict.get(record.name)
     while isinstance(logger, logging.Logger) and logger.parent is not None:
         for handler in logger.handlers:
-            if isinstance(handler, logging.StreamHandler) and isinstance(handler.stream, _AsTheyAre | Text):
+            if isinstance(handler, logging.StreamHandler) and isinstance(handler.stream, _AsTheyAre | LineText):
                 return record.levelno >= handler.level
         logger = logger.parent
     return False
@@ -46,7 +46,7 @@ def _is_unformatted(handler: logging.Handler) -> bool:
     """Whether nobody has asked for a form: `logging.warning(…)` adds such a handler by itself, and so does basicConfig without a format."""
     return (
         type(handler) is logging.StreamHandler
-        and isinstance(handler.stream, Text)
+        and isinstance(handler.stream, LineText)
         and not handler.filters
         and getattr(handler.formatter, "_fmt", "") == logging.BASIC_FORMAT
     )

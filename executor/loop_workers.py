@@ -20,18 +20,18 @@ from typing import Final
 
 from atf.exits import EXIT_FORKED
 
-from .completions import Ends
+from .completions import CompletionQueue
 from .fair_order import line_up
 from .held import HeldTask
 from .outcome import Outcome
 from .perform import Performer, Unawaited
-from .start_check import Begin
+from .start_check import MayStart
 
 SLICE_S: Final = 0.005
 """Seconds of a turn in which tasks may begin: hundreds of short ones, or a single one that computes for longer."""
 
 
-class LoopLane:
+class LoopWorkers:
     """Runs `async def` lambdas on one event loop, each in an asyncio task of its own."""
 
     def __init__(self, limit: int) -> None:
@@ -53,7 +53,9 @@ class LoopLane:
         """Whether what waited was withdrawn before the loop came to it: a lambda may block the loop, so nothing more is wanted."""
         self._pid = os.getpid()
 
-    def open(self, loop: asyncio.AbstractEventLoop, performer: Performer, begin: Begin, ends: Ends) -> None:
+    def open(
+        self, loop: asyncio.AbstractEventLoop, performer: Performer, begin: MayStart, ends: CompletionQueue
+    ) -> None:
         self._loop, self._performer, self._begin, self._ends = loop, performer, begin, ends
         self._monotonic = performer.monotonic
 
@@ -106,7 +108,7 @@ class LoopLane:
             self._runners += 1
             body = self._run()
             body.send(None)  # to its first yield
-            self._loop.create_task(body, name="lane", context=contextvars.Context())
+            self._loop.create_task(body, name="run", context=contextvars.Context())
         if most > 0:
             self._again()
 
@@ -162,7 +164,7 @@ class LoopLane:
             self._again()
 
     async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
-        """Awaits, on the loop, what a `def` has returned in another lane."""
+        """Awaits, on the loop, what a `def` has returned in another worker."""
         self._running.add(task)
         outcome = await self._performer.finish(task, left)
         if os.getpid() != self._pid:

@@ -29,7 +29,7 @@ class Returned(NamedTuple):
     encoding: int
 
 
-class Failed(NamedTuple):
+class RunFailed(NamedTuple):
     """The attempt failed, and may be repeated."""
 
     error: str
@@ -43,13 +43,13 @@ class GaveUp(NamedTuple):
     error: str
 
 
-class TimedOut(NamedTuple):
+class RunTimedOut(NamedTuple):
     """The run lasted longer than its timeout."""
 
     error: str
 
 
-class Stopped(NamedTuple):
+class RunStopped(NamedTuple):
     """The run ended, or never began, because its cancellation was asked for."""
 
     error: str
@@ -65,7 +65,7 @@ class HandedBack(NamedTuple):
     """Seconds to wait until it may run again."""
 
 
-class Misfit(NamedTuple):
+class DoesNotFit(NamedTuple):
     """The lambda was not called: the payload does not fit its parameters here. Those of another executor it may fit."""
 
     error: str
@@ -73,7 +73,7 @@ class Misfit(NamedTuple):
     """The digest of what it does not fit."""
 
 
-Outcome = Returned | Failed | GaveUp | TimedOut | Stopped | HandedBack | Misfit
+Outcome = Returned | RunFailed | GaveUp | RunTimedOut | RunStopped | HandedBack | DoesNotFit
 
 
 def of_exception(error: BaseException, *, draining: bool = False, redact: Redact = NOTHING) -> Outcome:
@@ -93,8 +93,8 @@ def of_exception(error: BaseException, *, draining: bool = False, redact: Redact
         case Fatal():
             return GaveUp(text_of(error, redact))
         case Retry(after_s=after_s):
-            return Failed(clip(redact(message_of(error))) or "the lambda asked to be run again", after_s)
-    return Failed(text_of(error, redact))
+            return RunFailed(clip(redact(message_of(error))) or "the lambda asked to be run again", after_s)
+    return RunFailed(text_of(error, redact))
 
 
 Told = tuple[t.Outcome, bytes, int, str, int]
@@ -113,18 +113,18 @@ def to_result(outcome: Outcome, options: t.TaskOptions, attempt: int, chance: ra
     match outcome:
         case Returned(result, encoding):
             return t.SUCCEEDED, result, encoding, "", 0
-        case Failed(error, after_s):
+        case RunFailed(error, after_s):
             asked = None if after_s is None else _asked_us(after_s)
             return t.FAILED, b"", 0, error, backoff_us(options, attempt, chance) if asked is None else asked
         case GaveUp(error):
             return t.FAILED_FATAL, b"", 0, error, 0
-        case TimedOut(error):
+        case RunTimedOut(error):
             return t.TIMED_OUT, b"", 0, error, backoff_us(options, attempt, chance)
-        case Stopped(error, _):
+        case RunStopped(error, _):
             return t.STOPPED, b"", 0, error, 0
         case HandedBack(why, after):
             return t.HANDED_BACK, b"", 0, why, round(after * US)
-        case Misfit(error):
+        case DoesNotFit(error):
             return t.MISFIT, b"", 0, error, backoff_us(options, attempt, chance)
     assert_never(outcome)
 
@@ -163,7 +163,7 @@ def redacted(outcome: Outcome, redact: Redactor) -> Outcome:
 def in_hook(outcome: Outcome, hook: str) -> Outcome:
     """The outcome of an exception that a hook raised, whose name stands before the error."""
     match outcome:
-        case Failed() | GaveUp():
+        case RunFailed() | GaveUp():
             return outcome._replace(error=clip(f"{hook}: {outcome.error}"))
         case HandedBack(why):
             return outcome._replace(why=clip(f"{hook}: {why}"))

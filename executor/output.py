@@ -19,22 +19,22 @@ import traceback
 from typing import Any, Final
 
 from .events import say
-from .lines import Lines, Text
+from .lines import LineStream, LineText
 from .log_handlers import Handler
 from .whose import carry, current
 
 _LINE_BUFFERED: Final = 1
 """From <stdio.h>."""
 
-_captured: list[Lines] = []
+_captured: list[LineStream] = []
 
 
 def capture() -> None:
     """Takes sys.stdout and sys.stderr of this process. Call it after atf.log.setup, and before user code is imported."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        stream = Lines(name, descriptor)
+        stream = LineStream(name, descriptor)
         _captured.append(stream)
-        text = Text(stream, getattr(sys, name))
+        text = LineText(stream, getattr(sys, name))
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)  # who has replaced the other goes back to this one
     logging.lastResort = Handler(logging.WARNING)  # says what is logged while the app is imported

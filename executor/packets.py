@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from .outcome import Failed, Outcome
+from .outcome import Outcome, RunFailed
 
 MAX_PACKET_BYTES: Final = 128 << 10
 """The longest packet is an outcome: 64 KiB of result at most."""
@@ -64,7 +64,7 @@ def pack_outcome(outcome: Outcome) -> bytes:
     try:
         return pack("outcome", type(outcome).__name__, *outcome)
     except (TypeError, ValueError, OverflowError) as error:
-        failed = Failed(f"how the run ended can't be told: {type(error).__name__}: {error}")
+        failed = RunFailed(f"how the run ended can't be told: {type(error).__name__}: {error}")
         return pack("outcome", type(failed).__name__, *failed)
 
 

@@ -1,7 +1,7 @@
 """From a claim that may start to the outcome of its run: resolve → decode → perform → outcome.
 
 Runs user code, and lets nothing that it raises through. It reports nothing and knows no other role; it runs in whatever
-thread or on whatever loop a lane calls it.
+thread or on whatever loop a worker calls it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from atf import errors
 from atf.errors import InvalidArgument
-from atf.errors import Misfit as DoesNotFit
 from atf.runtime import Runtime
 from atf.sdk.context import Context, FirstTime, Flag, InBatch
 from atf.sdk.hooks import AroundRun
@@ -28,14 +28,14 @@ from .around import HookRaised, await_within, call_within
 from .exception_text import text_of
 from .held import HeldTask
 from .outcome import (
-    Failed,
+    DoesNotFit,
     GaveUp,
     HandedBack,
-    Misfit,
     Outcome,
     Returned,
-    Stopped,
-    TimedOut,
+    RunFailed,
+    RunStopped,
+    RunTimedOut,
     in_hook,
     of_exception,
     reason,
@@ -151,8 +151,8 @@ class Performer:
                 output.end_of_run()
         except _NotCalledError as error:
             outcome = error.outcome
-        except BaseException as error:  # noqa: BLE001  a lane must go on, even if an exception can't be described
-            outcome = Failed(f"the run could not be judged: {type(error).__name__}")
+        except BaseException as error:  # noqa: BLE001  a worker must go on, even if an exception can't be described
+            outcome = RunFailed(f"the run could not be judged: {type(error).__name__}")
         return outcome if isinstance(outcome, Unawaited) else self._ended(task, outcome)
 
     async def run_async(self, task: HeldTask) -> Outcome:
@@ -176,7 +176,7 @@ class Performer:
         except _NotCalledError as error:
             outcome = error.outcome
         except BaseException as error:  # noqa: BLE001  see run
-            outcome = Failed(f"the run could not be judged: {type(error).__name__}")
+            outcome = RunFailed(f"the run could not be judged: {type(error).__name__}")
         return self._ended(task, outcome)
 
     async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
@@ -190,7 +190,7 @@ class Performer:
             else:
                 outcome = await self._awaited(task, self._lambdas[task.lambda_name], left)
         except BaseException as error:  # noqa: BLE001  see run
-            outcome = Failed(f"the run could not be judged: {type(error).__name__}")
+            outcome = RunFailed(f"the run could not be judged: {type(error).__name__}")
         return self._ended(task, outcome)
 
     def _ended(self, task: HeldTask, outcome: Outcome) -> Outcome:
@@ -223,12 +223,14 @@ class Performer:
             task.redact = known.redactor(spec.payload, spec.encoding)
         try:
             values = known.decode(spec.payload, spec.encoding)
-        except DoesNotFit as error:
-            raise _NotCalledError(Misfit(str(error), known.digest)) from None
+        except errors.Misfit as error:
+            raise _NotCalledError(DoesNotFit(str(error), known.digest)) from None
         except InvalidArgument as error:
             raise _NotCalledError(GaveUp(str(error))) from None
         except Exception as error:  # noqa: BLE001  code of the user's types, which another release may have mended
-            raise _NotCalledError(Failed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")) from None
+            raise _NotCalledError(
+                RunFailed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")
+            ) from None
         if known.redacts:
             task.redact.add(values)
         return known, (self._context(task, known),) if known.takes_context else (), values
@@ -284,7 +286,7 @@ class Performer:
         if task.timed_out:
             return timed_out(task)
         if task.cancelled:
-            return Stopped(
+            return RunStopped(
                 "cancelled"
                 if isinstance(error, asyncio.CancelledError)
                 else f"cancelled; {text_of(error, task.redact)}"
@@ -324,6 +326,6 @@ def _close(value: object) -> None:
         value.close()
 
 
-def timed_out(task: HeldTask) -> TimedOut:
+def timed_out(task: HeldTask) -> RunTimedOut:
     """The outcome of a run that lasted longer than it may."""
-    return TimedOut(f"timed out after {task.timeout:g} s")
+    return RunTimedOut(f"timed out after {task.timeout:g} s")

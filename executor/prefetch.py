@@ -1,8 +1,8 @@
-"""How much work an executor asks for: enough that no lane waits for the next answer, never so much that work waits long here.
+"""How much work an executor asks for: enough that no worker waits for the next answer, never so much that work waits long here.
 
 What waits in this process can't run in another, whatever idles there. So about 50 ms of work is held beyond what
 runs, by the measured mean of the slowest lambda that is held or ended a run of late; where that takes longer, or has never ended
-a run here, only as much as lanes are free. Pure.
+a run here, only as much as workers are free. Pure.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ class _Known:
 
     def __init__(self) -> None:
         self.held = 0
-        """How many of its tasks are in a lane."""
+        """How many of its tasks are in a worker."""
         self.mean = 0.0
         """Seconds of a run; 0: none has ended yet."""
         self.ended_at = 0.0
 
 
-class Pace:
-    """The measured run times, what is in the lanes, and what follows from them."""
+class Prefetch:
+    """The measured run times, what is in the workers, and what follows from them."""
 
     def __init__(self) -> None:
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
 
     def came(self, lambda_names: Iterable[str]) -> None:
-        """Tasks of these lambdas, one for each name, were put into a lane."""
+        """Tasks of these lambdas, one for each name, were put into a worker."""
         known = self._known
         for name in lambda_names:
             known[name].held += 1
 
     def left(self, lambda_names: Iterable[str]) -> None:
-        """Tasks that `came` have left their lane, whether they ran or not."""
+        """Tasks that `came` have left their worker, whether they ran or not."""
         known = self._known
         for name in lambda_names:
             known[name].held -= 1
@@ -60,8 +60,8 @@ class Pace:
         known.mean = max(_LEAST_S, known.mean + _WEIGHT * (seconds - known.mean) if known.mean else seconds)
         known.ended_at = now
 
-    def hold(self, lambdas: Iterable[str], lanes: int, now: float) -> int:
-        """How many tasks may wait beside `lanes` lanes that take any of these lambdas."""
+    def hold(self, lambdas: Iterable[str], workers: int, now: float) -> int:
+        """How many tasks may wait beside `workers` workers that take any of these lambdas."""
         slowest = 0.0
         for name in lambdas:
             known = self._known.get(name)
@@ -72,7 +72,9 @@ class Pace:
                     return 0  # its first runs may take hours: nothing is to wait behind them
             elif known.mean > slowest and (known.held or known.ended_at + _RECENT_S > now):
                 slowest = known.mean
-        return min(MAX_BATCH, int(HOLD_S * lanes / slowest)) if slowest else 0  # 0: free lanes are all there is to fill
+        return (
+            min(MAX_BATCH, int(HOLD_S * workers / slowest)) if slowest else 0
+        )  # 0: free workers are all there is to fill
 
     def room(self, lambdas: Iterable[str], load: tuple[int, int, int], now: float) -> int:
         """How many tasks to ask for.
@@ -82,9 +84,9 @@ class Pace:
             load: how many of it can run at once, how many run, how many wait.
             now: the monotonic clock.
         """
-        lanes, running, waiting = load
-        free = max(0, lanes - running)
-        hold = self.hold(lambdas, lanes, now)
+        workers, running, waiting = load
+        free = max(0, workers - running)
+        hold = self.hold(lambdas, workers, now)
         if waiting > hold // 2 and waiting >= free:
             return 0  # asking for every task that ends would cost a call each
         return max(0, min(MAX_BATCH, free + hold - waiting))

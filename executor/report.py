@@ -16,7 +16,7 @@ from atf.runtime import Runtime
 from atf.task import US, clip
 
 from .held import HeldTask, Ledger
-from .outcome import Failed, Misfit, Returned, Stopped, Told, to_result
+from .outcome import DoesNotFit, Returned, RunFailed, RunStopped, Told, to_result
 from .run_log import say_all_ended
 from .sender import CALL_S, Sender
 
@@ -25,7 +25,7 @@ UNANSWERED_S: Final = 0.2
 while the HSC is away may all have been run in vain, and makes as many suspects."""
 
 
-class Report:
+class Reporter:
     """The results and hand-backs of one executor.
 
     Args:
@@ -106,9 +106,9 @@ class Report:
             ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
             if outcome != t.SUCCEEDED:
                 ended.error, ended.retry_in_us = error, retry_in_us
-            if isinstance(task.outcome, Misfit):
+            if isinstance(task.outcome, DoesNotFit):
                 ended.signature = task.outcome.signature
-            if isinstance(task.outcome, Stopped) and not task.outcome.began:
+            if isinstance(task.outcome, RunStopped) and not task.outcome.began:
                 ended.never_began = True
             elif task.started:
                 ended.ran_us = round((task.ended_at - task.started_at) * US)
@@ -118,10 +118,10 @@ class Report:
     def _refused(self, task: HeldTask, error: str) -> None:
         """The HSC calls a result invalid: the attempt has failed, whatever it was. If even that is refused, the lease decides."""
         text = f"the result was refused: {error}"
-        if isinstance(task.outcome, Failed) and task.outcome.error == clip(text):
+        if isinstance(task.outcome, RunFailed) and task.outcome.error == clip(text):
             self._ledger.release([task])
             return
-        task.outcome = Failed(clip(text))
+        task.outcome = RunFailed(clip(text))
         self.ended([task])
 
     async def _hand_back(self, batch: list[tuple[HeldTask, None]]) -> Sequence[h.Verdict]:

@@ -12,7 +12,7 @@ from atf.sdk.failure import failure_of, sentence_of
 from atf.task import DEFAULT_MAX_ATTEMPTS
 
 from .held import HeldTask
-from .outcome import Failed, GaveUp, HandedBack, Misfit, Outcome, Returned, Stopped, TimedOut
+from .outcome import DoesNotFit, GaveUp, HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 
 _SHOWN_CHARS = 500
 _log = get_logger(duty="run")
@@ -29,12 +29,12 @@ def say_all_ended(tasks: Iterable[HeldTask]) -> None:
 def say_ended(task: HeldTask, outcome: Outcome) -> None:
     """Says how a run ended."""
     match outcome:
-        case Failed(error) | TimedOut(error):
+        case RunFailed(error) | RunTimedOut(error):
             _say_failed(task, error, last=task.attempt >= _most(task))
         case GaveUp(error):
             _say_failed(task, error, last=True)
         case _ if _log.says_debug():
-            said = {Returned: "succeeded", Stopped: "stopped", HandedBack: "handed back", Misfit: "did not fit"}
+            said = {Returned: "succeeded", RunStopped: "stopped", HandedBack: "handed back", DoesNotFit: "did not fit"}
             seconds = round(task.ended_at - task.started_at, 6) if task.started else 0.0
             _log.debug(
                 "run ended", task=task.task_id, lambda_name=task.lambda_name, how=said[type(outcome)], seconds=seconds

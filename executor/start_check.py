@@ -9,15 +9,15 @@ from atf.runtime import Runtime
 from atf.task import US
 
 from .held import HeldTask, Ledger
-from .outcome import Stopped
+from .outcome import RunStopped
 
-Begin = Callable[[HeldTask], bool]
+MayStart = Callable[[HeldTask], bool]
 """Says whether the task's lambda starts now. False: with an outcome, it has ended without running; without, it is lost
 or has too little of its lease left."""
 
 
-class LastLook:
-    """A Begin; called by the lane that is about to run the task."""
+class StartCheck:
+    """A MayStart; called by the worker that is about to run the task."""
 
     def __init__(self, ledger: Ledger, timing: Timing, runtime: Runtime) -> None:
         self._slack_us = round((timing.heartbeat_timeout - timing.start_margin) * US)
@@ -36,5 +36,5 @@ class LastLook:
     @staticmethod
     def _stopped(task: HeldTask) -> bool:
         if task.cancelled:
-            task.outcome = Stopped("cancelled before it started", began=False)
+            task.outcome = RunStopped("cancelled before it started", began=False)
         return task.cancelled

@@ -1,4 +1,4 @@
-"""Lets tasks through to the lanes, and keeps apart those that may have killed their executor.
+"""Lets tasks through to the workers, and keeps apart those that may have killed their executor.
 
 A suspect has lost an executor before. What kills its process mostly does so at once, so suspects start one by one: then the
 guilty one is the only suspect there, or among few. Of several, nobody can say which it was; none is charged, and each of them is
@@ -25,8 +25,8 @@ MAX_SUSPECTS: Final = 256
 of them, and the slots are for ordinary tasks too."""
 
 
-class Gate:
-    """Tasks between their arrival and a lane.
+class Suspects:
+    """Tasks between their arrival and a worker.
 
     A suspect counts as running, and what must end before another runs alone as not ended, until its result is recorded: else
     the next one to kill the process would charge it with a second loss.
@@ -46,7 +46,7 @@ class Gate:
 
     @property
     def crowded(self) -> bool:
-        """Whether nothing more is wanted: a task is to run alone. Suspects that wait are no reason, since they fill no lane."""
+        """Whether nothing more is wanted: a task is to run alone. Suspects that wait are no reason, since they fill no worker."""
         return bool(self._alone) or self._single is not None
 
     def admit(self, tasks: Iterable[HeldTask]) -> None:
@@ -61,7 +61,7 @@ class Gate:
                 self._ordinary.append(task)
 
     def release(self, now: float, held: Mapping[str, HeldTask]) -> list[HeldTask]:
-        """What may go to the lanes now.
+        """What may go to the workers now.
 
         Args:
             now: the monotonic clock.

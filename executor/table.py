@@ -80,7 +80,7 @@ class SlotState(enum.IntEnum):
 _STAGES: Final = frozenset(Stage)
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """One slot that is not free."""
 
     state: SlotState
@@ -165,7 +165,7 @@ class Table:
         """Forgets a claim whose end is recorded."""
         self._buffer[HEADER_BYTES + slot * SLOT_BYTES] = SlotState.FREE
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TableEntry]:
         """All slots that are not free."""
         found = []
         for slot in range(self.slots):
@@ -179,7 +179,7 @@ class Table:
                 except ValueError:
                     continue  # native code has written over it: the claim's lease will end, and what it was is unknown
                 shown = text.decode("utf-8", "ignore")
-                found.append(Entry(known, name_text, counter, secret_text, retry_in_us, shown, bool(suspect)))
+                found.append(TableEntry(known, name_text, counter, secret_text, retry_in_us, shown, bool(suspect)))
         return found
 
 

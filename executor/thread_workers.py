@@ -9,24 +9,24 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-import threading  # noqa: TID251  what a lane is
+import threading  # noqa: TID251  what a worker is
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from atf.exits import EXIT_FORKED
 
-from .completions import Ends
+from .completions import CompletionQueue
 from .fair_order import line_up
 from .held import HeldTask
 from .outcome import Outcome
 from .perform import Performer, Unawaited
-from .start_check import Begin
+from .start_check import MayStart
 
 Finish = Callable[[HeldTask, Unawaited], Outcome]
 """Has awaited what a `def` has returned, and blocks until then. Called in the `def`'s own contextvars."""
 
 
-class ThreadLane:
+class ThreadWorkers:
     """Runs `def` lambdas, one per thread."""
 
     def __init__(self, threads: int) -> None:
@@ -37,11 +37,11 @@ class ThreadLane:
         self._closed = False
         self._pid = os.getpid()
 
-    def open(self, performer: Performer, begin: Begin, ends: Ends, finish: Finish) -> None:
+    def open(self, performer: Performer, begin: MayStart, ends: CompletionQueue, finish: Finish) -> None:
         self._performer, self._begin, self._ends, self._finish = performer, begin, ends, finish
         for number in range(self.capacity):
             # Daemons: a body that never ends must not keep the process from ending.
-            threading.Thread(target=self._work, args=(number,), name=f"lane-{number}", daemon=True).start()
+            threading.Thread(target=self._work, args=(number,), name=f"worker-{number}", daemon=True).start()
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
         line_up(self._waiting, tasks)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 
-class Run(Protocol):
+class CurrentRun(Protocol):
     """Whose output it is; a HeldTask is one."""
 
     @property
@@ -35,14 +35,14 @@ class Run(Protocol):
         ...
 
 
-current: Final[ContextVar[Run | None]] = ContextVar("atf_run", default=None)
+current: Final[ContextVar[CurrentRun | None]] = ContextVar("atf_run", default=None)
 """The run that this code belongs to. Who sets it calls output.end_of_run; it is no context manager, since each run would pay for that."""
 
 
 class Carried:
     """A run in another thread. That may go on, for others, when the run has ended: then its lines have no id."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: CurrentRun) -> None:
         self._run = run
 
     @property
@@ -69,14 +69,14 @@ def carry(last: Callable[[], None]) -> None:
         last: called in the thread when that is over, and its last line may have no end.
     """
 
-    def in_thread(run: Run, body: Callable[[], None]) -> None:
+    def in_thread(run: CurrentRun, body: Callable[[], None]) -> None:
         current.set(Carried(run))  # and stays, for what is said if it fails
         try:
             body()
         finally:
             last()
 
-    def in_pool(run: Run, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def in_pool(run: CurrentRun, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before = current.get()
         current.set(Carried(run))
         try:

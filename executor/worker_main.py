@@ -41,7 +41,7 @@ from .log_handlers import take_logging
 from .start_notes import StartNotes
 from .table import Stage, Table
 from .worker_hooks import WorkerHooks, run_apart
-from .workers import ThreadLanes
+from .workers import ThreadAndLoopWorkers
 
 _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
@@ -83,8 +83,8 @@ def main(arguments: Sequence[str]) -> int:
             notes.settled()
             isolated = await IsolatedRuns.start(apps, lambdas, folder, notes)
             table.stage = Stage.JOINS
-            lanes = ThreadLanes(settings.threads, settings.async_tasks)
-            hooks = WorkerHooks(loaded, run_apart(lanes.turn))
+            workers = ThreadAndLoopWorkers(settings.threads, settings.async_tasks)
+            hooks = WorkerHooks(loaded, run_apart(workers.turn))
             await hooks.start(notes.doing)
             notes.doing(f"registering its lambdas with the frontend at {settings.frontend}")
             try:
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
                 raise
             table.stage = Stage.WORKS
             try:
-                return await _work(executor_id, lambdas, lanes, hooks, table, isolated, settings, timing, process)
+                return await _work(executor_id, lambdas, workers, hooks, table, isolated, settings, timing, process)
             finally:
                 process.deaf()
 
@@ -153,7 +153,7 @@ async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorS
 async def _work(
     executor_id: str,
     lambdas: Mapping[str, Lambda[..., Any]],
-    lanes: ThreadLanes,
+    workers: ThreadAndLoopWorkers,
     hooks: WorkerHooks,
     table: Table,
     isolated: IsolatedRuns | None,
@@ -167,7 +167,7 @@ async def _work(
         lambdas=lambdas,
         controller=ControllerStub(channels[0]),
         hsc=HSCStub(channels[1]),
-        lanes=lanes,
+        workers=workers,
         table=table,
         settings=settings,
         timing=timing,

@@ -1,7 +1,7 @@
 """Where lambdas run: threads for `def`, an event loop of its own thread for `async def`; or, for tests, the executor's own loop.
 
 They decide neither what is fetched nor what is reported: tasks go in by `put`, and come out by `ended`, once per burst, on the
-executor's loop.
+executor's loop. A *worker* in these modules is a thread, or a place on the event loop, that runs one task at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import os
-import threading  # noqa: TID251  what a lane is
+import threading  # noqa: TID251  what a worker is
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -18,19 +18,19 @@ from typing import Protocol
 from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
-from .completions import Ends
+from .completions import CompletionQueue
 from .first_time import LoopPortal, Portal
 from .held import HeldTask
-from .loop_workers import LoopLane
-from .outcome import Failed, Outcome
+from .loop_workers import LoopWorkers
+from .outcome import Outcome, RunFailed
 from .perform import Performer, Unawaited
-from .start_check import Begin
-from .thread_workers import ThreadLane
+from .start_check import MayStart
+from .thread_workers import ThreadWorkers
 
-_log = get_logger(duty="lanes")
+_log = get_logger(duty="workers")
 
 
-class Lanes(Protocol):
+class Workers(Protocol):
     """Runs tasks. Every method is called on the executor's loop."""
 
     @property
@@ -38,12 +38,12 @@ class Lanes(Protocol):
         """The way from a lambda that runs here to the executor's loop."""
         ...
 
-    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         """Gets ready. `ended` takes tasks that have an outcome, and tasks without one that must not start now."""
         ...
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
-        """Starts these, in this order, as lanes become free."""
+        """Starts these, in this order, as workers become free."""
         ...
 
     def withdraw(self) -> list[HeldTask]:
@@ -66,21 +66,21 @@ class Lanes(Protocol):
         ...
 
 
-class ThreadLanes:
-    """The lanes of production."""
+class ThreadAndLoopWorkers:
+    """The workers of production."""
 
     def __init__(self, threads: int, async_tasks: int) -> None:
         self.portal = LoopPortal()
-        self._threads = ThreadLane(threads)
-        self._coroutines = LoopLane(async_tasks)
+        self._threads = ThreadWorkers(threads)
+        self._coroutines = LoopWorkers(async_tasks)
         self._loop = asyncio.new_event_loop()
         self._turns = False
         self._closed = False
 
-    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         self._is_async = performer.is_async
         self.portal.loop = asyncio.get_running_loop()
-        ends = Ends(self.portal.loop, ended)
+        ends = CompletionQueue(self.portal.loop, ended)
         self._threads.open(performer, begin, ends, self._finish)
         self._coroutines.open(self._loop, performer, begin, ends)
         self.turn()
@@ -90,7 +90,7 @@ class ThreadLanes:
         if not self._turns:
             self._turns = True
             os.register_at_fork(after_in_child=self._in_child)
-            threading.Thread(target=self._turn, name="lane-async", daemon=True).start()
+            threading.Thread(target=self._turn, name="worker-async", daemon=True).start()
         return self._loop
 
     def put(self, tasks: Sequence[HeldTask]) -> None:
@@ -105,7 +105,7 @@ class ThreadLanes:
         try:
             return asyncio.run_coroutine_threadsafe(self._coroutines.finish(task, left), self._loop).result()
         except BaseException as error:  # noqa: BLE001  a lambda beside it has cancelled whatever it found on the loop
-            return Failed(f"what the lambda returned could not be awaited: {type(error).__name__}")
+            return RunFailed(f"what the lambda returned could not be awaited: {type(error).__name__}")
 
     def withdraw(self) -> list[HeldTask]:
         return self._threads.withdraw() + self._coroutines.withdraw()
@@ -147,20 +147,20 @@ def _end_child() -> None:
     os._exit(EXIT_FORKED)
 
 
-class InlineLanes:
+class InlineWorkers:
     """Runs both kinds on the executor's own loop: a `def` is called directly, so its timeout can't cut in."""
 
     def __init__(self, async_tasks: int = 256) -> None:
         self.portal = LoopPortal()
-        self._coroutines = LoopLane(async_tasks)
+        self._coroutines = LoopWorkers(async_tasks)
         self._waiting: deque[HeldTask] = deque()
         self._called = False
         self._pid = os.getpid()
 
-    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         self._performer, self._begin = performer, begin
         self._loop = self.portal.loop = asyncio.get_running_loop()
-        self._ends = Ends(self._loop, ended)
+        self._ends = CompletionQueue(self._loop, ended)
         self._coroutines.open(self._loop, performer, begin, self._ends)
 
     def put(self, tasks: Sequence[HeldTask]) -> None:

@@ -44,7 +44,7 @@ from atf.task import FINISHED, MAX_BATCH, Status
 
 from .runtime import VirtualRuntime
 from .turns import Turn
-from .workers import TurnLanes
+from .workers import TurnWorkers
 
 _SLOTS: Final = 4_096
 _MAX_FINISHED: Final = 1_000_000
@@ -175,7 +175,7 @@ class _Worker:
             lambdas=pipeline.lambdas,
             controller=pipeline.controller,
             hsc=pipeline.hsc,
-            lanes=TurnLanes(),
+            workers=TurnWorkers(),
             table=Table.in_memory(_SLOTS),
             settings=ExecutorSettings(),
             timing=pipeline.timing,

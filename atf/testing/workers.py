@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from atf.executor.held import HeldTask
-from atf.executor.outcome import Stopped
+from atf.executor.outcome import RunStopped
 from atf.executor.perform import CUT, Performer, Unawaited, timed_out
-from atf.executor.start_check import Begin
+from atf.executor.start_check import MayStart
 
 from .turns import Turn
 
@@ -36,7 +36,7 @@ class _Portal:
         return await work
 
 
-class TurnLanes:
+class TurnWorkers:
     """An atf.executor.workers.Lanes. Tasks start in the order in which they come.
 
     Args:
@@ -49,7 +49,7 @@ class TurnLanes:
         self._running = 0
         self._waiting: deque[HeldTask] = deque()
 
-    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         self._performer, self._begin, self._ended = performer, begin, ended
         self._loop = asyncio.get_running_loop()
 
@@ -97,7 +97,9 @@ class TurnLanes:
 
     def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:
         if task.outcome is None:  # cancelled before its first step
-            task.outcome = timed_out(task) if task.timed_out else CUT if task.cut else Stopped("cancelled", began=False)
+            task.outcome = (
+                timed_out(task) if task.timed_out else CUT if task.cut else RunStopped("cancelled", began=False)
+            )
         self._running -= 1
         self._ended([task])
         self._fill()

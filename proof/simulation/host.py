@@ -15,10 +15,10 @@ from atf.controller.pool import Pool
 from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
 from atf.executor.executor import Executor
-from atf.executor.guard import TICK_S, Guard, Verdict, death
+from atf.executor.guard import TICK_S, Guard, KillReason, death
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Stage, Table
-from atf.executor.workers import InlineLanes
+from atf.executor.workers import InlineWorkers
 from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
@@ -168,7 +168,7 @@ class GuardProcess:
             timing=TIMING,
             runtime=frame.runtime,
         )
-        verdict: Verdict | None = None
+        verdict: KillReason | None = None
         while verdict is None and worker.alive:
             self._stir.clear()
             await happens(self._stir, guard.wait_s())
@@ -208,7 +208,7 @@ class GuardProcess:
             lambdas=lambdas.lambdas_of(world.seed, release),
             controller=world.wire(f"{self._host.name}-ctl"),
             hsc=hsc,
-            lanes=InlineLanes(SETTINGS.async_tasks),
+            workers=InlineWorkers(SETTINGS.async_tasks),
             table=self._table,
             settings=SETTINGS,
             timing=TIMING,

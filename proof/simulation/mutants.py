@@ -18,11 +18,11 @@ from atf.controller.starts import Starts
 from atf.cores.pool import Pool
 from atf.errors import Unavailable
 from atf.executor.executor import Executor
-from atf.executor.guard import Ended, Guard
+from atf.executor.guard import Guard, WorkerEnd
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
 from atf.executor.outcome import HandedBack
-from atf.executor.start_check import LastLook
+from atf.executor.start_check import StartCheck
 from atf.frontend import view
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
@@ -93,7 +93,7 @@ def _host_clock() -> list[Any]:
 
 
 def _late_claim() -> list[Any]:
-    plain, admit = LastLook.__init__, Executor._admit
+    plain, admit = StartCheck.__init__, Executor._admit
 
     def init(self: Any, *args: Any) -> None:
         plain(self, *args)
@@ -103,7 +103,7 @@ def _late_claim() -> list[Any]:
         self._lease_us = 1 << 60
         admit(self, reply)
 
-    return [patch.object(LastLook, "__init__", init), patch.object(Executor, "_admit", admitted)]
+    return [patch.object(StartCheck, "__init__", init), patch.object(Executor, "_admit", admitted)]
 
 
 def _lease_from_reply() -> list[Any]:
@@ -167,7 +167,7 @@ def _cut_goes_on() -> list[Any]:
         runs = [task for task in self.ledger.snapshot() if began and task.started and task.outcome is None]
         for task in runs:
             task.outcome = HandedBack("cut")
-        self._report.ended(runs)
+        self._reporter.ended(runs)
 
     return [patch.object(Executor, "drain", mutated)]
 
@@ -190,10 +190,10 @@ def _core_claimed_twice() -> list[Any]:
     return [patch.object(Pool, "has_claim", lambda _self, _lambda_name: False)]
 
 
-def _ended_as(ordered: Callable[[Guard, Ended], bool]) -> list[Any]:
+def _ended_as(ordered: Callable[[Guard, WorkerEnd], bool]) -> list[Any]:
     plain = Guard.ended
 
-    def ended(self: Guard, code: int, verdict: Any) -> Ended:
+    def ended(self: Guard, code: int, verdict: Any) -> WorkerEnd:
         found = plain(self, code, verdict)
         return found._replace(ordered=ordered(self, found))
 

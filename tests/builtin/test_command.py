@@ -19,7 +19,7 @@ from atf.builtin.command_result import Ended, Failure, error_of, read_failure
 from atf.config.allowed_programs import AllowedPrograms
 from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError
-from atf.executor.outcome import Failed, GaveUp, of_exception
+from atf.executor.outcome import GaveUp, RunFailed, of_exception
 from atf.task import MAX_ERROR_BYTES, MAX_RESULT_BYTES
 
 PYTHON = os.path.realpath(sys.executable)
@@ -102,7 +102,7 @@ def test_another_exit_code_fails_the_attempt_and_says_what_the_program_said() ->
     assert text.endswith("stderr:\nno such\nthing: \x07ünïon")
     assert read_failure(text) == Failure(3, "half\n")
     outcome = of_exception(failed.value)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert read_failure(outcome.error) == Failure(3, "half\n")
 
 

@@ -24,7 +24,7 @@ from atf.builtin.http_session import why_no_tls
 from atf.config.allowed_hosts import AllowedHosts
 from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError
-from atf.executor.outcome import Failed, GaveUp, of_exception
+from atf.executor.outcome import GaveUp, RunFailed, of_exception
 from atf.runtime import SystemRuntime
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -168,7 +168,7 @@ async def test_a_failure_that_may_pass_is_tried_again_when_the_target_says(
     with pytest.raises(atf.Retry) as failed:
         await call(target.url)
     outcome = of_exception(failed.value)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert outcome.after_s == after
     assert f"127.0.0.1:{target.server.port} answered {status}" in outcome.error
     assert "busy\\x1b[2J" in outcome.error

@@ -7,7 +7,7 @@ from functools import partial
 
 from atf.config.settings import ExecutorSettings
 from atf.errors import FailedPrecondition, Unavailable
-from atf.executor.outcome import Failed
+from atf.executor.outcome import RunFailed
 from atf.executor.table import SlotState, Stage
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.rpc import hsc_pb2 as h
@@ -227,7 +227,7 @@ async def test_drain_hands_back_what_has_not_started_and_waits_for_the_rest(worl
     assert sorted(world.hsc.returned) == ["0-c", "0-s", "0-t"]
     asked = len(world.controller.requests)
     world.held.end("0-a")
-    world.held.end("0-b", Failed("no"))
+    world.held.end("0-b", RunFailed("no"))
     assert await world.run == 0
     assert world.outcomes() == {"0-a": t.SUCCEEDED, "0-b": t.FAILED}
     assert world.entries() == []

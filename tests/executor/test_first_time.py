@@ -13,11 +13,11 @@ from atf.config.settings import Timing
 from atf.errors import DeadlineExceeded, InvalidArgument, Unavailable
 from atf.executor.first_time import PATIENCE_S, FirstTimes, LoopPortal
 from atf.executor.held import HeldTask, Ledger
-from atf.executor.outcome import Failed, Outcome, Returned
+from atf.executor.outcome import Outcome, Returned, RunFailed
 from atf.executor.perform import Performer
-from atf.executor.start_check import LastLook
+from atf.executor.start_check import StartCheck
 from atf.executor.table import Table
-from atf.executor.workers import ThreadLanes
+from atf.executor.workers import ThreadAndLoopWorkers
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import SystemRuntime
 from atf.testing.loop import VirtualLoop
@@ -44,21 +44,21 @@ async def blocking(ctx: atf.Context) -> bool:
 
 async def outcomes(hsc: FakeHsc, *names: str) -> list[Outcome | None]:
     """Runs one task of each lambda, one after the other, on lanes of real threads."""
-    runtime, lanes, ended = SystemRuntime(), ThreadLanes(1, 1), asyncio.Queue[list[HeldTask]]()
+    runtime, workers, ended = SystemRuntime(), ThreadAndLoopWorkers(1, 1), asyncio.Queue[list[HeldTask]]()
     ledger = Ledger(Table.in_memory(64))
-    first_times = FirstTimes(executor_id="e", hsc=hsc, portal=lanes.portal, runtime=runtime)
-    lanes.open(Performer(app.lambdas, runtime, first_times), LastLook(ledger, Timing(), runtime), ended.put_nowait)
+    first_times = FirstTimes(executor_id="e", hsc=hsc, portal=workers.portal, runtime=runtime)
+    workers.open(Performer(app.lambdas, runtime, first_times), StartCheck(ledger, Timing(), runtime), ended.put_nowait)
     found = []
     try:
         for number, name in enumerate(names):
             task = HeldTask(claim(f"0-{number}", f"l/{name}", b"{}"), runtime.boottime_us(), 0)
             ledger.take([task])
-            lanes.put([task])
+            workers.put([task])
             async with asyncio.timeout(30):
                 await ended.get()
             found.append(task.outcome)
     finally:
-        lanes.close()
+        workers.close()
     return found
 
 
@@ -71,7 +71,7 @@ async def test_both_kinds_of_handlers_ask_and_the_first_task_has_the_key() -> No
 
 async def test_an_async_handler_that_would_block_its_loop_is_told_of_the_other_call() -> None:
     (outcome,) = await outcomes(FakeHsc(), "blocking")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert "_async" in outcome.error
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import ConfigError
-from atf.executor.guard import Ended, Guard, Verdict, death
+from atf.executor.guard import Guard, KillReason, WorkerEnd, death
 from atf.executor.start_notes import StartNotes
 from atf.executor.table import SlotState, Stage, Table
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
@@ -65,11 +65,11 @@ class Worker:
     def _let_go(self) -> None:
         self.let_go += 1
 
-    def after(self, seconds: float) -> Verdict | None:
+    def after(self, seconds: float) -> KillReason | None:
         self.clock.now += seconds
         return self.guard.look()
 
-    def dies(self, verdict: Verdict | None = None, code: int = 137) -> dict[str, list[str]]:
+    def dies(self, verdict: KillReason | None = None, code: int = 137) -> dict[str, list[str]]:
         """What the guard's account says of its tasks."""
         event = json.loads(json.dumps(death("e", 1, self.guard.ended(code, verdict), self.table)))
         return {name: [claim[0] for claim in event[name]] for name in ("held", "cut", "started", "timed_out")}
@@ -99,7 +99,7 @@ def test_signals_within_a_second_are_one(w: Worker) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
         assert w.guard.signalled(number) is None
         w.clock.now += 0.49
-    assert w.guard.signalled(signal.SIGTERM) == Verdict("asked twice to end", ordered=True)
+    assert w.guard.signalled(signal.SIGTERM) == KillReason("asked twice to end", ordered=True)
 
 
 def test_a_closed_terminal_never_asks_twice(w: Worker) -> None:
@@ -130,7 +130,7 @@ def test_a_worker_that_drains_by_itself_is_given_no_longer_than_one_that_was_tol
     assert w.drains == [("it drains by itself", 2)]
     assert w.after(31.9) is None
     verdict = w.after(0.2)
-    assert verdict == Verdict("it did not drain within 30 s", ordered=True)
+    assert verdict == KillReason("it did not drain within 30 s", ordered=True)
     assert w.dies(verdict) == CUT
 
 
@@ -166,7 +166,7 @@ def test_memory_has_two_bounds() -> None:
     assert w.after(1) is None
     w.memory_mib = 300
     verdict = w.after(1)
-    assert verdict == Verdict("it took 300 MiB of memory; max_rss_kill_mib is 300")
+    assert verdict == KillReason("it took 300 MiB of memory; max_rss_kill_mib is 300")
     assert w.dies(verdict) == LOST
 
 
@@ -188,7 +188,7 @@ def test_a_second_bound_below_the_first_is_refused() -> None:
 
 
 def test_why_it_ended_says_that_it_cut(w: Worker) -> None:
-    assert w.guard.ended(EXIT_OVERRUN, None) == Ended(
+    assert w.guard.ended(EXIT_OVERRUN, None) == WorkerEnd(
         EXIT_OVERRUN, "a lambda did not end when it had to", ordered=False
     )
     w.table.stage = Stage.CUTS
@@ -197,7 +197,7 @@ def test_why_it_ended_says_that_it_cut(w: Worker) -> None:
 
 def test_a_worker_that_ends_its_process_with_code_0_unasked_has_not_drained(w: Worker) -> None:
     """A lambda called os._exit(0)."""
-    assert w.guard.ended(0, None) == Ended(1, "ended with exit code 0 without being asked to", ordered=False)
+    assert w.guard.ended(0, None) == WorkerEnd(1, "ended with exit code 0 without being asked to", ordered=False)
     assert w.dies(code=0) == LOST
 
 
@@ -207,7 +207,7 @@ def test_a_worker_that_was_asked_to_drain_and_ends_with_code_0_has_drained(w: Wo
         w.guard.signalled(signal.SIGTERM)
     else:
         w.table.stage = Stage.DRAINS  # it ended before its guard looked
-    assert w.guard.ended(0, None) == Ended(0, "drained", ordered=False)
+    assert w.guard.ended(0, None) == WorkerEnd(0, "drained", ordered=False)
 
 
 # --- starts --------------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def starting(w: Worker) -> Worker:
     return w
 
 
-def failed(w: Worker, code: int, verdict: Verdict | None = None) -> str:
+def failed(w: Worker, code: int, verdict: KillReason | None = None) -> str:
     return w.guard.ended(code, verdict).failed_start
 
 
@@ -231,7 +231,7 @@ def failed(w: Worker, code: int, verdict: Verdict | None = None) -> str:
 def test_a_worker_that_notes_its_error_has_failed_to_start_for_that(starting: Worker, stage: Stage) -> None:
     starting.table.stage = stage
     starting.notes.failed(ConfigError("app shop:app: SyntaxError"))
-    assert starting.guard.ended(2, None) == Ended(
+    assert starting.guard.ended(2, None) == WorkerEnd(
         2, "app shop:app: SyntaxError", ordered=False, failed_start="app shop:app: SyntaxError"
     )
 
@@ -248,7 +248,7 @@ def test_a_worker_that_ends_without_a_word_is_said_to_have_ended_while_it_did_so
 def test_an_error_that_ends_a_worker_later_or_in_a_drain_is_why_it_ended(w: Worker, code: int) -> None:
     w.notes.failed(ConfigError("the sentence"))
     w.guard.signalled(signal.SIGTERM)
-    assert w.guard.ended(code, None) == Ended(code, "the sentence", ordered=False)
+    assert w.guard.ended(code, None) == WorkerEnd(code, "the sentence", ordered=False)
     assert w.guard.ended(EXIT_OVERRUN, None).why == "a lambda did not end when it had to"
 
 
@@ -271,7 +271,7 @@ def test_an_import_may_take_start_timeout_and_is_spoken_of_meanwhile(starting: W
     assert starting.slow[0] == "it is still importing shop:app, 60 s after its start"
     assert len(starting.slow) == 9
     verdict = starting.after(0.2)
-    assert verdict == Verdict("importing its apps took longer than 300 s (start_timeout)")
+    assert verdict == KillReason("importing its apps took longer than 300 s (start_timeout)")
     assert failed(starting, 137, verdict) == "killed: importing its apps took longer than 300 s (start_timeout)"
 
 
@@ -295,7 +295,7 @@ def test_a_worker_that_is_asked_to_end_while_it_imports_is_killed_and_has_not_fa
     assert starting.guard.signalled(signal.SIGTERM) is None
     verdict = starting.after(0)
     assert verdict is not None
-    assert starting.guard.ended(137, verdict) == Ended(0, verdict.why, ordered=True)
+    assert starting.guard.ended(137, verdict) == WorkerEnd(0, verdict.why, ordered=True)
 
 
 def test_a_worker_that_works_has_started_however_it_ends(w: Worker) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from atf.executor.held import HeldTask
 from atf.executor.isolated import Control, IsolatedRun, IsolatedRuns, how_it_ended, judged
-from atf.executor.outcome import Failed, GaveUp, HandedBack, Misfit, Outcome, Returned, Stopped, TimedOut
+from atf.executor.outcome import DoesNotFit, GaveUp, HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 from atf.executor.packets import outcome_of, pack, pack_outcome, receive, unpack
 from atf.executor.written import Written
 from atf.rpc import hsc_pb2 as h
@@ -22,12 +22,12 @@ from tests.virtual import virtual
 
 OUTCOMES: list[Outcome] = [
     Returned(b"\x00bytes", 2),
-    Failed("no"),
-    Failed("later", 1.5),
+    RunFailed("no"),
+    RunFailed("later", 1.5),
     GaveUp("never"),
-    TimedOut("long"),
-    Misfit("does not fit", "digest"),
-    Stopped("cancelled"),
+    RunTimedOut("long"),
+    DoesNotFit("does not fit", "digest"),
+    RunStopped("cancelled"),
     HandedBack("not mine", 3.0),
 ]
 
@@ -41,9 +41,9 @@ def test_every_outcome_crosses(outcome: Outcome) -> None:
 
 
 def test_an_outcome_that_can_not_cross_is_a_failure_with_a_sentence() -> None:
-    _, kind, *fields = unpack(pack_outcome(Failed("no", object())))  # type: ignore[arg-type]  # of a lambda's atf.Retry
+    _, kind, *fields = unpack(pack_outcome(RunFailed("no", object())))  # type: ignore[arg-type]  # of a lambda's atf.Retry
     outcome = outcome_of(kind, fields)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert "can't be told" in outcome.error
 
 
@@ -68,20 +68,20 @@ def test_what_the_end_of_a_process_means() -> None:
 
     ran = task_of()
     assert of(Returned(b"1", 0), ran) == Returned(b"1", 0)
-    assert of(None, ran, code=3) == Failed("the run's process ended with exit code 3 before the lambda returned")
-    assert of(None, ran, code=None) == Failed("the run's process ended with the fork server of its executor")
+    assert of(None, ran, code=3) == RunFailed("the run's process ended with exit code 3 before the lambda returned")
+    assert of(None, ran, code=None) == RunFailed("the run's process ended with the fork server of its executor")
     assert of(None, ran, code=None, unborn="no memory") == HandedBack(
         "no process could be made for the run: no memory", 1.0
     )
     late = task_of(timed_out=True)
-    assert of(Returned(b"1", 0), late) == TimedOut("timed out after 2 s"), "it did not return in time"
+    assert of(Returned(b"1", 0), late) == RunTimedOut("timed out after 2 s"), "it did not return in time"
     killed = "its process was killed, since it did not end by itself"
-    assert of(None, late, code=-9, killed=True) == TimedOut(f"timed out after 2 s; {killed}")
+    assert of(None, late, code=-9, killed=True) == RunTimedOut(f"timed out after 2 s; {killed}")
     cancelled = task_of(cancelled=True)
     assert of(Returned(b"1", 0), cancelled) == Returned(b"1", 0), "it is done all the same"
-    assert of(Failed("KeyError: 1"), cancelled) == Stopped("cancelled; KeyError: 1")
-    assert of(Stopped("cancelled; x"), cancelled) == Stopped("cancelled; x")
-    assert of(None, cancelled, code=-9, killed=True) == Stopped(f"cancelled; {killed}")
+    assert of(RunFailed("KeyError: 1"), cancelled) == RunStopped("cancelled; KeyError: 1")
+    assert of(RunStopped("cancelled; x"), cancelled) == RunStopped("cancelled; x")
+    assert of(None, cancelled, code=-9, killed=True) == RunStopped(f"cancelled; {killed}")
 
 
 @pytest.mark.parametrize(

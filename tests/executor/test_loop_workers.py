@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from atf.executor.completions import Ends
+from atf.executor.completions import CompletionQueue
 from atf.executor.held import HeldTask
-from atf.executor.loop_workers import SLICE_S, LoopLane
+from atf.executor.loop_workers import SLICE_S, LoopWorkers
 from atf.executor.outcome import Outcome, Returned
 from atf.executor.perform import Performer
-from atf.executor.prefetch import HOLD_S, Pace
+from atf.executor.prefetch import HOLD_S, Prefetch
 from atf.runtime import SystemRuntime
 from tests.executor.world import claim
 
@@ -40,13 +40,13 @@ class Lane:
 
     def __init__(self) -> None:
         self.computing = Computing()
-        self.lane = LoopLane(CAPACITY)
+        self.lane = LoopWorkers(CAPACITY)
         self.started: list[str] = []
         self.ended: list[str] = []
         self.looks = 0
         self._number = 0
         loop = asyncio.get_running_loop()
-        self.lane.open(loop, self.computing, self._begin, Ends(loop, self._taken))
+        self.lane.open(loop, self.computing, self._begin, CompletionQueue(loop, self._taken))
 
     def _begin(self, task: HeldTask) -> bool:
         self.started.append(task.task_id)
@@ -124,7 +124,7 @@ async def test_more_begin_again_as_soon_as_turns_are_short(lane: Lane) -> None:
 
 
 async def test_no_more_is_wanted_than_50_ms_of_computing(lane: Lane) -> None:
-    pace, seconds = Pace(), 0.005
+    pace, seconds = Prefetch(), 0.005
     lane.computing.seconds = seconds
     pace.came(["t/nap"] * CAPACITY)
     lane.put(CAPACITY)

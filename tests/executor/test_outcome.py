@@ -16,13 +16,13 @@ from hypothesis import strategies as some
 import atf
 from atf.executor.held import HeldTask
 from atf.executor.outcome import (
-    Failed,
+    DoesNotFit,
     GaveUp,
-    Misfit,
     Outcome,
     Returned,
-    Stopped,
-    TimedOut,
+    RunFailed,
+    RunStopped,
+    RunTimedOut,
     backoff_us,
     of_exception,
     to_result,
@@ -145,7 +145,7 @@ def test_every_way_to_fail_is_a_value(kind: str, outcome: t.Outcome, says: str) 
 
 def test_the_error_shows_where_in_the_users_code_and_nothing_of_ours() -> None:
     outcome = run("shrug", b'{"kind":"value"}')
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert "test_outcome.py" in outcome.error
     assert "in shrug" in outcome.error
     assert "perform.py" not in outcome.error
@@ -191,7 +191,7 @@ def test_a_payload_that_does_not_fit_is_no_attempt_and_names_the_place_and_the_s
     payload: bytes, place: str
 ) -> None:
     outcome = run("typed", payload)
-    assert isinstance(outcome, Misfit)
+    assert isinstance(outcome, DoesNotFit)
     assert place in outcome.error
     assert outcome.signature == app.lambdas["o/typed"].digest
     assert to_result(outcome, t.TaskOptions(), 1, random.Random(1))[:4] == (t.MISFIT, b"", 0, outcome.error)
@@ -207,13 +207,13 @@ def test_a_value_that_code_of_the_handlers_types_refuses_is_a_failed_attempt() -
     """Another release's code may take it, under the same signature."""
     assert run("checked", b'{"range":{"low":1,"high":2}}') == Returned(b"1", t.JSON)
     outcome = run("checked", b'{"range":{"low":3,"high":2}}')
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert "low is above high" in outcome.error
 
 
 async def test_a_coroutine_that_cancels_itself_has_failed() -> None:
     outcome = await PERFORMER.run_async(held("cancel_itself"))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert "CancelledError" in outcome.error
 
 
@@ -224,7 +224,9 @@ def test_a_handler_that_asks_for_its_context_gets_it() -> None:
     assert task.progress == "half"
 
 
-@pytest.mark.parametrize(("flags", "expected"), [(("cancelled",), Stopped), (("cancelled", "timed_out"), TimedOut)])
+@pytest.mark.parametrize(
+    ("flags", "expected"), [(("cancelled",), RunStopped), (("cancelled", "timed_out"), RunTimedOut)]
+)
 def test_a_run_that_was_told_to_stop_and_raises_has_stopped(flags: tuple[str, ...], expected: type[Any]) -> None:
     task = held("shrug", b'{"kind":"value"}')
     for flag in flags:

@@ -20,7 +20,7 @@ import pytest
 from atf import log
 from atf.config.settings import LogSettings
 from atf.executor import output
-from atf.executor.lines import Lines
+from atf.executor.lines import LineStream
 from atf.executor.log_handlers import take_logging
 from atf.executor.whose import current
 
@@ -360,7 +360,7 @@ def test_streams_answer_what_code_asks_them(said: io.StringIO) -> None:
 
 
 def test_a_run_that_writes_nothing_ends_without_a_look_at_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Lines("stdout", 1)
+    stream = LineStream("stdout", 1)
     monkeypatch.setattr(output, "_captured", [stream])
     monkeypatch.setattr(stream, "end_of_run", None)
     with run():

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from atf.config.settings import ExecutorSettings
 from atf.testing.runtime import VirtualRuntime
-from tests.executor.world import HeldLanes, World, claim, job
+from tests.executor.world import HeldWorkers, World, claim, job
 from tests.virtual import virtual
 
 THREADS = 4
@@ -17,7 +17,7 @@ class Beside(World):
     """An executor of four threads, of two `def` lambdas; the test ends their runs."""
 
     def __init__(self, runtime: VirtualRuntime) -> None:
-        self.held = HeldLanes(THREADS)
+        self.held = HeldWorkers(THREADS)
         super().__init__(runtime, self.held, names=["t/work", "t/note"], settings=ExecutorSettings(threads=THREADS))
 
     def fast(self, number: int) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Returned
-from atf.executor.suspects import MAX_SUSPECTS, SUSPECT_S, Gate
+from atf.executor.suspects import MAX_SUSPECTS, SUSPECT_S, Suspects
 from tests.executor.world import job
 
 
@@ -14,7 +14,7 @@ class Turnstile:
     """A gate before endless lanes: what it lets through starts at once, and runs on unless the test ends it."""
 
     def __init__(self) -> None:
-        self.gate = Gate()
+        self.gate = Suspects()
         self.held: dict[str, HeldTask] = {}
         self.now = 1000.0
         self.starts: dict[str, float] = {}

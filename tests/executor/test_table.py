@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atf.executor.table import HEADER_BYTES, SLOT_BYTES, Entry, SlotState, Table, memory_file
+from atf.executor.table import HEADER_BYTES, SLOT_BYTES, SlotState, Table, TableEntry, memory_file
 
 
 def test_what_is_filled_is_read_back() -> None:
@@ -16,8 +16,8 @@ def test_what_is_filled_is_read_back() -> None:
     table.fill(2, "16383-" + "x" * 64, (1 << 62) + 1, "n" * 64)
     table.mark(2, SlotState.STARTED)
     assert table.entries() == [
-        Entry(SlotState.HELD, "0-a", 7, "n1", 0, ""),
-        Entry(SlotState.STARTED, "16383-" + "x" * 64, (1 << 62) + 1, "n" * 64, 0, ""),
+        TableEntry(SlotState.HELD, "0-a", 7, "n1", 0, ""),
+        TableEntry(SlotState.STARTED, "16383-" + "x" * 64, (1 << 62) + 1, "n" * 64, 0, ""),
     ]
     table.free(0)
     assert [each.counter for each in table.entries()] == [(1 << 62) + 1]
@@ -28,11 +28,11 @@ def test_a_slot_used_again_shows_nothing_of_its_last_task() -> None:
     table.fill(0, "0-a-long-name", 7, "a-long-nonce")
     table.overrun(0, SlotState.TIMED_OUT, "it did not end", 5_000_000)
     assert table.entries() == [
-        Entry(SlotState.TIMED_OUT, "0-a-long-name", 7, "a-long-nonce", 5_000_000, "it did not end")
+        TableEntry(SlotState.TIMED_OUT, "0-a-long-name", 7, "a-long-nonce", 5_000_000, "it did not end")
     ]
     table.free(0)
     table.fill(0, "0-b", 8, "n")
-    assert table.entries() == [Entry(SlotState.HELD, "0-b", 8, "n", 0, "")]
+    assert table.entries() == [TableEntry(SlotState.HELD, "0-b", 8, "n", 0, "")]
 
 
 def test_a_long_error_is_cut_between_characters() -> None:

@@ -15,12 +15,12 @@ import pytest
 import atf
 from atf.config.settings import Timing
 from atf.executor.held import HeldTask, Ledger
-from atf.executor.outcome import HandedBack, Returned, Stopped
+from atf.executor.outcome import HandedBack, Returned, RunStopped
 from atf.executor.perform import Performer, Unawaited
-from atf.executor.prefetch import Pace
-from atf.executor.start_check import LastLook
+from atf.executor.prefetch import Prefetch
+from atf.executor.start_check import StartCheck
 from atf.executor.table import Table
-from atf.executor.workers import ThreadLanes
+from atf.executor.workers import ThreadAndLoopWorkers
 from atf.runtime import SystemRuntime
 from tests.executor.world import claim
 
@@ -134,7 +134,7 @@ class Bench:
 
     def __init__(self, threads: int = 2) -> None:
         self.ledger = Ledger(Table.in_memory(2000))
-        self.lanes = ThreadLanes(threads, 2)
+        self.workers = ThreadAndLoopWorkers(threads, 2)
         self.out: dict[str, HeldTask] = {}
         self.bursts = 0
         self.marks: set[str] = set()
@@ -143,7 +143,7 @@ class Bench:
         self._number = 0
         runtime = SystemRuntime()
         self.runtime = runtime
-        self.lanes.open(Performer(app.lambdas, runtime), LastLook(self.ledger, Timing(), runtime), self._ended)
+        self.workers.open(Performer(app.lambdas, runtime), StartCheck(self.ledger, Timing(), runtime), self._ended)
 
     def _ended(self, tasks: list[HeldTask]) -> None:
         self.bursts += 1
@@ -160,7 +160,7 @@ class Bench:
             self._number += 1
             tasks.append(HeldTask(claim(f"0-{self._number}", f"l/{name}", b"{}"), self.runtime.boottime_us(), 0))
         self.ledger.take(tasks)
-        self.lanes.put(tasks)
+        self.workers.put(tasks)
         return tasks
 
     async def until(self, true: Callable[[], Any]) -> None:
@@ -178,7 +178,7 @@ async def bench() -> AsyncIterator[Bench]:
     made = Bench()
     yield made
     gate.set()
-    made.lanes.close()
+    made.workers.close()
 
 
 async def reach(count: int) -> None:
@@ -194,7 +194,7 @@ async def test_every_task_comes_out_once_and_in_bursts(bench: Bench) -> None:
     await bench.until(lambda: len(bench.out) == 1000)
     assert all(isinstance(task.outcome, Returned) for task in bench.out.values())
     assert bench.bursts < 1000
-    assert bench.lanes.load(False) in {(2, 0, 0), (2, 1, 0), (2, 2, 0)}
+    assert bench.workers.load(False) in {(2, 0, 0), (2, 1, 0), (2, 2, 0)}
 
 
 async def test_idle_threads_are_woken_however_the_work_comes(bench: Bench) -> None:
@@ -206,23 +206,23 @@ async def test_idle_threads_are_woken_however_the_work_comes(bench: Bench) -> No
 async def test_a_blocked_loop_has_no_lane_until_it_goes_on(bench: Bench) -> None:
     bench.put("block_the_loop")
     await reach(1)
-    assert bench.lanes.load(True) == (2, 1, 0)
+    assert bench.workers.load(True) == (2, 1, 0)
     waiting = bench.put("where")
-    assert bench.lanes.withdraw() == waiting, "it has waited too long"
-    assert bench.lanes.load(True) == (0, 1, 0)
+    assert bench.workers.withdraw() == waiting, "it has waited too long"
+    assert bench.workers.load(True) == (0, 1, 0)
     gate.set()
-    await bench.until(lambda: bench.lanes.load(True)[0] > 0)
+    await bench.until(lambda: bench.workers.load(True)[0] > 0)
 
 
 async def test_what_came_with_a_coroutine_that_blocks_the_loop_has_not_begun(bench: Bench) -> None:
     _, *others = bench.put_all(["block_the_loop", "where"])
     await reach(1)
-    assert bench.lanes.load(True) == (2, 1, 1)
-    assert bench.lanes.withdraw() == others
+    assert bench.workers.load(True) == (2, 1, 1)
+    assert bench.workers.withdraw() == others
     assert not any(each.started for each in others)
-    assert bench.lanes.load(True) == (0, 1, 0), "nothing more is wanted"
+    assert bench.workers.load(True) == (0, 1, 0), "nothing more is wanted"
     gate.set()
-    await bench.until(lambda: bench.lanes.load(True)[0] > 0)
+    await bench.until(lambda: bench.workers.load(True)[0] > 0)
 
 
 async def test_one_blocked_thread_does_not_hold_up_what_waits(bench: Bench) -> None:
@@ -246,15 +246,15 @@ async def test_slow_bodies_on_all_threads_but_one_hold_up_no_fast_one() -> None:
         await bench.until(lambda: len(bench.out) == len(fast) + len(slow))
     finally:
         gate.set()
-        bench.lanes.close()
+        bench.workers.close()
 
 
 async def test_withdraw_takes_back_what_has_not_started(bench: Bench) -> None:
     running = bench.put("block", 2)
     await reach(2)
     waiting = bench.put("quick", 3)
-    assert bench.lanes.load(False) == (2, 2, 3)
-    assert bench.lanes.withdraw() == waiting
+    assert bench.workers.load(False) == (2, 2, 3)
+    assert bench.workers.withdraw() == waiting
     gate.set()
     await bench.until(lambda: len(bench.out) == 2)
     assert {task.task_id for task in running} == set(bench.out)
@@ -263,40 +263,40 @@ async def test_withdraw_takes_back_what_has_not_started(bench: Bench) -> None:
 async def test_coroutines_run_on_a_loop_of_their_own_thread_and_no_more_than_allowed(bench: Bench) -> None:
     lingering = bench.put("linger", 3)
     await reach(2)
-    assert bench.lanes.load(True) == (2, 2, 1)
+    assert bench.workers.load(True) == (2, 2, 1)
     for task in lingering[:2]:
         task.cancelled = True
-        bench.lanes.cancel(task)
+        bench.workers.cancel(task)
     await bench.until(lambda: len(bench.out) == 2)
-    assert all(isinstance(task.outcome, Stopped) for task in bench.out.values())
+    assert all(isinstance(task.outcome, RunStopped) for task in bench.out.values())
     [named] = bench.put("where")
     await bench.until(lambda: named.outcome)
-    assert named.outcome == Returned(b'"lane-async"', 0)
+    assert named.outcome == Returned(b'"worker-async"', 0)
 
 
 async def test_what_a_def_returns_is_awaited_where_coroutines_run_in_the_contextvars_of_the_def(bench: Bench) -> None:
     bench.put("wrapped_where", 5)
     await bench.until(lambda: len(bench.out) == 5)
-    assert {task.outcome for task in bench.out.values()} == {Returned(b'["lane-async","set by the wrapper"]', 0)}
+    assert {task.outcome for task in bench.out.values()} == {Returned(b'["worker-async","set by the wrapper"]', 0)}
 
 
 @pytest.mark.parametrize("cut", [False, True])
 async def test_what_a_def_returns_can_be_cancelled_and_keeps_its_thread_until_then(bench: Bench, cut: bool) -> None:
     [task] = bench.put("wrapped_linger")
     await reach(1)
-    assert (bench.lanes.load(False), bench.lanes.load(True)) == ((2, 1, 0), (2, 1, 0))
+    assert (bench.workers.load(False), bench.workers.load(True)) == ((2, 1, 0), (2, 1, 0))
     task.cancelled = not cut
-    bench.lanes.cancel(task, cut=cut)
+    bench.workers.cancel(task, cut=cut)
     await bench.until(lambda: bench.out)
-    assert isinstance(task.outcome, HandedBack if cut else Stopped)
-    assert bench.lanes.load(True)[1] == 0
+    assert isinstance(task.outcome, HandedBack if cut else RunStopped)
+    assert bench.workers.load(True)[1] == 0
 
 
 async def test_what_a_def_returns_is_not_awaited_once_the_run_is_cancelled(bench: Bench) -> None:
     performer, [task] = Performer(app.lambdas, bench.runtime), bench.put("block")
     task.cancelled = True
     never = linger.fn()
-    assert isinstance(await performer.finish(task, Unawaited(never)), Stopped)
+    assert isinstance(await performer.finish(task, Unawaited(never)), RunStopped)
     assert inspect.getcoroutinestate(never) == inspect.CORO_CLOSED
 
 
@@ -335,7 +335,7 @@ async def test_a_task_that_was_cancelled_or_lost_before_it_started_does_not_run(
     stale.lease_us -= 2_000_000
     gate.set()
     await bench.until(lambda: len(bench.out) == 5)
-    assert isinstance(cancelled.outcome, Stopped)
+    assert isinstance(cancelled.outcome, RunStopped)
     assert lost.outcome is stale.outcome is None
     assert not stale.started
     assert not arrived.acquire(blocking=False)
@@ -345,12 +345,12 @@ async def test_a_task_that_was_cancelled_or_lost_before_it_started_does_not_run(
 
 
 def test_free_lanes_are_filled_when_nothing_is_known() -> None:
-    assert Pace().room(["a"], (16, 4, 0), 0.0) == 12
-    assert Pace().room(["a"], (16, 16, 0), 0.0) == 0
+    assert Prefetch().room(["a"], (16, 4, 0), 0.0) == 12
+    assert Prefetch().room(["a"], (16, 16, 0), 0.0) == 0
 
 
 def test_short_work_is_held_up_to_50_ms_and_256() -> None:
-    pace = Pace()
+    pace = Prefetch()
     pace.ran("short", 0.005, 0.0)
     assert pace.room(["short"], (16, 16, 0), 0.0) == 160
     assert pace.room(["short"], (16, 16, 100), 0.0) == 0, "asks again when half of it has run"
@@ -360,7 +360,7 @@ def test_short_work_is_held_up_to_50_ms_and_256() -> None:
 
 
 def test_the_slowest_lambda_of_late_decides() -> None:
-    pace = Pace()
+    pace = Prefetch()
     pace.ran("short", 0.001, 0.0)
     pace.ran("long", 60, 0.0)
     assert pace.room(["short", "long"], (16, 16, 0), 1.0) == 0
@@ -369,7 +369,7 @@ def test_the_slowest_lambda_of_late_decides() -> None:
 
 
 def test_a_slow_lambda_counts_as_long_as_any_of_it_is_held() -> None:
-    pace = Pace()
+    pace = Prefetch()
     pace.came(["long"] * 2)
     pace.ran("long", 30, 0.0)
     pace.left(["long"])
@@ -382,7 +382,7 @@ def test_a_slow_lambda_counts_as_long_as_any_of_it_is_held() -> None:
 
 
 def test_nothing_waits_behind_a_lambda_of_which_no_run_has_ended() -> None:
-    pace = Pace()
+    pace = Prefetch()
     pace.ran("short", 0.001, 0.0)
     pace.came(["new", "short"])
     assert pace.room(["new", "short"], (16, 16, 0), 1.0) == 0
@@ -394,5 +394,5 @@ def test_nothing_waits_behind_a_lambda_of_which_no_run_has_ended() -> None:
 async def test_what_lambdas_keep_open_for_the_life_of_their_loop_is_closed_with_it(bench: Bench) -> None:
     [task] = bench.put("open_something")
     await bench.until(lambda: task.outcome)
-    bench.lanes.close()
+    bench.workers.close()
     await reach(1)

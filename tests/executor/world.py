@@ -19,9 +19,9 @@ from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Outcome, Returned
 from atf.executor.perform import Performer, timed_out
-from atf.executor.start_check import Begin
-from atf.executor.table import Entry, SlotState, Table
-from atf.executor.workers import InlineLanes, Lanes
+from atf.executor.start_check import MayStart
+from atf.executor.table import SlotState, Table, TableEntry
+from atf.executor.workers import InlineWorkers, Workers
 from atf.rpc import controller_pb2 as c
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -262,7 +262,7 @@ class FakeHsc:
         return h.HandBackReply(verdicts=[h.OK] * len(request.claims))
 
 
-class HeldLanes:
+class HeldWorkers:
     """Lanes of `def` bodies that end when the test says so, as threads would; each runs only as far as its start."""
 
     def __init__(self, threads: int) -> None:
@@ -272,7 +272,7 @@ class HeldLanes:
         self.running: dict[str, HeldTask] = {}
         self.cancelled: list[str] = []
 
-    def open(self, performer: Performer, begin: Begin, ended: Callable[[list[HeldTask]], None]) -> None:
+    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         self._begin, self._ended = begin, ended
         self._loop = asyncio.get_running_loop()
 
@@ -317,7 +317,7 @@ class World:
     def __init__(
         self,
         runtime: VirtualRuntime,
-        lanes: Lanes,
+        workers: Workers,
         *,
         names: Sequence[str] = tuple(app.lambdas),
         settings: ExecutorSettings,
@@ -327,7 +327,7 @@ class World:
         self.runtime = runtime
         self.controller = FakeController(runtime)
         self.hsc = FakeHsc()
-        self.lanes = lanes
+        self.workers = workers
         self.kinds = {app.lambdas[name].is_async for name in names}
         self.table = Table.in_memory(slots)
         self.timing = Timing()
@@ -337,7 +337,7 @@ class World:
             lambdas=lambdas,
             controller=self.controller,
             hsc=self.hsc,
-            lanes=lanes,
+            workers=workers,
             table=self.table,
             settings=settings,
             timing=self.timing,
@@ -368,21 +368,21 @@ class World:
     def slots(self, state: SlotState) -> list[str]:
         return [each.task_id for each in self.entries() if each.state is state]
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TableEntry]:
         return self.table.entries()
 
     def outcomes(self) -> dict[str, t.Outcome]:
         return {each.claim.task_id: each.outcome for each in self.hsc.results}
 
-    def pace_is_right(self) -> bool:
+    def prefetch_is_right(self) -> bool:
         """Whether what the executor believes to be in its lanes is there."""
-        held = sum(known.held for known in self.executor._pace._known.values())
-        loads = [self.lanes.load(is_async) for is_async in self.kinds]
+        held = sum(known.held for known in self.executor._prefetch._known.values())
+        loads = [self.workers.load(is_async) for is_async in self.kinds]
         return held == sum(running + waiting for _, running, waiting in loads)
 
     async def close(self) -> None:
         await self.settle()
-        assert self.pace_is_right()
+        assert self.prefetch_is_right()
         self._beating.cancel()
         self.run.cancel()
         await asyncio.gather(self._beating, self.run, return_exceptions=True)
@@ -393,7 +393,7 @@ class World:
 async def inline(runtime: VirtualRuntime, settings: ExecutorSettings | None = None) -> AsyncIterator[World]:
     """An executor whose lambdas run on its own loop."""
     await asyncio.sleep(100)  # some time after the host has booted
-    world = World(runtime, InlineLanes(), settings=settings or ExecutorSettings())
+    world = World(runtime, InlineWorkers(), settings=settings or ExecutorSettings())
     await world.settle()
     try:
         yield world
@@ -405,7 +405,7 @@ class HeldWorld(World):
     """An executor of two `def` lanes that the test ends."""
 
     def __init__(self, runtime: VirtualRuntime) -> None:
-        self.held = HeldLanes(2)
+        self.held = HeldWorkers(2)
         settings = ExecutorSettings(threads=2, stop_grace=5, drain_timeout=30)
         super().__init__(runtime, self.held, names=["t/work"], settings=settings)
 

@@ -23,10 +23,10 @@ from atf.config.settings import (
 from atf.controller.losses import parse_death
 from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
-from atf.executor.guard import Ended, death
+from atf.executor.guard import WorkerEnd, death
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Stage, Table
-from atf.executor.workers import InlineLanes
+from atf.executor.workers import InlineWorkers
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f
@@ -220,7 +220,7 @@ class Host:
             lambdas=app.lambdas,
             controller=_Current(self),
             hsc=hsc,
-            lanes=InlineLanes(),
+            workers=InlineWorkers(),
             table=table,
             settings=ExecutorSettings(),
             timing=TIMING,
@@ -245,7 +245,7 @@ class Host:
             await asyncio.wait({running, crash}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 code = running.result()
-            left = death(executor_id, 1, Ended(code, "crashed", ordered=table.stage is Stage.CUTS), table)
+            left = death(executor_id, 1, WorkerEnd(code, "crashed", ordered=table.stage is Stage.CUTS), table)
         finally:
             executor.abort(code, "the process is gone")  # nothing of it may start any more
             await end([running, beating, crash])

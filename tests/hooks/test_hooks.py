@@ -15,7 +15,7 @@ import atf
 from atf.errors import ConfigError
 from atf.executor import worker_hooks
 from atf.executor.held import HeldTask
-from atf.executor.outcome import Failed, GaveUp, HandedBack, Outcome, Returned, Stopped
+from atf.executor.outcome import GaveUp, HandedBack, Outcome, Returned, RunFailed, RunStopped
 from atf.executor.perform import Performer, Unawaited
 from atf.executor.worker_hooks import WorkerHooks, call_start_hooks, run_apart, run_here
 from atf.rpc import task_pb2 as t
@@ -126,7 +126,7 @@ def test_every_hook_sees_what_the_lambda_raises_and_it_stays_the_outcome(name: s
     assert hooked.seen[-2:] == [f"b saw {kind}", f"a saw {kind}"]
     assert type(outcome) is type(bare)
     assert "executor/around.py" not in str(outcome)
-    assert isinstance(outcome, Failed | GaveUp)
+    assert isinstance(outcome, RunFailed | GaveUp)
     assert outcome.error.startswith(kind), "it is the lambda's own, and no hook is named"
 
 
@@ -141,7 +141,7 @@ def test_what_a_hook_swallows_is_raised_again(name: str) -> None:
             yield
 
     outcome = hooked.run(name, "fail")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert outcome.error.startswith("ValueError: no")
     assert hooked.seen[-1] == "a saw ValueError", "the hook around it sees the same"
 
@@ -150,7 +150,7 @@ def test_what_a_hook_swallows_is_raised_again(name: str) -> None:
 @pytest.mark.parametrize("when", ["before", "after", "instead"])
 @pytest.mark.parametrize(
     ("error", "kind"),
-    [(ValueError("odd"), Failed), (atf.Fatal("odd"), GaveUp), (atf.Retry("odd", after=7), Failed)],
+    [(ValueError("odd"), RunFailed), (atf.Fatal("odd"), GaveUp), (atf.Retry("odd", after=7), RunFailed)],
     ids=["failed", "fatal", "retry"],
 )
 def test_an_error_of_a_hook_is_the_outcome_and_names_the_hook(
@@ -172,10 +172,10 @@ def test_an_error_of_a_hook_is_the_outcome_and_names_the_hook(
 
     outcome = hooked.run(name, "fail" if when == "instead" else "well")
     assert isinstance(outcome, kind)
-    assert isinstance(outcome, Failed | GaveUp)
+    assert isinstance(outcome, RunFailed | GaveUp)
     assert outcome.error.startswith(f"@app.around_run {__name__}.")
     assert "odd: " in outcome.error.splitlines()[0]
-    assert not isinstance(error, atf.Retry) or (isinstance(outcome, Failed) and outcome.after_s == 7)
+    assert not isinstance(error, atf.Retry) or (isinstance(outcome, RunFailed) and outcome.after_s == 7)
     assert ("work a" in hooked.seen) == (when != "before")
     assert hooked.seen[-1] == f"a saw {type(error).__name__}"
 
@@ -235,7 +235,7 @@ def test_a_cancelled_run_is_seen_and_stays_cancelled() -> None:
         task.aio = asyncio.current_task()
         return await Performer(hooked.app.lambdas, SystemRuntime()).run_async(task)
 
-    assert asyncio.run(run()) == Stopped("cancelled")
+    assert asyncio.run(run()) == RunStopped("cancelled")
     assert hooked.seen[-1] == "a saw CancelledError"
 
 
@@ -252,7 +252,7 @@ def test_what_a_def_returns_to_be_awaited_is_awaited_within_the_hooks(how: str) 
             seen.append("left")
 
     outcome = hooked.run("gives_awaitable", how)
-    assert isinstance(outcome, Returned if how == "well" else Failed)
+    assert isinstance(outcome, Returned if how == "well" else RunFailed)
     assert seen == ["awaited", "left"]
 
 
@@ -288,7 +288,7 @@ def test_what_is_no_generator_may_make_a_context_manager() -> None:
 
     hooked.run("work_async")
     assert hooked.seen == ["made", "made async", "timed k/work_async", "work "]
-    assert isinstance(hooked.run("work", "fail"), Failed), "that it asks to swallow makes no success of it"
+    assert isinstance(hooked.run("work", "fail"), RunFailed), "that it asks to swallow makes no success of it"
 
 
 def test_a_hook_without_a_yield_fails_the_run_and_says_what_to_write() -> None:
@@ -299,7 +299,7 @@ def test_a_hook_without_a_yield_fails_the_run_and_says_what_to_write() -> None:
         return None
 
     outcome = hooked.run("work")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, RunFailed)
     assert "forgot returned NoneType, which is no context manager: write a yield" in outcome.error
 
 

@@ -25,7 +25,7 @@ from atf.controller.pool import Pool, Slow
 from atf.demo.record import Record
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
-from atf.executor.guard import Ended, death
+from atf.executor.guard import WorkerEnd, death
 from atf.executor.held import HeldTask
 from atf.executor.outcome import of_exception, to_result
 from atf.executor.perform import Performer, Unawaited
@@ -296,7 +296,7 @@ def test_a_table_that_somebody_wrote_over_is_read_as_far_as_it_can_be(data: Any,
         at = data.draw(st.integers(0, size - 1))
         junk = data.draw(st.binary(min_size=1, max_size=40))[: size - at]
         buffer[at : at + len(junk)] = junk
-    heard(json.dumps(death("executor-1", 7, Ended(137, "killed", data.draw(st.booleans())), table)))
+    heard(json.dumps(death("executor-1", 7, WorkerEnd(137, "killed", data.draw(st.booleans())), table)))
 
 
 def test_a_slot_that_can_not_be_read_hides_no_other() -> None:

@@ -31,7 +31,7 @@ from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Table
-from atf.executor.workers import ThreadLanes
+from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.service import FrontendService
@@ -303,7 +303,7 @@ async def working(world: World) -> AsyncIterator[Hears]:
         lambdas=lambdas,
         controller=controller,
         hsc=hsc,
-        lanes=ThreadLanes(2, 8),
+        workers=ThreadAndLoopWorkers(2, 8),
         table=Table.in_memory(64),
         settings=ExecutorSettings(),
         timing=timing,

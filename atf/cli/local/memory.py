@@ -35,7 +35,7 @@ from atf.executor.heartbeat import Heartbeats
 from atf.executor.isolated import IsolatedRuns
 from atf.executor.table import Table
 from atf.executor.worker_hooks import WorkerHooks, run_apart
-from atf.executor.workers import ThreadLanes
+from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.frontend.service import FrontendService
@@ -114,9 +114,9 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
     isolated = await IsolatedRuns.start(code.names, code.lambdas, code.folder)
-    lanes = ThreadLanes(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
-    hooks = WorkerHooks(code.apps, run_apart(lanes.turn))
-    executor, heartbeats = _executor(lanes, bounds, lambdas, isolated, controller, hsc, timing, runtime)
+    workers = ThreadAndLoopWorkers(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
+    hooks = WorkerHooks(code.apps, run_apart(workers.turn))
+    executor, heartbeats = _executor(workers, bounds, lambdas, isolated, controller, hsc, timing, runtime)
     executor.stop_hooks = hooks.stop
     if isolated is not None:
         executor.drains = isolated.drain
@@ -175,7 +175,7 @@ def _bounds(settings: ClusterSettings, frontend: str) -> ExecutorSettings:
 
 
 def _executor(
-    lanes: ThreadLanes,
+    workers: ThreadAndLoopWorkers,
     bounds: ExecutorSettings,
     lambdas: Mapping[str, Lambda[..., Any]],
     isolated: IsolatedRuns | None,
@@ -190,7 +190,7 @@ def _executor(
         lambdas=lambdas,
         controller=controller,
         hsc=hsc,
-        lanes=lanes,
+        workers=workers,
         table=Table.in_memory(4 * MAX_BATCH),
         settings=bounds,
         timing=timing,
