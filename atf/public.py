@@ -11,6 +11,9 @@ from atf.sdk.batch import ItemStatus as ItemStatus
 from atf.sdk.chains import Chain as Chain
 from atf.sdk.chains import Step as Step
 from atf.sdk.context import Context as Context
+from atf.sdk.default_client import default_client as default_client
+from atf.sdk.default_client import register_client as _register_client
+from atf.sdk.default_client import use_client as use_client
 from atf.sdk.lambdas import Lambda as Lambda
 from atf.sdk.lambdas import Prepared as Prepared
 from atf.sdk.options import Backoff as Backoff
@@ -27,8 +30,6 @@ from .client import ItemInfo as ItemInfo
 from .client import KeyInfo as KeyInfo
 from .client import LambdaInfo as LambdaInfo
 from .client import TaskInfo as TaskInfo
-from .client.default import default_client as default_client
-from .client.default import use_client as use_client
 from .errors import AlreadyExists as AlreadyExists
 from .errors import AtfError as AtfError
 from .errors import ConfigError as ConfigError
@@ -50,3 +51,5 @@ from .errors import TooManyPending as TooManyPending
 from .errors import Unavailable as Unavailable
 from .errors import UnknownLambda as UnknownLambda
 from .task import Status as Status
+
+_register_client(Client)

@@ -18,8 +18,9 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.lambdas import Prepared, Schedulable, named
+from atf.sdk.option_kinds import CallOptions
 from atf.sdk.option_names import check_names
-from atf.sdk.options import CallOptions, Duration
+from atf.sdk.options import Duration
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH, Status, key_held
 

@@ -16,15 +16,17 @@ from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
-from atf.sdk.batch import MESSAGE_ITEMS, BatchOptions, ItemStatus, batch_spec, link_id
+from atf.sdk.batch import ItemStatus, link_id
 from atf.sdk.chains import Chain
 from atf.sdk.items import Elements, Target, check_target, elements_of
 from atf.sdk.lambdas import Schedulable
+from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.payload import short
 from atf.sdk.work_items import EXTRA_FIRST, check_batch_id
 from atf.task import MAX_BATCH, US, check_lambda
 
 from .batch import PAGE, Batch, BatchProgress, R, error_of
+from .batch_spec import MESSAGE_ITEMS, batch_spec
 from .chain import ChainHandle
 from .chunks import legs_of, skip
 from .loop_bridge import Portal

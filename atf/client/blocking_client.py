@@ -13,11 +13,11 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
-from atf.sdk.batch import BatchOptions
 from atf.sdk.chains import Chain
 from atf.sdk.items import Target
 from atf.sdk.lambdas import Prepared, Schedulable
-from atf.sdk.options import CallOptions, Duration
+from atf.sdk.option_kinds import BatchOptions, CallOptions
+from atf.sdk.options import Duration
 
 from .async_client import AsyncClient
 from .batch import Batch

@@ -12,8 +12,9 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
-from atf.sdk.job import OF_TASKS, TIMING, JobOptions, job_spec
+from atf.sdk.job import OF_TASKS, TIMING, job_spec
 from atf.sdk.lambdas import Prepared, of_single_tasks
+from atf.sdk.option_kinds import JobOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import from_us, instant_us
 from atf.sdk.payload import short

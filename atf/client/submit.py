@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import batch_pb2 as b
-from atf.sdk.batch import MESSAGE_ITEMS
 from atf.sdk.items import Elements
 from atf.sdk.payload import short
+
+from .batch_spec import MESSAGE_ITEMS
 
 LEG_MESSAGES: Final = 16
 """Messages of one leg at most. Between two legs the frontend idles for a round trip, in a leg it does not."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 from atf.errors import InvalidArgument
 from atf.task import check_name
 
-from .batch import BatchOptions
 from .context import Context
+from .default_client import default_client
 from .handlers import check_handler, is_async, is_nested
 from .hooks import AroundRun, AroundRunFunction, WorkerHook, WorkerHookFunction, around_run, worker_hook
 from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
+from .option_kinds import BatchOptions, LambdaOptions
 from .option_names import check_names
-from .options import LambdaOptions
 
 if TYPE_CHECKING:
     from atf.client.batch import Batch
@@ -198,8 +198,6 @@ class App:
             of: the lambda, perhaps with options, or its name; without a slash, one of this app.
             items, options: as for `AsyncClient.batch`, and so is what is raised.
         """
-        from atf.client.default import default_client
-
         return default_client().batch(self._one(of), items, **options)
 
     async def batch_async(
@@ -209,8 +207,6 @@ class App:
         **options: Unpack[BatchOptions],
     ) -> Batch[Any]:
         """Like `batch`, from any event loop; the elements may come asynchronously."""
-        from atf.client.default import default_client
-
         return await default_client().batch_async(self._one(of), items, **options)
 
     def _one(self, of: Schedulable[..., Any] | str) -> Schedulable[..., Any] | str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from atf.rpc import batch_pb2 as b
 
-from .batch import BatchOptions
+from .default_client import default_client
+from .option_kinds import BatchOptions
 
 if TYPE_CHECKING:
     from atf.client import Client
@@ -118,14 +119,10 @@ class Chain(Generic[R]):
             TypeError: a step can't be given what comes before it; names the argument.
             AtfError: as for `map`.
         """
-        from atf.client.default import default_client
-
         return (client or default_client()).chain(self, batch_id=batch_id)
 
     async def submit_async(self, client: Client | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
         """Like `submit`, from any event loop."""
-        from atf.client.default import default_client
-
         return await (client or default_client()).chain_async(self, batch_id=batch_id)
 
     def add_links(self, spec: b.BatchSpec) -> None:

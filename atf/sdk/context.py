@@ -14,6 +14,7 @@ import msgspec
 from atf.errors import InvalidArgument
 from atf.task import DEFAULT_FIRST_TIME_US, MAX_PROGRESS_BYTES, US, check_first_time
 
+from .default_client import default_client
 from .options import Duration, duration_us
 
 if TYPE_CHECKING:
@@ -65,8 +66,6 @@ class InBatch:
         Args:
             of: the lambda of its items, or the lambda's name; an item knows it.
         """
-        from atf.client.default import default_client
-
         return default_client().batch_handle(self.id, of or self.lambda_)
 
     def extend(

@@ -15,7 +15,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_pool, check_priority
 from atf.times import length
 
-from .options import LambdaOptions, duration_us, priority_number
+from .option_kinds import LambdaOptions
+from .options import duration_us, priority_number
 from .payload import short
 
 MAX_OWNER_CHARS: Final = 200

@@ -6,19 +6,17 @@ Whether a schedule can be read is for the frontend to say, so that a client need
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypedDict
+from datetime import UTC, timedelta
+from typing import Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 
+from .option_kinds import JobOptions, Point
 from .option_names import check_names
-from .options import Duration, duration_us, instant_us
+from .options import duration_us, instant_us
 from .payload import short
-
-Point = str | datetime | timedelta
-"""An instant, or a duration from some other one: RFC 3339 or ISO 8601 or Go's, in text; or a value of Python's."""
 
 _MISFIRES: Final = {"all": j.ALL, "latest": j.LATEST, "skip": j.SKIP}
 _OVERLAPS: Final = {"allow": j.ALLOW, "skip": j.PASS_OVER, "queue": j.QUEUE, "cancel_running": j.CANCEL_RUNNING}
@@ -43,25 +41,6 @@ OF_TASKS: Final = {
 _TEXTS: Final = {"name", "schedule", "tz", "format", "gap", "fold"}
 _WHOLE_NUMBERS: Final = {"repeats": (64, "1 to 4294967295"), "max_retries": (32, "0 to 1000000")}
 """Bits that they have on the wire, and what the frontend takes."""
-
-
-class JobOptions(TypedDict, total=False):
-    """When a job ticks, and what happens where something is in the way. docs/how-to/jobs.md explains each."""
-
-    due_time: Point  # the first tick; a duration counts from now
-    ttl: Point  # no tick after it; a duration counts from due_time, or from now
-    repeats: int  # ticks at most
-    tz: str  # by whose clocks a cron expression is read; default UTC
-    format: str  # "unix": a cron expression of five fields
-    gap: str  # a tick that falls into a spring gap: "skip", "run_after"
-    fold: str  # one that an autumn change makes twice: "both", "first", "second"
-    misfire: str  # ticks that nobody could deal with in time: "latest", "all", "skip"
-    grace: Duration  # a tick that is later than this is passed over; default an hour
-    overlap: str  # while the tick before still runs: "queue", "allow", "skip", "cancel_running"
-    max_retries: int  # of a tick whose task fails; default 3
-    retry_interval: Duration  # default a second
-    jitter: Duration  # each tick's task is due up to so much later
-    retention: Duration  # how long the record of a job that has ended is kept
 
 
 def job_spec(name: str, task: t.TaskSpec, schedule: str | None, options: JobOptions) -> j.JobSpec:

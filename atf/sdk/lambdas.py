@@ -19,19 +19,19 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.task import check_key, check_lambda, check_name, id_of_key
 
-from .batch import OF_SINGLE_TASKS, BatchOptions
+from .batch import OF_SINGLE_TASKS
 from .chains import Chain, Step
-from .context import local_context
+from .context import Context, local_context
+from .default_client import default_client
 from .handlers import inner_function, name_of
 from .hooks import AroundRun
 from .isolation import isolation_spec
 from .items import OfLambda, Target
-from .job import JobOptions, job_spec
+from .job import job_spec
+from .option_kinds import BatchOptions, CallOptions, JobOptions, LambdaOptions
 from .option_names import check_names
 from .options import (
-    CallOptions,
     Concurrency,
-    LambdaOptions,
     TaskOptionsValues,
     Unique,
     checked_labels,
@@ -97,14 +97,10 @@ class Schedulable(Generic[P, R]):
             AlreadyExists: another request has taken the `key`.
             Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the client's timeout.
         """
-        from atf.client.default import default_client
-
         return default_client().schedule(self.prepare(*args, **kwargs))
 
     async def schedule_async(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Like `schedule`, from any event loop."""
-        from atf.client.default import default_client
-
         return await default_client().schedule_async(self.prepare(*args, **kwargs))
 
     # --- many at once -------------------------------------------------------------------------------------------------
@@ -115,14 +111,10 @@ class Schedulable(Generic[P, R]):
         A tuple is arguments by position, a mapping arguments by name, anything else the only argument. The iterable may be a
         generator of millions. `AsyncClient.batch` has the options and what is raised.
         """
-        from atf.client.default import default_client
-
         return default_client().batch(self, items, **options)
 
     async def map_async(self, items: Iterable[Any] | AsyncIterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]:
         """Like `map`, from any event loop; the elements may come asynchronously."""
-        from atf.client.default import default_client
-
         return await default_client().batch_async(self, items, **options)
 
     def s(self, *args: Any, **kwargs: Any) -> Step[R]:
@@ -211,7 +203,7 @@ class Lambda(Schedulable[P, R]):
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
         name = f"{namespace}/{check_name(options.get('name') or name_of(fn), 'lambda')}"
-        super().__init__(name, Codec(fn, name, options.get("aliases"), options.get("redact")), {})
+        super().__init__(name, Codec(fn, name, Context, options.get("aliases"), options.get("redact")), {})
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.redacts = bool(self._codec.redacted)

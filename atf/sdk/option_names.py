@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from .option_kinds import BatchOptions, CallOptions, JobOptions, LambdaOptions
+
 _ELSEWHERE: Final = (
-    ("CallOptions", "thumbnail.options({name}=…).prepare(…)"),
-    ("BatchOptions", "thumbnail.map(items, {name}=…)"),
-    ("JobOptions", "client.schedule_job(name, thumbnail.prepare(…), schedule, {name}=…)"),
-    ("LambdaOptions", "@app.task({name}=…)"),
+    (CallOptions, "thumbnail.options({name}=…).prepare(…)"),
+    (BatchOptions, "thumbnail.map(items, {name}=…)"),
+    (JobOptions, "client.schedule_job(name, thumbnail.prepare(…), schedule, {name}=…)"),
+    (LambdaOptions, "@app.task({name}=…)"),
 )
 """A line that takes each kind of option; the first kind that has a name counts."""
 
@@ -47,9 +49,4 @@ def _mend(name: str, known: Collection[str], instead: Mapping[str, str]) -> str:
 
 def line_for(name: str) -> str:
     """A line that takes an option of this name; empty: there is none."""
-    from . import batch, job, options
-
-    for kind, line in _ELSEWHERE:
-        if any(name in getattr(each, kind).__annotations__ for each in (options, batch, job) if hasattr(each, kind)):
-            return line.format(name=name)
-    return ""
+    return next((line.format(name=name) for kind, line in _ELSEWHERE if name in kind.__annotations__), "")

@@ -6,11 +6,11 @@ Durations are given in seconds, as a timedelta or as text such as "5m", and kept
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from atf.errors import InvalidArgument
 from atf.rpc import task_pb2 as t
@@ -159,46 +159,6 @@ class RunOptions(TypedDict, total=False):
     timeout: Duration | None  # of one run; None or 0: none
     backoff: Backoff
     retention: Duration  # how long the record of the finished task is kept
-
-
-class LambdaOptions(RunOptions, total=False):
-    """What `@app.task(...)` takes."""
-
-    name: str  # default: the function's
-    aliases: Mapping[str, str]  # old name of a parameter -> present one: payloads of before it was renamed
-    redact: Collection[str]  # parameters whose values nobody is to see
-    schedule: str  # the lambda is a job, too, of its own name: when it ticks
-    tz: str  # by whose clocks its schedule is read; default UTC
-    job: Mapping[str, Any]  # what else a job may say; see atf.sdk.job.JobOptions
-    queue_limit: int  # entries of one queue of this lambda
-    enqueue_timeout: Duration  # how long an id may stay unclaimed outside its queue
-    owner: str  # who answers for it; for people
-    runbook: str  # where it says what to do when it fails; for people
-    rate: float  # tasks a second, over the cluster
-    burst: int  # the most of them that any one second sees
-    max_pending: int  # unfinished tasks; schedule() beyond it is refused
-    max_running: int  # tasks that run at once, over the cluster
-    shares: Mapping[int | str, float]  # by priority: its least share of what is started
-    pool: str  # the worker cluster that runs it
-    placement: str  # "any", "sticky" or "spread": which worker host a task goes to
-    stop_on_fatal: bool  # an ordering key stops at a task that fails for good
-    version: int  # of its code; grows
-    isolate: bool  # each run has a process of its own
-    gate_at_fatal: float  # it is paused by itself once this share of a minute's runs failed for good
-
-
-class CallOptions(RunOptions, total=False):
-    """What `.options(...)` and `client.schedule(name, ...)` take."""
-
-    delay: Duration  # from now
-    at: datetime  # an instant, with a time zone; in the past means now
-    key: str  # idempotency key: the task's id, or what its id is made from
-    ordering_key: str  # tasks of one key run one after another, in the order they were accepted
-    concurrency_key: str | Concurrency  # of tasks of one key of a lambda, so many run at once; of a text alone, one
-    unique: Unique  # one task of a key of a lambda within a window
-    affinity_key: str  # tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky"
-    labels: Mapping[str, str]  # at most 16, of at most 64 characters
-    durability: str  # "relaxed", "disk" or "replicated": how safe it must be before the call returns
 
 
 def run_options(options: RunOptions) -> TaskOptionsValues:

@@ -17,8 +17,8 @@ import msgspec
 from atf.errors import InvalidArgument, Misfit
 from atf.rpc import task_pb2 as t
 
-from .context import Context
 from .handlers import check_parameters, hints_of, signature_of
+from .option_names import line_for
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .redaction import MASK, NOTHING, Redactor, checked_redact
 from .signature_digest import digest_of
@@ -47,6 +47,7 @@ class Codec:
     Args:
         fn: the handler.
         name: of the lambda, for messages.
+        context: the class of what a run is given first, where the handler asks for it.
         aliases: old name of a parameter -> present one; a payload that was made under the old name decodes.
         redact: parameters whose values stand in no message.
 
@@ -64,6 +65,7 @@ class Codec:
         self,
         fn: Callable[..., Any],
         name: str,
+        context: type,
         aliases: Mapping[str, str] | None = None,
         redact: Collection[str] | None = None,
     ) -> None:
@@ -76,11 +78,11 @@ class Codec:
             hints = hints_of(fn, name)
         except NameError:
             hints = None  # a class that is defined further down: looked up again at the first use
-        self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
+        self.takes_context = bool(parameters) and _is_context(parameters[0], hints, context)
         if self.takes_context:
             parameters = parameters[1:]
         check_parameters(fn, name, parameters, context=self.takes_context)
-        _check_context(name, parameters, hints or {})
+        _check_context(name, parameters, hints or {}, context)
         self.signature = signature.replace(parameters=parameters)
         self._positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         self._names = [each.name for each in parameters]
@@ -242,8 +244,6 @@ class Codec:
 
     def _hint(self, kwargs: Mapping[str, Any]) -> str:
         """Where an option of the task stands, which was given among the arguments."""
-        from .option_names import line_for
-
         lines = {name: line_for(name) for name in kwargs if name not in self._known}
         return next((f". The option {name} stands elsewhere: write {line}" for name, line in lines.items() if line), "")
 
@@ -387,18 +387,18 @@ class Codec:
         return decode_result(self._name, result, encoding, self._result)
 
 
-def _is_context(first: inspect.Parameter, hints: Mapping[str, Any] | None) -> bool:
+def _is_context(first: inspect.Parameter, hints: Mapping[str, Any] | None, context: type) -> bool:
     if hints is not None:
-        return hints.get(first.name) is Context
+        return hints.get(first.name) is context
     # Some other annotation can't be resolved yet; this one is a string that names the class.
     return isinstance(first.annotation, str) and _CONTEXT_BY_NAME.fullmatch(first.annotation) is not None
 
 
-def _check_context(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> None:
+def _check_context(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any], context: type) -> None:
     for each in parameters:
-        if hints.get(each.name) is Context:
+        if hints.get(each.name) is context:
             raise TypeError(f"lambda {name}: the context must be the first parameter; {each.name!r} is not")
-        if Context in get_args(hints.get(each.name)):
+        if context in get_args(hints.get(each.name)):
             raise TypeError(
                 f"lambda {name}: annotate the context {each.name!r} as atf.Context alone; a run always has one"
             )

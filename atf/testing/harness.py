@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from atf.client import Client, Handle, TaskInfo
-from atf.client.default import use_client
 from atf.config.settings import Timing
 from atf.sdk.app import App
+from atf.sdk.default_client import use_client
 from atf.sdk.lambdas import Lambda
 from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US, Status

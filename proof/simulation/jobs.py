@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, NotFound
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.job import JobOptions, job_spec
+from atf.sdk.job import job_spec
+from atf.sdk.option_kinds import JobOptions
 from atf.task import US
 
 from .caller import attempt

@@ -24,7 +24,8 @@ from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.batch import BatchOptions, ItemStatus
+from atf.sdk.batch import ItemStatus
+from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.work_items import texts_of
 from tests.cli.conftest import Atf
 from tests.sdk.fake_batches import FakeBatches

@@ -20,6 +20,7 @@ from atf.executor.table import Table
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import SystemRuntime
+from atf.sdk.context import local_context
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
 from tests.executor.world import FakeHsc, claim
@@ -141,4 +142,4 @@ def test_a_key_that_breaks_its_rule_is_refused_before_anybody_is_asked(key: Any)
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), timedelta(days=367), timedelta(0)])
 def test_a_ttl_that_is_none_is_refused(ttl: Any) -> None:
     with pytest.raises(InvalidArgument, match="ttl"):
-        atf.sdk.context.local_context("l/plain").first_time("k", ttl=ttl)
+        local_context("l/plain").first_time("k", ttl=ttl)

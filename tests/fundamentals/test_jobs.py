@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import atf
+from atf.sdk.option_kinds import JobOptions
 from atf.testing import Harness
 
 app = atf.App("jobs")
@@ -183,7 +184,7 @@ def test_a_tick_that_waits_is_kept_while_its_job_is_paused_though_that_has_ended
 
 def test_a_job_that_is_registered_more_often_than_it_ticks_ticks_all_the_same(h: Harness) -> None:
     for deploy in range(12):
-        options = atf.sdk.job.JobOptions(grace=3600 + deploy, max_retries=deploy)
+        options = JobOptions(grace=3600 + deploy, max_retries=deploy)
         h.client.schedule_job(
             "jobs/often", report.prepare(f"release {deploy}"), "@every 14s", overwrite=True, **options
         )

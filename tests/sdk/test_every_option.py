@@ -23,11 +23,10 @@ from atf.client.loop_bridge import OwnLoop, Portal
 from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
 from atf.sdk.app import App
-from atf.sdk.batch import BatchOptions
 from atf.sdk.context import InBatch
-from atf.sdk.job import TIMING, JobOptions
+from atf.sdk.job import TIMING
 from atf.sdk.lambdas import Lambda, Schedulable
-from atf.sdk.options import CallOptions, LambdaOptions
+from atf.sdk.option_kinds import BatchOptions, CallOptions, JobOptions, LambdaOptions
 from atf.testing import Harness
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime

@@ -20,11 +20,13 @@ from atf.cli.remote import ask
 from atf.cli.schedule import pairs
 from atf.client import AsyncClient
 from atf.client.batch import statuses_of
+from atf.client.batch_spec import MAX_WORKERS, MESSAGE_ITEMS
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.runtime import SystemRuntime, new_id
-from atf.sdk.batch import MAX_WORKERS, MESSAGE_ITEMS, BatchOptions, ItemStatus
+from atf.sdk.batch import ItemStatus
 from atf.sdk.failure import summary_of
+from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.options import Backoff
 from atf.sdk.work_items import check_batch_id
 from atf.task import MAX_BATCH, check_lambda

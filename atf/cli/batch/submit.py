@@ -19,8 +19,8 @@ from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
 from atf.rpc import api
-from atf.sdk.batch import BatchOptions
 from atf.sdk.items import Elements, OfName
+from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.work_items import COMMAND
 from atf.visible import one_line
 
