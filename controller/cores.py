@@ -254,7 +254,7 @@ class Cores:
     async def _read(self) -> CoresRecord | None:
         now, gone = self._runtime.monotonic(), set(self._gone)
         attend = now >= self._attend_at
-        record = await self._store.cores(
+        record = await self._store.get_capacity(
             self._name,
             self._known,
             here=sorted(self._here) if attend else (),
@@ -307,7 +307,7 @@ class Cores:
             dealt = groups, record.membership
         after = pool.encode()
         if after != before or dealt is not None:
-            version = await self._store.set_cores(self._name, record.version, after, dealt)
+            version = await self._store.set_capacity(self._name, record.version, after, dealt)
             if version == 0:
                 return False
             self._pool = pool

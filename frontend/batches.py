@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -238,8 +238,8 @@ class Batches:
 
     async def _stored(self, ids: Sequence[str], numbers: Sequence[int]) -> list[bool]:
         """Whether items are stored already, of which those that are identical to another one have their number in their id."""
-        plain = await self._store.get(ids)
-        numbered = await self._store.get([f"{each}-{number}" for each, number in zip(ids, numbers, strict=True)])
+        plain = await self._store.get_tasks(ids)
+        numbered = await self._store.get_tasks([f"{each}-{number}" for each, number in zip(ids, numbers, strict=True)])
         either = zip(plain, numbered, numbers, strict=True)
         return [bool(other) or (first is not None and first.number == number) for first, other, number in either]
 
@@ -296,7 +296,7 @@ class Batches:
         following: int | None = first
         taken = looks = 0
         while following is not None and len(reply.items) < size and looks < _LOOKED_AT and taken < _ANSWER_BYTES:
-            found = await self._store.list_items(request.id, following, some, statuses=statuses)
+            found = await self._store.list_batch_items(request.id, following, some, statuses=statuses)
             following, looks = found.next, looks + 1
             for each in await self._shown(found.items, request):
                 if taken >= _ANSWER_BYTES:
@@ -314,7 +314,7 @@ class Batches:
         return reply
 
     async def _item(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
-        found = await self._store.find_item(request.id, check_work_item_id(shown(request.work_item_id)))
+        found = await self._store.get_batch_item(request.id, check_work_item_id(shown(request.work_item_id)))
         if found is None:
             await self._record(request.id)
             return b.ListBatchItemsReply()
@@ -357,12 +357,12 @@ class Batches:
 
     async def cancel(self, request: b.CancelBatchRequest) -> b.Batch:
         """Cancels every item that has not started, and asks those that run to stop."""
-        await self._command(request.id, "cancel")
+        await self._command(request.id, "cancel_batch", self._store.cancel_batch)
         return view.batch(await self._record(request.id))
 
     async def retry(self, request: b.RetryBatchRequest) -> b.Batch:
         """Starts the items afresh that failed for good."""
-        done = await self._command(request.id, "retry")
+        done = await self._command(request.id, "retry_batch", self._store.retry_batch)
         record = await self._record(request.id)
         if record.unmade:
             raise FailedPrecondition(
@@ -377,7 +377,7 @@ class Batches:
     async def delete(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
         """Deletes a batch that has ended; it need not exist."""
         try:
-            done = await self._command(request.id, "delete")
+            done = await self._command(request.id, "delete_batch", self._store.delete_batch)
         except NotFound:
             return b.DeleteBatchReply(existed=False)
         if done is Commanded.NOT_ENDED:
@@ -386,12 +386,12 @@ class Batches:
             )
         return b.DeleteBatchReply(existed=True)
 
-    async def _command(self, batch_id: str, what: str) -> Commanded:
-        done = await self._store.command_batch(check_batch_id(shown(batch_id)), what)
+    async def _command(self, batch_id: str, event: str, verb: Callable[[str], Awaitable[Commanded]]) -> Commanded:
+        done = await verb(check_batch_id(shown(batch_id)))
         if done is Commanded.MISSING:
             raise _none(batch_id)
         if done is not Commanded.NOTHING:
-            _log.info(f"{what}_batch", batch=batch_id, done=done.name)
+            _log.info(event, batch=batch_id, done=done.name)
         return done
 
 

@@ -50,7 +50,7 @@ class Capacity:
     async def get(self, name: str) -> f.Capacity:
         """A pool's cores."""
         name = _pool_name(name)
-        record = await self._store.cores(name)
+        record = await self._store.get_capacity(name)
         if record is None:
             await self._pools.check_known(name)
             raise _no_cores(name)
@@ -71,7 +71,7 @@ class Capacity:
         Raises:
             FailedPrecondition: it has; the message says how to end that.
         """
-        record = await self._store.cores(name)
+        record = await self._store.get_capacity(name)
         if record is not None and lambda_name in Pool.decode(record.state).settings.reserved:
             raise FailedPrecondition(
                 f"cores of the pool {pool_called(name)} are reserved for {lambda_name}, and would stand idle: end that first, by"
@@ -83,7 +83,7 @@ class Capacity:
         try:
             await self._lambdas.load([found.record.lambda_name])
             pool = self._pool_of(found.record.lambda_name)
-            record = await self._store.cores(pool)
+            record = await self._store.get_capacity(pool)
         except (Unavailable, UnknownLambda):
             return None
         return no_core(found, pool, Pool.decode(record.state), record.now_us) if record is not None else None
@@ -100,10 +100,10 @@ class Capacity:
             await self._pools.check_known(name)
         await self._check_lambdas(request)
         for _ in range(_TRIES):
-            record = await self._store.cores(name)
+            record = await self._store.get_capacity(name)
             pool = Pool.decode(record.state) if record is not None else None
             if ending:
-                if record is None or await self._store.set_cores(name, record.version, b""):
+                if record is None or await self._store.set_capacity(name, record.version, b""):
                     _log.info("set_capacity", pool=name, cores=0)
                     return f.Capacity(pool=pool_called(name))
                 continue
@@ -114,7 +114,7 @@ class Capacity:
     async def _write(self, name: str, record: CoresRecord | None, pool: Pool | None, settings: CoreSettings) -> bool:
         if record is None or pool is None:
             made = Pool.make(settings, await self._store.time_us())
-            return bool(await self._store.set_cores(name, 0, made.encode(), deal_anew=True))
+            return bool(await self._store.set_capacity(name, 0, made.encode(), deal_anew=True))
         if settings == pool.settings:
             return True
         dealt = [each for group in record.groups or [] for each in group]
@@ -122,7 +122,7 @@ class Capacity:
         pool.change(settings, record.now_us)
         pool.staff(len(members), record.now_us)
         groups = deal(members, settings.cores, self._runtime.random.randbytes(SEED_BYTES))
-        if not await self._store.set_cores(name, record.version, pool.encode(), (groups, record.membership)):
+        if not await self._store.set_capacity(name, record.version, pool.encode(), (groups, record.membership)):
             return False
         _log.info("set_capacity", pool=name, cores=settings.cores, reserved=settings.first_multiplexed)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
@@ -54,7 +54,7 @@ class Gates:
         if not (found.gate or found.paused):
             return []
         try:
-            return await self._store.gates(found.record.lambda_name, counted=False)
+            return await self._store.list_gates(found.record.lambda_name, counted=False)
         except Unavailable:
             return None
 
@@ -83,19 +83,31 @@ class Gates:
         check_labels(request.labels)
         check_who(request.who, request.why)
         actions = [_action(request.action)] if request.action else list(GateAction)
-        lifted = await self._store.lift_gates(name, dict(request.labels), actions, request.who, request.why)
+        lifted = await self._store.lift_gate(name, dict(request.labels), actions, request.who, request.why)
         if lifted is None:
             raise await self._unknown(name)
         _log.info("lift_gate", name=name, lifted=lifted)
         return f.LiftGateReply(lifted=lifted)
 
-    async def set_paused(self, name: str, who: str, why: str, *, paused: bool) -> None:
-        """Pauses or resumes a whole lambda. Callers of older releases don't say who they are."""
+    async def pause_lambda(self, request: f.PauseLambdaRequest) -> None:
+        """Pauses a whole lambda."""
+        name = await self._change_pause(request, self._store.pause_lambda)
+        _log.info("pause_lambda", name=name)
+
+    async def resume_lambda(self, request: f.ResumeLambdaRequest) -> None:
+        """Lifts the pause of a whole lambda."""
+        name = await self._change_pause(request, self._store.resume_lambda)
+        _log.info("resume_lambda", name=name)
+
+    async def _change_pause(
+        self, request: f.PauseLambdaRequest | f.ResumeLambdaRequest, verb: Callable[[str, str, str], Awaitable[bool]]
+    ) -> str:
+        name = getattr(request, "lambda")
         check_lambda(shown(name))
-        check_who(who if who.strip() else "?", why)
-        if not await self._store.set_paused(name, paused, who, why):
+        check_who(request.who if request.who.strip() else "?", request.why)
+        if not await verb(name, request.who, request.why):
             raise await self._unknown(name)
-        _log.info("pause_lambda" if paused else "resume_lambda", name=name)
+        return str(name)
 
     async def list(self, request: f.ListGatesRequest) -> f.ListGatesReply:
         """The gates of a lambda, or of all."""
@@ -103,7 +115,7 @@ class Gates:
         name = getattr(request, "lambda")
         chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
-        return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.gates(*names)])
+        return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
     async def audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
         """A page of the audit log, newest first."""
@@ -119,7 +131,7 @@ class Gates:
         before: int | None = request.before or None
         reply = f.ListAuditReply()
         for _ in range(_PAGES_LOOKED_THROUGH):
-            entries = await self._store.audit(before, size)
+            entries = await self._store.list_audit(before, size)
             before = entries[-1].number if len(entries) == size else None
             reply.entries.extend(_entry(each) for each in entries if name in {"", each.lambda_name})
             if before is None or len(reply.entries) >= size:

@@ -37,9 +37,9 @@ class Keys:
         """Those for which tasks wait among a page of keys, or the one asked for."""
         name, size = getattr(request, "lambda"), _page_size(request)
         if request.key:
-            found = await self._store.get_slots(name, check_key(request.key, "key"))
+            found = await self._store.get_concurrency_key(name, check_key(request.key, "key"))
             return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
-        records, token = await self._store.list_slots(name, size, request.page_token)
+        records, token = await self._store.list_concurrency_keys(name, size, request.page_token)
         return f.ListConcurrencyKeysReply(keys=[_slots(each) for each in records], next_page_token=token)
 
     async def resume(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:

@@ -91,7 +91,7 @@ class Lambdas:
 
     async def _refresh(self) -> None:
         at = self._runtime.monotonic()
-        records = await self._store.lambdas()
+        records = await self._store.list_lambdas()
         if records is not self._read:
             self._known = {name: self._parsed(record) for name, record in records.items()}
         self._read, self._read_at = records, at

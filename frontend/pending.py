@@ -129,7 +129,7 @@ class Pending:
         return Entry(refusals, count, held)
 
     async def _stored(self, ids: Sequence[str]) -> list[bool]:
-        return [each is not None for each in await self._store.get(ids)]
+        return [each is not None for each in await self._store.get_tasks(ids)]
 
 
 def too_many(known: Known) -> TooManyPending:

@@ -51,7 +51,7 @@ class Pools:
         if not naming:
             return []
         try:
-            used = {*await self._store.pools(), *await self._store.live_pools()}
+            used = {*await self._store.list_capacity(), *await self._store.live_pools()}
         except Unavailable:
             return []
         near = (used | others.difference(naming)) - {""}
@@ -65,7 +65,7 @@ class Pools:
         await self._lambdas.refresh()
         alive = await self._store.live_pools()  # hosts are listed only up to a number, and where they have names
         named = (spec.pool for known in self._lambdas.all() for spec in (known.spec, known.in_force))
-        return {*await self._store.pools(), *alive, *named} - {""}
+        return {*await self._store.list_capacity(), *alive, *named} - {""}
 
 
 def _listed(names: list[str]) -> str:

@@ -96,7 +96,7 @@ class Redrive:
 
     async def _note(self, request: f.RedriveRequest, detail: str) -> None:
         name, labels = getattr(request, "lambda"), dict(request.labels)
-        await self._store.note(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
+        await self._store.add_audit(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
 
 
 def _check(request: f.RedriveRequest, known: Known) -> None:

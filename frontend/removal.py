@@ -58,7 +58,7 @@ class Removal:
             _log.info("delete_lambda", name=name, cancelled=cancelled)
             return f.DeleteLambdaReply(waiting=waiting, cancelled=cancelled)
         await self._store.delete_lambda(name)
-        await self._store.note(AuditEntry(0, 0, "delete_lambda", name, {}, request.who, request.why, ""))
+        await self._store.add_audit(AuditEntry(0, 0, "delete_lambda", name, {}, request.who, request.why, ""))
         await self._lambdas.refresh()
         _log.info("delete_lambda", name=name)
         return f.DeleteLambdaReply(deleted=True)
@@ -84,7 +84,7 @@ class Removal:
                 return
 
     async def _waiting(self, name: str) -> int:
-        standing = await self._store.overview([name], 0)
+        standing = await self._store.get_status([name], 0)
         if standing.away:
             raise Unavailable("a partition of the task store can't be reached: nobody knows which tasks wait there")
         found = standing.lambdas.get(name, LambdaStanding(0, 0, 0, 0, 0, 0, "", 0))
@@ -98,7 +98,7 @@ class Removal:
             token = ""
             while cancelled < _CANCELLED_AT_ONCE:
                 records, token = await self._store.list_tasks(name, status, MAX_BATCH, token)
-                results = await self._store.cancel([each.id for each in records]) if records else []
+                results = await self._store.cancel_tasks([each.id for each in records]) if records else []
                 cancelled += sum(each.cancelled for each in results)
                 if not token:
                     break

@@ -114,7 +114,7 @@ class FrontendService:
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         """A task's record."""
-        (record,) = await self._store.get([check_stored_id(request.id, self._store.partitions)])
+        (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
         if record is None:
             raise view.no_task(request.id)
         (record,) = await self._shown([record], request)
@@ -161,7 +161,7 @@ class FrontendService:
     async def _finished(self, ids: Sequence[str]) -> f.WaitTasksReply:
         reply = f.WaitTasksReply()
         for start in range(0, len(ids), _READ_TOGETHER):
-            records = await self._store.get(ids[start : start + _READ_TOGETHER])
+            records = await self._store.get_tasks(ids[start : start + _READ_TOGETHER])
             done = (self._redaction.record(each) for each in records if each is not None and each.status.finished)
             reply.tasks.extend(map(view.task, done))
             if reply.ByteSize() > _ANSWER_BYTES:
@@ -172,7 +172,7 @@ class FrontendService:
         """Cancels what has not started; asks what runs to stop."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.CancelTasksReply()
-        for task_id, result in zip(ids, await self._store.cancel(ids), strict=True):
+        for task_id, result in zip(ids, await self._store.cancel_tasks(ids), strict=True):
             reply.results.add(
                 id=task_id,
                 status=view.status(result.status),
@@ -185,7 +185,7 @@ class FrontendService:
         """Starts dead-lettered or cancelled tasks afresh."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.RetryTasksReply()
-        for task_id, result in zip(ids, await self._store.retry(ids), strict=True):
+        for task_id, result in zip(ids, await self._store.retry_tasks(ids), strict=True):
             reply.results.add(
                 id=task_id, status=view.status(result.status), retried=result.retried, held_by=result.held_by
             )
@@ -193,7 +193,7 @@ class FrontendService:
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         """Says why a task has not started."""
-        found = await self._store.explain(check_stored_id(request.id, self._store.partitions))
+        found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions))
         if found is None:
             raise view.no_task(request.id)
         found = found._replace(record=self._redaction.record(found.record))
@@ -337,7 +337,7 @@ class FrontendService:
         if len(request.lambdas) > MAX_REGISTERED_AT_ONCE:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_REGISTERED_AT_ONCE} in one call")
         await self._check_specs(request.lambdas)
-        changed = await self._store.register([_record(spec) for spec in request.lambdas])
+        changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
         await self._lambdas.refresh()
         if forgotten := [spec.name for spec in request.lambdas if not self._lambdas.said_of(spec.name)]:
             # It has come back with less than it had acknowledged; whoever registers asks again, and goes on only then.
@@ -400,12 +400,12 @@ class FrontendService:
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""
-        await self._gates.set_paused(getattr(request, "lambda"), request.who, request.why, paused=True)
+        await self._gates.pause_lambda(request)
         return f.PauseLambdaReply()
 
     async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
         """Lets a lambda's tasks start again."""
-        await self._gates.set_paused(getattr(request, "lambda"), request.who, request.why, paused=False)
+        await self._gates.resume_lambda(request)
         return f.ResumeLambdaReply()
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
@@ -418,7 +418,7 @@ class FrontendService:
 
         if {"pool", ALL} & {*request.set, *request.unset}:
             await self._check_move(name, change)
-        await self._store.override(name, change)
+        await self._store.set_lambda(name, change)
         _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
         (info,) = (await self.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": name}))).lambdas
         return info
@@ -444,11 +444,11 @@ class FrontendService:
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         """The pools that have cores."""
-        return f.ListCapacityReply(pools=[pool_called(each) for each in await self._store.pools()])
+        return f.ListCapacityReply(pools=[pool_called(each) for each in await self._store.list_capacity()])
 
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         """The worker hosts that are alive."""
-        now_us, hosts = await self._store.hosts()
+        now_us, hosts = await self._store.list_hosts()
         return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
 
     async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
@@ -458,7 +458,7 @@ class FrontendService:
             raise InvalidArgument(f"for {length(request.for_us)}: use more than 0 s and at most ten years")
         if request.resume and request.HasField("for_us"):
             raise InvalidArgument("for_us: of no use with resume; leave it out")
-        _, hosts = await self._store.hosts()
+        _, hosts = await self._store.list_hosts()
         names = {each.name for each in hosts}
         host = shown(request.host)
         if host not in names and not request.resume:
@@ -471,7 +471,7 @@ class FrontendService:
                 f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
             )
         verb = "resume_host" if request.resume else "drain_host"
-        await self._store.note(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))
+        await self._store.add_audit(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))
         _log.info(verb, host=host)
         return f.DrainHostReply()
 

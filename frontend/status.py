@@ -44,10 +44,10 @@ class ClusterStatus:
         recent_us = request.recent_us if request.HasField("recent_us") else RECENT_US
         await self._lambdas.refresh()
         known = self._lambdas.all()
-        standing = await self._store.overview([each.record.name for each in known], recent_us)
+        standing = await self._store.get_status([each.record.name for each in known], recent_us)
         pause = ClaimPause.of_all(await self._store.claim_pauses())
         served = await self._store.served()
-        now_us, hosts = await self._store.hosts()
+        now_us, hosts = await self._store.list_hosts()
         reply = f.GetStatusReply(
             now_us=max(now_us, standing.now_us),
             claims_in_us=pause.left_us if pause else 0,

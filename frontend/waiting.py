@@ -111,7 +111,7 @@ class Waiting:
 
     async def _look(self, ids: list[str]) -> list[str]:
         """Asks the store, and has it ring for those that go on. Returns those that don't exist."""
-        statuses = await self._store.watch(ids)
+        statuses = await self._store.watch_tasks(ids)
         for task_id, status in zip(ids, statuses, strict=True):
             if status is None or status.finished:
                 self._finished(task_id)

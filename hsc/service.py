@@ -103,7 +103,7 @@ class HscService:
         _check_count("results", len(request.results), MAX_BATCH)
         results = [_result(each, self._grace_us) for each in request.results]
         verdicts = await self._judge(
-            results, lambda each: each.held.task_id, lambda some: self._store.finish(request.executor_id, some)
+            results, lambda each: each.held.task_id, lambda some: self._store.set_results(request.executor_id, some)
         )
         lost = verdicts.count(Verdict.LOST)
         _log.debug("set_results", executor=request.executor_id, runs=len(verdicts) - lost, lost=lost)
@@ -132,7 +132,7 @@ class HscService:
         verdicts = await self._judge(
             claims,
             lambda each: each.task_id,
-            lambda some: self._store.lose(request.executor_id, some, why, shared=request.shared),
+            lambda some: self._store.report_loss(request.executor_id, some, why, shared=request.shared),
         )
         lost = verdicts.count(Verdict.OK)
         _log.debug("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
@@ -142,7 +142,7 @@ class HscService:
     async def _lost(self, ids: Sequence[str]) -> list[h.LostRun]:
         """What can be said of runs that have just been lost. The losses are on record: that this can't be read is no failure."""
         try:
-            records = await self._store.get(ids) if ids else []
+            records = await self._store.get_tasks(ids) if ids else []
         except AtfError:
             return []
         return [_lost_run(each) for each in records if each is not None]

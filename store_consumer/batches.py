@@ -70,7 +70,7 @@ class Batches:
             record = self._waiting.popleft()
             try:
                 await (self._end(record) if record.kind == BATCH_ENDED else self._walk(record))
-                await self._store.strike(record)
+                await self._store.acknowledge_outbox(record)
                 self._trouble.ended(record.target)
             except AtfError as error:
                 self._trouble.failed(record.target, error)
@@ -80,7 +80,7 @@ class Batches:
     async def _walk(self, record: OutboxRecord) -> None:
         while True:
             began = self._runtime.monotonic()
-            if await self._store.walk(record):
+            if await self._store.sync_batch(record):
                 return
             await asyncio.sleep(self._runtime.monotonic() - began)  # half of the store's time is for the others
 
@@ -140,7 +140,7 @@ class Batches:
             case b.Callback.RESULTS:
                 results, first = Results(only=callback.unwrap), 0
                 while True:
-                    page = await self._store.list_items(ended.batch.id, first, _PAGE)
+                    page = await self._store.list_batch_items(ended.batch.id, first, _PAGE)
                     results.add(page.items)
                     if page.next is None:
                         return results.text()
@@ -156,7 +156,7 @@ class Batches:
         """Whoever waits for a link of a chain that can't be made finds it: ended, without items, and why."""
         await self._open(link)
         await self._store.note_error(link.id, clip(f"{link.lambda_name}: {error}", MAX_WHY), unmade=True)
-        await self._store.command_batch(link.id, "cancel")  # it ends here, and nothing follows it
+        await self._store.cancel_batch(link.id)  # it ends here, and nothing follows it
 
     async def _open(self, link: Link) -> OpenedBatch:
         """Makes a link, whose only item lies at its home, or finds it."""

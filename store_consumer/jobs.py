@@ -94,7 +94,7 @@ class Jobs:
                 self._unread.add((job.name, job.generation))
                 _log.error("job can't be read, and does not tick", job=job.name, error=why)
         if decided.stop:
-            await self._store.cancel(decided.stop)
+            await self._store.cancel_tasks(decided.stop)
         done = await self._store.tick(partition, decided.ticks)
         _log.debug(
             "tick",

@@ -55,7 +55,7 @@ class Outbox:
         delivered = 0
         try:
             while line:
-                await self._store.deliver(line[0])
+                await self._store.apply_outbox(line[0])
                 line.popleft()
                 delivered += 1
             self._trouble.ended(target)

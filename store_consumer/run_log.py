@@ -42,7 +42,7 @@ class RunLog:
         ids = [*expired, *unfit]
         records: Sequence[TaskRecord | None] = [None] * len(ids)
         try:
-            records = await self._store.get(ids)
+            records = await self._store.get_tasks(ids)
         except AtfError as error:
             _log.debug("what has ended can't be read", error=str(error))
         for task_id, record in zip(ids[: len(expired)], records, strict=False):

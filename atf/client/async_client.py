@@ -287,7 +287,7 @@ class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
             raise FailedPrecondition(f"task {task_id} can't run again: {key_held(result.held_by)}")
         return result.retried
 
-    async def run_job(self, name: str) -> Handle[Any]:
+    async def run_job_now(self, name: str) -> Handle[Any]:
         """Makes a task of a job now, beside its ticks.
 
         Raises:

@@ -219,7 +219,7 @@ class Client:
     delete_jobs = blocking(AsyncClient.delete_jobs)
     pause_job = blocking(AsyncClient.pause_job)
     resume_job = blocking(AsyncClient.resume_job)
-    run_job = blocking(AsyncClient.run_job)
+    run_job_now = blocking(AsyncClient.run_job_now)
     preview_schedule = blocking(AsyncClient.preview_schedule)
 
     def handle(self, task_id: str) -> Handle[Any]:

@@ -38,7 +38,7 @@ class Adding(Caller):
 
     async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
         """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
-        lanes = self._scheduling
+        lanes = self._schedule_calls
         return await by_partition(items, lambda each: each.partition, lanes.ask, lanes.size, kind=lanes.kind)
 
     async def _schedule(self, partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
@@ -92,13 +92,13 @@ class Adding(Caller):
 
         return await by_partition(tasks, partition, call, size=lambda each: len(each.spec))
 
-    async def settle(self) -> int:
+    async def pause_claims(self) -> int:
         """Has no claims given for one heartbeat timeout; returns the instant at which the last partition gives some again.
 
         For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
         """
         timeout = self._lease_us
-        return max([await self._settle(each, timeout, Cause.IMPORT) for each in range(self.partitions)])
+        return max([await self._pause_claims(each, timeout, Cause.IMPORT) for each in range(self.partitions)])
 
 
 def routing_key(task: RestoredTask) -> str:

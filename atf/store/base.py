@@ -35,8 +35,8 @@ class Caller(Protocol):
     _enlisting: dict[int, asyncio.Task[Listed]]
     _left: bool
     pause_met: asyncio.Event
-    _finishing: Lanes[RunResult, Verdict]
-    _scheduling: Lanes[NewTask, Scheduled | AtfError]
+    _set_results_calls: Lanes[RunResult, Verdict]
+    _schedule_calls: Lanes[NewTask, Scheduled | AtfError]
 
     async def _call(
         self,
@@ -50,7 +50,7 @@ class Caller(Protocol):
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
         ...
 
-    async def _settle(self, partition: int, time_us: int, cause: Cause) -> int:
+    async def _pause_claims(self, partition: int, time_us: int, cause: Cause) -> int:
         """Has one partition give no claims for so long; returns until when."""
         ...
 
@@ -62,10 +62,10 @@ class Caller(Protocol):
         """The partition a stored id names; InvalidArgument where it names none."""
         ...
 
-    async def get(self, ids: Sequence[str]) -> list[TaskRecord | None]:
+    async def get_tasks(self, ids: Sequence[str]) -> list[TaskRecord | None]:
         """Whole records; None for an id that has none."""
         ...
 
-    async def walk(self, record: OutboxRecord) -> bool:
+    async def sync_batch(self, record: OutboxRecord) -> bool:
         """One step of what a batch's home owes a partition; whether it was the last."""
         ...

@@ -201,7 +201,7 @@ class Batches(Caller):
         found = [each for some in await asyncio.gather(*map(part, range(self.partitions))) for each in some]
         return sorted(found, key=lambda each: (-each.created_at_us, each.home))[:size]
 
-    async def list_items(
+    async def list_batch_items(
         self,
         batch_id: str,
         first: int,
@@ -260,7 +260,7 @@ class Batches(Caller):
         told = min((following for following, _ in parts if following is not None), default=None)
         return told, sorted(each for _, listed in parts for each in listed if told is None or each[0] < told)
 
-    async def find_item(self, batch_id: str, work_item_id: str) -> ItemRecord | None:
+    async def get_batch_item(self, batch_id: str, work_item_id: str) -> ItemRecord | None:
         """One item of a batch by its work-item id, "<md5>" or "<md5>-<number>"."""
         name = f"{batch_id}.{work_item_id.partition('-')[0]}"
         where = dict.fromkeys((self.partition_for(name), self.batch_home(batch_id)))
@@ -268,21 +268,29 @@ class Batches(Caller):
         record = next((each for each in records if each is not None), None)
         return None if record is None else ItemRecord(record.number, work_item_id, record)
 
-    async def command_batch(self, batch_id: str, what: str) -> Commanded:
-        """Has all items of a batch cancelled ("cancel"), those that failed for good started afresh ("retry"), or all of it deleted ("delete").
+    async def cancel_batch(self, batch_id: str) -> Commanded:
+        """Has all items of a batch cancelled. As the other commands it is done bit by bit, by who applies the outbox."""
+        return await self._command_batch(batch_id, "cancel")
 
-        What was asked for is done bit by bit, by whoever delivers what partitions owe each other.
-        """
-        args: list[Arg] = [batch_id, what]
+    async def retry_batch(self, batch_id: str) -> Commanded:
+        """Has the items started afresh that failed for good."""
+        return await self._command_batch(batch_id, "retry")
+
+    async def delete_batch(self, batch_id: str) -> Commanded:
+        """Has a batch deleted, with its items."""
+        return await self._command_batch(batch_id, "delete")
+
+    async def _command_batch(self, batch_id: str, command: str) -> Commanded:
+        args: list[Arg] = [batch_id, command]
         return Commanded(await self._call("command_batch", self.batch_home(batch_id), args, demand=self.settings.floor))
 
-    async def walk(self, record: OutboxRecord) -> bool:
+    async def sync_batch(self, record: OutboxRecord) -> bool:
         """Tells a partition what a batch's home owes it, and does to some of its items what is to be done to all. Whether that was the last step."""
         args = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
         return bool(await self._call("tell_batch", record.target, args[1:]) == 0)
 
     async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
-        return await self.get(ids) if ids else []
+        return await self.get_tasks(ids) if ids else []
 
 
 def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequence[int]) -> BatchRecord:

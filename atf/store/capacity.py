@@ -63,7 +63,7 @@ class CoresRecord(NamedTuple):
 
 
 class CoresKnown(NamedTuple):
-    """What the caller of `cores` has read before."""
+    """What the caller of `get_capacity` has read before."""
 
     version: int = 0
     deal: int = 0
@@ -75,7 +75,7 @@ NOTHING_KNOWN: Final = CoresKnown()
 class Capacity(Caller):
     """The verbs of Store about cores."""
 
-    async def cores(
+    async def get_capacity(
         self,
         pool: str,
         known: CoresKnown = NOTHING_KNOWN,
@@ -115,7 +115,7 @@ class Capacity(Caller):
             [each.decode() for each in to_deal] if stale else None,
         )
 
-    async def set_cores(
+    async def set_capacity(
         self,
         pool: str,
         version: int,
@@ -141,7 +141,7 @@ class Capacity(Caller):
         )
         return int(await self._call("set_cores", _HOME, [pool, version, state, groups, membership]))
 
-    async def pools(self) -> list[str]:
+    async def list_capacity(self) -> list[str]:
         """The names of the pools that have cores."""
         return sorted(name.decode() for name in await self._call("pools", _HOME, []))
 
@@ -149,7 +149,7 @@ class Capacity(Caller):
         """The names of the pools of which workers are alive; "" where some are of none."""
         return sorted(name.decode() for name in await self._call("live_pools", _HOME, []))
 
-    async def hosts(self) -> tuple[int, list[HostRecord]]:
+    async def list_hosts(self) -> tuple[int, list[HostRecord]]:
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
         now, found = await self._call("hosts", _HOME, [MAX_HOSTS])
         hosts = []

@@ -99,17 +99,17 @@ class Claims(Roster):
 
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 
-    async def finish(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
+    async def set_results(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
         """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED; handed back → ENQUEUED or NEW; misfit → NEW. Idempotent by token.
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
-        lanes = self._finishing
+        lanes = self._set_results_calls
         return await by_partition(
             results, lambda each: self._partition(each.held.task_id), lanes.ask, lanes.size, failed=_unknown
         )
 
-    async def _finish(self, partition: int, batch: list[RunResult]) -> list[Verdict]:
+    async def _set_results(self, partition: int, batch: list[RunResult]) -> list[Verdict]:
         args: list[Arg] = []
         for each in batch:
             held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us, began, signature, grace_us = each
@@ -133,7 +133,7 @@ class Claims(Roster):
         returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
         return returned + await by_partition(unclaimed, self._partition, return_ids)
 
-    async def lose(self, owner: str, claims: Sequence[Held], why: str, *, shared: bool = False) -> list[Verdict]:
+    async def report_loss(self, owner: str, claims: Sequence[Held], why: str, *, shared: bool = False) -> list[Verdict]:
         """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses.
 
         With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no
@@ -184,5 +184,5 @@ def _unknown(_error: AtfError) -> Verdict:
 
 
 def result_bytes(result: RunResult) -> int:
-    """Of a call of `finish`, about."""
+    """Of a call of `set_results`, about."""
     return len(result.result) + len(result.error)

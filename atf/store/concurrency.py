@@ -13,7 +13,7 @@ from .types import SlotsRecord
 class Concurrency(Caller):
     """The verbs of Store about concurrency keys."""
 
-    async def list_slots(self, lambda_name: str, size: int, token: str) -> tuple[list[SlotsRecord], str]:
+    async def list_concurrency_keys(self, lambda_name: str, size: int, token: str) -> tuple[list[SlotsRecord], str]:
         """A lambda's keys for which tasks wait, among at most so many keys of any lambda; the next page's token ("": none).
 
         Raises:
@@ -34,7 +34,7 @@ class Concurrency(Caller):
             looked += number
         return found, f"{partition}.{at or 0}.{last}" if partition < self.partitions else ""
 
-    async def get_slots(self, lambda_name: str, key: str) -> SlotsRecord | None:
+    async def get_concurrency_key(self, lambda_name: str, key: str) -> SlotsRecord | None:
         """One key, whether tasks wait for it or not; None where it has none."""
         reply = await self._call("list_slots", self.partition_for(key), [lambda_name, keys.stored_key(key), "", "", 1])
         return next(iter(_records(reply[3])), None)

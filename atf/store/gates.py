@@ -81,12 +81,12 @@ class Gates(Registry):
         args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
         args += (msgspec.json.encode(said), msgspec.json.encode(entry))
         reply = [int(each) for each in await self._call("set_gate", HOME, args)]
-        await self._deliver_owed()
+        await self._apply_all_outboxes()
         if not reply:
             return None
         return reply[0], reply[1] if reply[0] else 0
 
-    async def lift_gates(
+    async def lift_gate(
         self, name: str, labels: Mapping[str, str], actions: Collection[GateAction], who: str = "", why: str = ""
     ) -> int | None:
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
@@ -94,7 +94,7 @@ class Gates(Registry):
         entry = msgspec.json.encode(_Entry("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
         args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
         lifted = int(await self._call("lift_gates", HOME, args))
-        await self._deliver_owed()
+        await self._apply_all_outboxes()
         return None if lifted < 0 else lifted
 
     async def _dropped(self, name: str, labels: Mapping[str, str], actions: Collection[GateAction]) -> str:
@@ -115,14 +115,16 @@ class Gates(Registry):
         so_far = sum(int(reply[3]) for reply in replies)
         return f"; tasks dropped: {dropped}, by all gates of the lambda so far: {so_far}"
 
-    async def set_paused(self, name: str, paused: bool, who: str = "", why: str = "") -> bool:
-        """Pauses or resumes a lambda; False where there is none of this name."""
-        if paused:
-            gate = NewGate(name, GateAction.PAUSE, {}, who=who, why=why)
-            return await self.set_gate(gate, unless=Unless.ENDLESS) is not None
-        return await self.lift_gates(name, {}, [GateAction.PAUSE], who, why) is not None
+    async def pause_lambda(self, name: str, who: str = "", why: str = "") -> bool:
+        """Pauses a lambda, by a gate; False where there is none of this name."""
+        gate = NewGate(name, GateAction.PAUSE, {}, who=who, why=why)
+        return await self.set_gate(gate, unless=Unless.ENDLESS) is not None
 
-    async def gates(self, *names: str, counted: bool = True) -> list[Gate]:
+    async def resume_lambda(self, name: str, who: str = "", why: str = "") -> bool:
+        """Lifts the pause of a lambda; False where there is none of this name."""
+        return await self.lift_gate(name, {}, [GateAction.PAUSE], who, why) is not None
+
+    async def list_gates(self, *names: str, counted: bool = True) -> list[Gate]:
         """The gates of some lambdas: lambda by lambda, oldest first.
 
         Args:
@@ -170,12 +172,12 @@ class Gates(Registry):
         done = await by_partition(tasks, lambda task: self._partition(task[0]), call)
         return min(began, default=begun_us), done
 
-    async def note(self, entry: AuditEntry) -> None:
+    async def add_audit(self, entry: AuditEntry) -> None:
         """Adds to the audit log."""
         said = _Entry(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
         await self._call("note", HOME, [msgspec.json.encode(said)])
 
-    async def audit(self, before: int | None, most: int) -> list[AuditEntry]:
+    async def list_audit(self, before: int | None, most: int) -> list[AuditEntry]:
         """Entries of the audit log, newest first: those before the one of this number, or the newest."""
         reply = await self._call("audit", HOME, ["" if before is None else before, most])
         return [_audit_entry(each) for each in reply]

@@ -19,7 +19,7 @@ _AT_ONCE: Final = 32
 _PAGE: Final = 1_024
 """Entries of what workers run in a call: they take the store some two milliseconds, and its collection of garbage more now and then."""
 _FIELDS: Final = 9
-"""Of a lambda in the answer of `overview`."""
+"""Of a lambda in the answer of `get_status`."""
 
 
 class LambdaStanding(NamedTuple):
@@ -59,7 +59,7 @@ class Standing(NamedTuple):
 class Overview(Caller):
     """The verbs of Store for `atf status`."""
 
-    async def overview(self, names: Sequence[str], recent_us: int) -> Standing:
+    async def get_status(self, names: Sequence[str], recent_us: int) -> Standing:
         """How some lambdas stand: two commands per lambda and partition, and some tens for each that has tasks.
 
         Args:

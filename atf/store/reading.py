@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 class Reading(Caller):
     """The reading verbs of Store."""
 
-    async def get(self, ids: Sequence[str]) -> list[TaskRecord | None]:
+    async def get_tasks(self, ids: Sequence[str]) -> list[TaskRecord | None]:
         """Whole records; None for an id that has none."""
 
         async def call(partition: int, batch: list[str]) -> list[TaskRecord | None]:
@@ -141,7 +141,7 @@ class Reading(Caller):
             ids += [each.decode() for each in found[::2]]
             index += passed
             score, last = (found[-1].decode(), ids[-1]) if len(ids) == size else ("", "")
-        records = [record for record in await self.get(ids) if record is not None]
+        records = [record for record in await self.get_tasks(ids) if record is not None]
         return records, "" if index == end else f"{index}.{last}.{score}"
 
     async def scan(self, cursor: str) -> tuple[str, list[TaskRecord]]:
@@ -160,14 +160,14 @@ class Reading(Caller):
         where = at if running == run_id else 0
         following, found = await server.command("SCAN", where, "MATCH", keys.TASKS, "COUNT", _SCAN_COUNT)
         ids = [each["id"] for raw in found if (each := _TASK_KEY.fullmatch(raw.decode()))]
-        records = [record for record in await self.get(ids) if record is not None]
+        records = [record for record in await self.get_tasks(ids) if record is not None]
         at, number = int(following), number + (int(following) == 0)
         onward = f"{number}.{running if at else ''}.{at}" if number < len(servers) else ""
         return onward, [record for record in records if record.status in LIVE]
 
-    async def explain(self, task_id: str) -> Explanation | None:
+    async def explain_task(self, task_id: str) -> Explanation | None:
         """Where a task stands and what surrounds it; None where there is no such task."""
-        (record,) = await self.get([task_id])
+        (record,) = await self.get_tasks([task_id])
         if record is None:
             return None
         reply = await self._call("explain", self._partition(task_id), [task_id])

@@ -50,7 +50,7 @@ class Registry(Caller):
 
     _lambdas_seen = _LambdasSeen("", b"", {})
 
-    async def register(self, records: Sequence[LambdaRecord]) -> int:
+    async def register_lambdas(self, records: Sequence[LambdaRecord]) -> int:
         """Writes lambdas' specs, limits and timeouts; `paused` is left as it stands. Returns how many have changed.
 
         A full store refuses the call even where it would change nothing. It must not keep executors from starting that are to drain it: so
@@ -76,7 +76,7 @@ class Registry(Caller):
             except ResourceExhausted:
                 if not await self._stand_as_given(some):
                     raise
-            await self._deliver_owed()
+            await self._apply_all_outboxes()
         return changed
 
     async def _stand_as_given(self, records: Iterable[LambdaRecord]) -> bool:
@@ -96,12 +96,12 @@ class Registry(Caller):
         """
         for _ in range(2):
             done = int(await self._call("delete_lambda", HOME, [HOME, self.partitions, name]))
-            await self._deliver_owed()
+            await self._apply_all_outboxes()
             if done in {0, 1}:
                 return done == 1
         raise Unavailable(f"changes of {name} are still on their way to another partition; try again")
 
-    async def override(self, name: str, change: Callable[[LambdaRecord], str]) -> bool:
+    async def set_lambda(self, name: str, change: Callable[[LambdaRecord], str]) -> bool:
         """Sets, for an operator, what goes before what a lambda's code says. False where there is none of this name.
 
         Args:
@@ -110,17 +110,17 @@ class Registry(Caller):
                 others change the record meanwhile.
         """
         while True:
-            record = (await self.lambdas()).get(name)
+            record = (await self.list_lambdas()).get(name)
             if record is None:
                 return False
             settings = change(record)
             spec64 = base64.b64encode(record.spec)
             args: list[Arg] = [HOME, self.partitions, name, record.spec, spec64, record.overrides, settings]
             if await self._call("override", HOME, args) == 1:
-                await self._deliver_owed()
+                await self._apply_all_outboxes()
                 return True
 
-    async def lambdas(self) -> Mapping[str, LambdaRecord]:
+    async def list_lambdas(self) -> Mapping[str, LambdaRecord]:
         """Every registered lambda, by name; the very same mapping while none has changed."""
         seen = self._lambdas_seen
         server = self._link.run_id(keys.record(HOME))
@@ -134,13 +134,13 @@ class Registry(Caller):
             seen = self._lambdas_seen = _LambdasSeen(server, version, records)
         return seen.records
 
-    async def deliver(self, record: OutboxRecord) -> None:
+    async def apply_outbox(self, record: OutboxRecord) -> None:
         """Applies an owed change in the partition that was owed it, then strikes it off. May be repeated.
 
         The end of a batch is left as it is: what comes of that is the store consumer's to say, which strikes it off itself.
         """
         if await self._apply(record):
-            await self.strike(record)
+            await self.acknowledge_outbox(record)
 
     async def _apply(self, record: OutboxRecord) -> bool:
         """Whether it is delivered."""
@@ -161,7 +161,7 @@ class Registry(Caller):
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
         elif kind == BATCH_TOLD:
-            while not await self.walk(record):
+            while not await self.sync_batch(record):
                 pass
         elif kind == "batch_report":
             await self._call("hear_batch", record.target, args[2:])
@@ -169,12 +169,12 @@ class Registry(Caller):
             await self._call("apply", record.target, args)
         return True
 
-    async def strike(self, record: OutboxRecord) -> None:
+    async def acknowledge_outbox(self, record: OutboxRecord) -> None:
         """Strikes off what has been delivered."""
         await self._call("delivered", record.partition, [record.number])
 
     @cached_property
-    def _deliver_owed(self) -> SharedReading[None]:
+    def _apply_all_outboxes(self) -> SharedReading[None]:
         """Delivers what other partitions are owed. Many that change lambdas at the same time share it."""
         return SharedReading(self._deliver_now)
 

@@ -78,8 +78,10 @@ class Store(
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._queues: set[str] = set()
-        self._finishing = Lanes(self._finish, size=result_bytes, runtime=runtime, name="finish")
-        self._scheduling = Lanes(self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule")
+        self._set_results_calls = Lanes(self._set_results, size=result_bytes, runtime=runtime, name="set_results")
+        self._schedule_calls = Lanes(
+            self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule"
+        )
         self._on_roster: dict[int, Listed] = {}
         """Partition -> this process's name on its roster, where it has asked for leases."""
         self._names: dict[int, str] = {}
@@ -185,7 +187,7 @@ class Store(
             if self._made.setdefault(partition, made) != made:
                 # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
                 # whose id is sent again must not run beside the run that was forgotten.
-                await self._settle(partition, timeout_us, Cause.EMPTIED)
+                await self._pause_claims(partition, timeout_us, Cause.EMPTIED)
                 self._made[partition] = made
         except BaseException:
             self._opened.pop(partition, None)  # all of it is done before the next call
@@ -267,7 +269,7 @@ class Store(
                 await self._open_partition(partition)
         return reply
 
-    async def _settle(self, partition: int, time_us: int, cause: Cause) -> int:
+    async def _pause_claims(self, partition: int, time_us: int, cause: Cause) -> int:
         # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
         args: list[Arg] = [time_us, cause]
         if self._link.proves:
@@ -283,7 +285,7 @@ class Store(
     async def enqueue(
         self, partition: int, believed_us: int, jobs: int = library.JOBS_PER_PASS, *, step_back: str = ""
     ) -> EnqueuePass:
-        """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `lose`.
+        """NEW, RETRIABLE_FAILURE (due), ENQUEUED (astray) → ENQUEUED; CLAIMED, PROCESSING (lease expired) → as `report_loss`.
 
         Args:
             partition: the one to pass over.
@@ -429,7 +431,7 @@ class Store(
             if ids
         ]
 
-    async def cancel(self, ids: Sequence[str]) -> list[CancelResult]:
+    async def cancel_tasks(self, ids: Sequence[str]) -> list[CancelResult]:
         """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""
 
         async def call(partition: int, batch: list[str]) -> list[CancelResult]:
@@ -438,7 +440,7 @@ class Store(
 
         return await by_partition(ids, self._partition, call)
 
-    async def retry(self, ids: Sequence[str]) -> list[RetryResult]:
+    async def retry_tasks(self, ids: Sequence[str]) -> list[RetryResult]:
         """FATAL_FAILURE, CANCELLED → NEW, due now, unless an unfinished task holds its unique key."""
 
         async def call(partition: int, batch: list[str]) -> list[RetryResult]:
@@ -447,7 +449,7 @@ class Store(
 
         return await by_partition(ids, self._partition, call)
 
-    async def watch(self, ids: Sequence[str]) -> list[Status | None]:
+    async def watch_tasks(self, ids: Sequence[str]) -> list[Status | None]:
         """Reads statuses, and has the bell `done` ring at the end of those unfinished."""
 
         async def call(partition: int, batch: list[str]) -> list[Status | None]:

@@ -25,7 +25,7 @@ class Window(NamedTuple):
 class Windows(Caller):
     """The verbs of Store about windows."""
 
-    async def windows(self) -> AsyncIterator[Window]:
+    async def list_unique_keys(self) -> AsyncIterator[Window]:
         """Every window that is open and has a task; one that is put off meanwhile may come twice."""
         for partition in range(self.partitions):
             until, last = "", ""
@@ -35,7 +35,7 @@ class Windows(Caller):
                         yield Window(key.decode(), task_id.decode(), int(float(end)))
                 until, last = str(int(float(reply[-1]))), reply[-3].decode()
 
-    async def restore_windows(self, windows: Sequence[Window]) -> list[int]:
+    async def restore_unique_keys(self, windows: Sequence[Window]) -> list[int]:
         """Opens windows again; per window 1, or 0 where it has ended, or one of its key is open."""
 
         async def call(partition: int, batch: list[Window]) -> list[int]:

@@ -297,7 +297,7 @@ class Pipeline:
 
     async def census(self) -> Census:
         """Counts the tasks of the apps' lambdas."""
-        paused = {name for name, each in (await self.store.lambdas()).items() if each.paused}
+        paused = {name for name, each in (await self.store.list_lambdas()).items() if each.paused}
         busy = finished = 0
         for name in self.lambdas:
             counts = await self.store.counts(name)

@@ -141,7 +141,7 @@ class Holding:
         """One try; all of it may be tried again."""
         results = [each for each in batch if isinstance(each, RunResult)]
         if results:
-            verdicts = await self._store.finish(self.owner, results)
+            verdicts = await self._store.set_results(self.owner, results)
             if Verdict.UNKNOWN in verdicts:
                 raise Unavailable("the task store can't be reached")
             for result, verdict in zip(results, verdicts, strict=True):

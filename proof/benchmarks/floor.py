@@ -61,7 +61,7 @@ class Floor:
                     StoreSettings(redis_url=world.store.url, partitions=1), Timing(), SystemRuntime()
                 )
             try:
-                await store.register([LambdaRecord(_NAME, b"", 1_000_000, 10_000_000, paused=False)])
+                await store.register_lambdas([LambdaRecord(_NAME, b"", 1_000_000, 10_000_000, paused=False)])
                 yield cls(world, store)
             finally:
                 await store.close()
@@ -86,7 +86,7 @@ class Floor:
             while popped := await store.pop(0, [[_QUEUE]], most):
                 ids = [each for _, found in popped for each in found]
                 claims = (await store.claim("floor", new_id(self._runtime.random), ids, 4 << 20)).claims
-                await store.finish("floor", [_succeeded(each) for each in claims])
+                await store.set_results("floor", [_succeeded(each) for each in claims])
                 ended += len(claims)
         return ended
 

@@ -202,7 +202,7 @@ def _ended_as(ordered: Callable[[Guard, WorkerEnd], bool]) -> list[Any]:
 
 def _waits_for_nobody() -> list[Any]:
     async def wait_tasks(self: Any, request: Any, **_more: Any) -> f.WaitTasksReply:
-        records = await self._store.get(list(request.ids))
+        records = await self._store.get_tasks(list(request.ids))
         return f.WaitTasksReply(tasks=[view.task(each) for each in records if each is not None])
 
     return [patch.object(FrontendService, "wait_tasks", wait_tasks)]

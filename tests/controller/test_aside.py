@@ -232,7 +232,7 @@ async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_la
         assert len(ids_of(await crash(w, number))) == 2
     (other,) = await w.enqueue(1, "shop/bill")
     assert ids_of(await w.ask("e8", lambdas=["shop/bill", "shop/mail"])) == [other]
-    found = await w.store.explain(ids[7])
+    found = await w.store.explain_task(ids[7])
     assert found is not None
     assert (found.hosts, list(found.aside)) == (1, ["host-1"])
     (tried,) = ids_of(await w.ask("e9", wait=5, lambdas=["shop/bill", "shop/mail"]))
@@ -241,7 +241,7 @@ async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_la
     await until(lambda: _back(w, ids[2:], but=tried), 1)  # the first two were lost too often
     assert len(ids_of(await again)) == 5
     assert TRIAL_S - 1 <= w.runtime.monotonic() - began <= TRIAL_S
-    found = await w.store.explain(ids[7])
+    found = await w.store.explain_task(ids[7])
     assert found is not None
     assert found.aside == {}
 
@@ -253,7 +253,7 @@ async def test_a_controller_takes_nothing_at_all_where_executors_die_whatever_th
         assert len(ids_of(await crash(w, number))) == 2, "one of each"
         await w.enqueue(2, "shop/mail"), await w.enqueue(2, "shop/bill")
     for each in (ids[3], ids[7]):
-        found = await w.store.explain(each)
+        found = await w.store.explain_task(each)
         assert found is not None
         assert list(found.aside) == ["host-1"]
     assert len(ids_of(await w.ask("e9", wait=5, most=8, lambdas=["shop/bill", "shop/mail"]))) == 1, "on trial"
@@ -262,7 +262,7 @@ async def test_a_controller_takes_nothing_at_all_where_executors_die_whatever_th
 async def _back(w: World, ids: list[str], but: str) -> bool:
     """Whether all but one are in their queue."""
     await w.consume()
-    found = [await w.store.explain(each) for each in ids if each != but]
+    found = [await w.store.explain_task(each) for each in ids if each != but]
     return all(each is not None and each.record.status is Status.ENQUEUED and each.in_queue for each in found)
 
 
@@ -273,7 +273,7 @@ async def test_it_tells_at_once_what_it_sets_aside_also_to_those_who_look_later(
         await crash(w, number)
     asking = w.asking("e9", wait=30)
     await asyncio.sleep(0.4)
-    found = await w.store.explain(ids[7])
+    found = await w.store.explain_task(ids[7])
     assert found is not None
     assert found.aside["host-1"] > found.now_us
     await end([asking])

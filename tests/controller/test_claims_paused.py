@@ -34,7 +34,7 @@ def events() -> list[str]:
 
 @virtual(world(partitions=2))
 async def test_it_is_said_once_when_tasks_wait_and_once_when_they_start_again(w: World) -> None:
-    await w.store.settle()
+    await w.store.pause_claims()
     asking = w.asking(wait=60)
     await asyncio.sleep(3)
     assert events() == [], "nothing waits"
@@ -57,7 +57,7 @@ async def test_an_hsc_that_gives_no_claims_is_not_called_unavailable(w: World) -
     async def popped_before(*given: object) -> list[tuple[str, list[str]]]:
         found = await pop(*given)  # type: ignore[arg-type]
         if found:
-            await w.store.settle()
+            await w.store.pause_claims()
         return found
 
     w.store.pop = popped_before  # type: ignore[assignment, method-assign]

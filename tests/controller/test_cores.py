@@ -26,20 +26,20 @@ NAMES = ("shop/a", "shop/b", "shop/c", "shop/d")
 
 async def set_cores(w: World, cores: int, **settings: Any) -> None:
     for name in NAMES:
-        await w.store.register([LambdaRecord(name, b"", 1000, 10 * US, paused=False)])
+        await w.store.register_lambdas([LambdaRecord(name, b"", 1000, 10 * US, paused=False)])
     pool = Pool.make(CoreSettings(cores=cores, **settings).check(), w.runtime.wall_us())
-    assert await w.store.set_cores("", 0, pool.encode(), deal_anew=True)
+    assert await w.store.set_capacity("", 0, pool.encode(), deal_anew=True)
 
 
 async def pool_of(w: World) -> Pool:
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
     return Pool.decode(record.state)
 
 
 async def finish(w: World, reply: c.NextWorkReply, executor_id: str) -> None:
     held = [Held(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
-    await w.store.finish(executor_id, [RunResult(each, Outcome.SUCCEEDED) for each in held])
+    await w.store.set_results(executor_id, [RunResult(each, Outcome.SUCCEEDED) for each in held])
 
 
 class Executor:
@@ -70,13 +70,13 @@ async def stop(*executors: Executor) -> None:
 @virtual(world(partitions=2))
 async def test_without_cores_every_executor_runs_whatever_comes_and_the_record_is_looked_for_seldom(w: World) -> None:
     calls = []
-    direct = w.store.cores
+    direct = w.store.get_capacity
 
     async def counted(*args: Any, **fields: Any) -> Any:
         calls.append(args)
         return await direct(*args, **fields)
 
-    w.store.cores = counted  # type: ignore[method-assign]
+    w.store.get_capacity = counted  # type: ignore[method-assign]
     executor = Executor(w, "e1", 0.01)
     for name in NAMES:
         await w.enqueue(3, name)
@@ -95,7 +95,7 @@ async def test_a_reserved_core_runs_its_lambda_and_nothing_else(w: World) -> Non
         await w.enqueue(8, name)
     await asyncio.sleep(10)
     await stop(*executors)
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
     groups = record.groups
     assert groups is not None
@@ -121,14 +121,14 @@ async def test_a_reserved_core_is_scheduled_again_once_its_lambdas_tasks_have_en
     assert turn.occupied
     first = turn.number
     await asyncio.sleep(4)
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     pool = await pool_of(w)
     turn = pool.turns[0]
     assert turn is not None
     assert (turn.lambda_name, turn.number > first, turn.occupied) == ("shop/a", True, False)
     assert pool.timed_out == 0
     await asyncio.sleep(10)
-    after = await w.store.cores("")
+    after = await w.store.get_capacity("")
     assert record is not None
     assert after is not None
     assert after.version == record.version  # nobody writes while it waits
@@ -186,7 +186,7 @@ async def test_groups_rotate_over_the_cores(w: World) -> None:
     await w.enqueue(150, "shop/a")
     await asyncio.sleep(9)
     await stop(*executors)
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
     assert record.groups is not None
     for number, group in enumerate(record.groups):
@@ -224,7 +224,7 @@ async def test_a_group_that_does_not_know_the_owner_of_its_core_leaves_it_idle_u
         await asyncio.sleep(1)
     await asyncio.sleep(rotation)
     await stop(one, other)
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
     assert record.groups is not None
     group = record.groups.index(["e1"])
@@ -277,7 +277,7 @@ async def test_groups_are_dealt_anew_when_executors_come_leave_and_die(w: World)
     await asyncio.sleep(1)
 
     async def members() -> list[str]:
-        record = await w.store.cores("")
+        record = await w.store.get_capacity("")
         assert record is not None
         return sorted(each for group in record.groups or [] for each in group)
 
@@ -313,12 +313,12 @@ async def test_an_executor_whose_guard_runs_is_a_member_however_long_it_has_no_r
     await asyncio.sleep(1)
     await w.enqueue(2, "shop/a")
     await asyncio.sleep(PRESENT_S / 2)
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
     assert sorted(each for group in record.groups or [] for each in group) == ["e0", "e1"]
     await asyncio.sleep(PRESENT_S)
     assert (executor.given, by_hand.given) != ([], [])
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
     assert record.groups == [["e0"]]  # of the other one it is not known whether it still is
     assert (await pool_of(w)).members == 1
@@ -330,14 +330,14 @@ async def test_an_executor_whose_guard_runs_is_a_member_however_long_it_has_no_r
 
 @virtual(world(partitions=1))
 async def test_a_lambda_counts_as_run_while_the_executors_that_run_it_have_no_room(w: World) -> None:
-    await w.store.register([LambdaRecord(name, b"", 1000, 10 * US, paused=False) for name in NAMES])
+    await w.store.register_lambdas([LambdaRecord(name, b"", 1000, 10 * US, paused=False) for name in NAMES])
     w.guarded.add("e0")
     executor = Executor(w, "e0", 1000)
     executor.lambdas = ["shop/a"]
     (of_a, _), (of_b,) = [await w.enqueue(count, name) for count, name in ((2, "shop/a"), (1, "shop/b"))]
     for seconds in (40, 2 * ASKED_S):
         await asyncio.sleep(seconds)
-        told = [await w.store.explain(each) for each in (of_a, of_b)]
+        told = [await w.store.explain_task(each) for each in (of_a, of_b)]
         assert [each and each.not_run for each in told] == [False, True]
     await stop(executor)
 
@@ -347,17 +347,17 @@ async def test_where_the_record_cannot_be_read_everything_runs(w: World) -> None
     await set_cores(w, 2, reserved={"shop/a": 1})
     executor = Executor(w, "e0", 0.05)
     await asyncio.sleep(1)
-    direct = w.store.cores
+    direct = w.store.get_capacity
 
     async def away(*_: Any, **__: Any) -> Any:
         raise Unavailable("gone")
 
-    w.store.cores = away  # type: ignore[method-assign]
+    w.store.get_capacity = away  # type: ignore[method-assign]
     for name in NAMES:
         await w.enqueue(1, name)
     await asyncio.sleep(STALE_S + 3)
     assert {name for _, name in executor.given} == set(NAMES)
-    w.store.cores = direct  # type: ignore[method-assign]
+    w.store.get_capacity = direct  # type: ignore[method-assign]
     await asyncio.sleep(3)
     await stop(executor)
     assert (await pool_of(w)).members == 1
@@ -368,9 +368,9 @@ async def test_when_its_cores_are_taken_away_a_pool_runs_whatever_comes(w: World
     await set_cores(w, 2, reserved={"shop/a": 1})
     executor = Executor(w, "e0", 0.05)
     await asyncio.sleep(0.5)
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
-    await w.store.set_cores("", record.version, b"")
+    await w.store.set_capacity("", record.version, b"")
     await asyncio.sleep(0.1)
     for name in NAMES:
         await w.enqueue(1, name)
@@ -416,9 +416,9 @@ async def test_claims_of_lambdas_that_are_not_registered_are_pruned(w: World) ->
     await set_cores(w, 1)
     pool = await pool_of(w)
     pool.claim("gone/one", w.runtime.wall_us())
-    record = await w.store.cores("")
+    record = await w.store.get_capacity("")
     assert record is not None
-    await w.store.set_cores("", record.version, pool.encode(), deal_anew=True)
+    await w.store.set_capacity("", record.version, pool.encode(), deal_anew=True)
     executor = Executor(w, "e0", 0.05)
     await asyncio.sleep(2)
     await stop(executor)

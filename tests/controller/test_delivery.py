@@ -185,7 +185,7 @@ async def test_each_claim_of_a_dead_executor_goes_the_way_of_its_state(w: World)
     reply = await w.ask("e1")
     held, started, late, stopped = reply.claims
     await w.start("e1", [started, late, stopped])
-    await w.store.cancel([stopped.task_id])
+    await w.store.cancel_tasks([stopped.task_id])
     w.controller.executor_died(
         parse_death(
             DEAD

@@ -272,10 +272,10 @@ async def test_claims_tell_how_long_the_controller_takes_a_lease_to_last(w: Worl
 @virtual(world())
 async def test_it_says_that_its_pool_has_live_workers(w: World) -> None:
     (task_id,) = await w.enqueue(1)
-    await w.store.register([LambdaRecord("shop/mail", b"x", 5, 10 * US, paused=False, settings="pool=gpu")])
+    await w.store.register_lambdas([LambdaRecord("shop/mail", b"x", 5, 10 * US, paused=False, settings="pool=gpu")])
 
     async def unserved() -> str:
-        found = await w.store.explain(task_id)
+        found = await w.store.explain_task(task_id)
         assert found is not None
         return found.unserved
 

@@ -33,7 +33,7 @@ class Host:
                 self.ran.append((self.w.runtime.monotonic(), each.task_id[2:]))
                 await asyncio.sleep(self.seconds)
                 held = Held(each.task_id, each.token.counter, each.token.nonce)
-                await self.w.store.finish(self.name, [RunResult(held, Outcome.SUCCEEDED)])
+                await self.w.store.set_results(self.name, [RunResult(held, Outcome.SUCCEEDED)])
 
     async def die(self) -> None:
         """Vanishes without a word."""
@@ -46,7 +46,7 @@ class Host:
 @contextlib.asynccontextmanager
 async def hosts(w: World, placement: str, seconds: float = 0.01) -> AsyncIterator[list[Host]]:
     settings = f"placement={placement}" if placement else ""
-    await w.store.register([LambdaRecord("shop/mail", b"", 1000, 10 * US, paused=False, settings=settings)])
+    await w.store.register_lambdas([LambdaRecord("shop/mail", b"", 1000, 10 * US, paused=False, settings=settings)])
     both = [Host(w, "one", seconds), Host(w, "two", seconds)]
     await asyncio.sleep(1)
     yield both

@@ -20,7 +20,7 @@ OLD, NEW = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
 async def misfit(w: World, claim: t.Claim, digest: str) -> None:
     held = Held(claim.task_id, claim.token.counter, claim.token.nonce)
     result = RunResult(held, Outcome.MISFIT, error="no", signature=digest, grace_us=600 * US)
-    assert await w.store.finish("e1", [result]) == [Verdict.OK]
+    assert await w.store.set_results("e1", [result]) == [Verdict.OK]
 
 
 async def unfit(w: World) -> str:
@@ -58,7 +58,7 @@ async def test_a_signature_that_is_new_here_is_said_at_once(w: World) -> None:
     assert (await w.record(task_id)).next_at_us > w.runtime.wall_us()
     call = w.asking("e2", signatures=[NEW], wait=30)
     await asyncio.sleep(0.1)
-    found = await w.store.explain(task_id)
+    found = await w.store.explain_task(task_id)
     assert found is not None
     assert sorted(found.signatures) == [OLD, NEW]
     await asyncio.sleep(1)

@@ -155,7 +155,7 @@ class World:
                 return again
 
     async def record(self, task_id: str) -> TaskRecord:
-        (found,) = await self.store.get([task_id])
+        (found,) = await self.store.get_tasks([task_id])
         assert found is not None
         return found
 

@@ -411,7 +411,7 @@ async def resume_job(world: World) -> None:
 
 async def run_job_now(world: World) -> None:
     await _job(world)
-    await _runs_once(world, (await world.client.run_job("f/job")).id)
+    await _runs_once(world, (await world.client.run_job_now("f/job")).id)
 
 
 async def preview_schedule(world: World) -> None:

@@ -46,7 +46,7 @@ async def _a_day(world: World) -> None:
     assert sorted([(await world.record(each)).result for each in charges]) == [b"false", b"false", b"true"]
     await _restore(world)
     async with asyncio.timeout(60):
-        while await world.store.get([short.id]) != [None]:
+        while await world.store.get_tasks([short.id]) != [None]:
             await asyncio.sleep(1)
     assert [run.ok for run in of(short)] == [True]
 
@@ -97,16 +97,16 @@ async def _batches(world: World) -> None:
     await world.sure(lambda: store.note_prefix("done", 3))
     await world.sure(lambda: store.note_error("done", "none"))
     await world.sure(lambda: store.close_batch("done", 3))
-    await world.sure(lambda: store.command_batch("stopped", "cancel"))
+    await world.sure(lambda: store.cancel_batch("stopped"))
     await ended("done", 3)
     await ended("stopped", 3)
     assert (await world.sure(lambda: store.reserve_items("done", "more", 0, 1))).first == 3
     await put("done", 3)
     await ended("done", 4)
-    (only,) = (await world.sure(lambda: store.list_items("done", 3, 10))).items
+    (only,) = (await world.sure(lambda: store.list_batch_items("done", 3, 10))).items
     assert only.task.runs == 1
     await world.sure(lambda: store.list_batches(None, 10))
-    await world.sure(lambda: store.command_batch("done", "delete"))
+    await world.sure(lambda: store.delete_batch("done"))
     async with asyncio.timeout(60):
         while await world.sure(lambda: store.get_batch("done")):
             await asyncio.sleep(0.5)
@@ -171,7 +171,7 @@ async def _jobs(world: World) -> None:
     assert job.skipped == 0
     assert made.next_tick_at is not None
     assert job.last_tick_at == made.next_tick_at + timedelta(seconds=job.ticks - 1)
-    await world.client.run_job("f/job")
+    await world.client.run_job_now("f/job")
     await world.client.delete_job("f/job")
 
 
@@ -181,14 +181,14 @@ async def _restore(world: World) -> None:
     spec = step.prepare(0.1).request.spec.SerializeToString()
     due_us = world.store_clock_us()
     task = RestoredTask("old", "f/step", 1, spec, b"d", due_us, due_us, "", "", 1, 1, 2, 7, "it rained")
-    await world.sure(store.settle)
+    await world.sure(store.pause_claims)
     await world.sure(store.claim_pauses)
     await world.sure(lambda: store.retime(store.heartbeat_timeout_us))
     await world.sure(lambda: store.restore([task]))
     window = Window("f/step:once", f"{store.partition_for('once')}-x", world.store_clock_us() + 60 * US)
-    await world.sure(lambda: store.restore_windows([window]))
+    await world.sure(lambda: store.restore_unique_keys([window]))
     await world.sure(lambda: _listed(store, window))
-    assert await world.sure(lambda: store.list_slots("f/step", 9, "")) == ([], "")
+    assert await world.sure(lambda: store.list_concurrency_keys("f/step", 9, "")) == ([], "")
     assert await world.sure(store.live_pools) == [""]
     me = RoleProcess("hsc", "1.0", "one:7")
     await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
@@ -196,16 +196,16 @@ async def _restore(world: World) -> None:
     assert ("", "f/step") in await world.sure(store.served)
     await world.sure(lambda: store.drain_host("nobody", drains=True))
     await world.sure(lambda: store.drain_host("nobody", drains=False))
-    await world.sure(lambda: store.register([LambdaRecord("f/gone", b"", 6, US, paused=False)]))
+    await world.sure(lambda: store.register_lambdas([LambdaRecord("f/gone", b"", 6, US, paused=False)]))
     await world.sure(lambda: store.delete_lambda("f/gone"))
-    assert "f/step" in (await world.sure(lambda: store.overview(["f/step"], US))).lambdas
+    assert "f/step" in (await world.sure(lambda: store.get_status(["f/step"], US))).lambdas
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
     assert len(of(record.id)) == 1
 
 
 async def _listed(store: Store, window: Window) -> None:
-    assert window in [each async for each in store.windows()]
+    assert window in [each async for each in store.list_unique_keys()]
 
 
 LOSES: Final = [each for each in VERBS if each not in {"open", "barrier", "retell", "pop_misfits"}]

@@ -396,7 +396,7 @@ class World:
 
     async def record(self, task: Handle[Any] | str) -> TaskRecord:
         """A task as it stands in the store."""
-        (found,) = await self.store.get([task if isinstance(task, str) else task.id])
+        (found,) = await self.store.get_tasks([task if isinstance(task, str) else task.id])
         assert found is not None
         return found
 

@@ -63,7 +63,7 @@ class Bench:
             while True:  # a pass over several queues takes some of each
                 made = await self.store.enqueue(partition, 0)
                 for owed in made.outbox:
-                    await self.store.deliver(owed)
+                    await self.store.apply_outbox(owed)
                 if not made.enqueued:
                     break
 
@@ -79,7 +79,7 @@ class Bench:
 
     async def end(self, claim: Claimed, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
         held = Held(claim.task_id, claim.counter, claim.nonce)
-        await self.store.finish("executor-1", [RunResult(held, outcome, **fields)])
+        await self.store.set_results("executor-1", [RunResult(held, outcome, **fields)])
 
     async def counts(self) -> dict[str, int]:
         return {status.name: count for status, count in (await self.store.counts("photos/thumbnail")).items() if count}

@@ -32,12 +32,12 @@ async def get(bench: Bench, pool: str = "gpu") -> f.Capacity:
 
 async def join(bench: Bench, *names: str) -> None:
     """Executors become members and are dealt into groups, as controllers do it."""
-    found = await bench.store.cores("gpu", here=names, stay_us=60 * US)
+    found = await bench.store.get_capacity("gpu", here=names, stay_us=60 * US)
     assert found is not None
     pool = Pool.decode(found.state)
     pool.staff(len(names), found.now_us)
     groups = [list(names[first :: pool.settings.cores]) for first in range(pool.settings.cores)]
-    assert await bench.store.set_cores("gpu", found.version, pool.encode(), (groups, found.membership))
+    assert await bench.store.set_capacity("gpu", found.version, pool.encode(), (groups, found.membership))
 
 
 async def test_what_is_not_given_stays_as_it_is(bench: Bench) -> None:
@@ -77,12 +77,12 @@ async def test_no_cores_at_all_is_how_every_pool_begins_and_may_end(bench: Bench
 async def test_a_changed_number_of_cores_keeps_claims_and_deals_the_groups_anew(bench: Bench) -> None:
     await set_(bench, cores=2)
     await join(bench, "e1", "e2", "e3", "e4", "e5")
-    record = await bench.store.cores("gpu")
+    record = await bench.store.get_capacity("gpu")
     assert record is not None
     pool = Pool.decode(record.state)
     for number in range(5):
         pool.claim(f"a/l{number}", record.now_us)
-    await bench.store.set_cores("gpu", record.version, pool.encode())
+    await bench.store.set_capacity("gpu", record.version, pool.encode())
     found = await set_(bench, cores=3)
     assert sorted(len(group.executors) for group in found.groups) == [1, 2, 2]
     names = {getattr(each, "lambda") for each in (*found.cores, *found.queue)}
@@ -134,7 +134,7 @@ async def test_bad_input_is_refused_and_changes_nothing(
     await bench.register("web/get", pool="cpu")
     with pytest.raises(error, match=says):
         await set_(bench, **{"pool": "gpu", **fields})
-    assert await bench.store.pools() == []
+    assert await bench.store.list_capacity() == []
 
 
 async def test_a_pool_is_known_by_its_hosts_its_lambdas_or_its_cores(bench: Bench) -> None:
@@ -216,24 +216,24 @@ async def test_a_change_that_others_overtake_is_made_on_top_of_theirs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await set_(bench, cores=2)
-    direct = bench.store.set_cores
+    direct = bench.store.set_capacity
     overtaken: list[int] = []
 
     async def overtake(pool: str, version: int, *args: Any, **fields: Any) -> int:
         if not overtaken:
             overtaken.append(version)
-            record = await bench.store.cores(pool)
+            record = await bench.store.get_capacity(pool)
             assert record is not None
             await direct(pool, version, record.state.replace(b'"lookahead":3', b'"lookahead":7'))
         return await direct(pool, version, *args, **fields)
 
-    monkeypatch.setattr(bench.store, "set_cores", overtake)
+    monkeypatch.setattr(bench.store, "set_capacity", overtake)
     found = await set_(bench, cores=5)
     assert (len(found.cores), found.lookahead) == (5, 7)
 
     async def never(*_: Any, **__: Any) -> int:
         return 0
 
-    monkeypatch.setattr(bench.store, "set_cores", never)
+    monkeypatch.setattr(bench.store, "set_capacity", never)
     with pytest.raises(Unavailable, match="others change"):
         await set_(bench, cores=6)

@@ -88,7 +88,7 @@ async def test_paused_until_just_now(bench: Bench) -> None:
 async def test_paused_where_nobody_can_tell_by_whom(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     task_id = await bench.schedule("a")
     await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail", "who": "ada"}))
-    monkeypatch.setattr(bench.store, "gates", AsyncMock(side_effect=Unavailable("away")))
+    monkeypatch.setattr(bench.store, "list_gates", AsyncMock(side_effect=Unavailable("away")))
     answer = await explain(bench, task_id)
     assert answer.reason == "paused"
     assert "its lambda is paused: nothing" in answer.sentence
@@ -144,7 +144,7 @@ async def test_it_was_lost_and_its_lambda_has_used_up_its_rate(bench: Bench) -> 
     for _ in range(4):  # partitions tell each other
         await bench.enqueue()
     (claim,) = await bench.claim(task_id)
-    await bench.store.lose("executor-1", [Held(claim.task_id, claim.counter, claim.nonce)], "killed")
+    await bench.store.report_loss("executor-1", [Held(claim.task_id, claim.counter, claim.nonce)], "killed")
     await bench.enqueue()
     answer = await explain(bench, task_id)
     assert answer.reason == "rate"
@@ -182,7 +182,7 @@ async def test_claims_are_paused(bench: Bench) -> None:
     await bench.enqueue()
     await bench.schedule("b", ordering_key="")
     await bench.enqueue()
-    await bench.store.settle()
+    await bench.store.pause_claims()
     bench.clock.advance(4)
     answer = await explain(bench, queued)
     assert (answer.reason, answer.until_us) == ("claims_paused", START_US + 16 * US)
@@ -210,7 +210,7 @@ async def test_claims_are_paused(bench: Bench) -> None:
 async def test_a_pause_of_claims_that_no_store_consumer_has_seen_go_by(bench: Bench) -> None:
     task_id = await bench.schedule("a")
     await bench.enqueue()
-    await bench.store.settle()
+    await bench.store.pause_claims()
     bench.clock.advance(20)
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("claims_paused", 0)
@@ -221,7 +221,7 @@ async def test_a_paused_lambda_goes_before_a_pause_of_claims(bench: Bench) -> No
     """That one ends by itself."""
     task_id = await bench.schedule("a")
     await bench.enqueue()
-    await bench.store.settle()
+    await bench.store.pause_claims()
     await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}))
     assert (await explain(bench, task_id)).reason == "paused"
 
@@ -236,7 +236,7 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
     (claim,) = (await bench.store.claim("e1", "n", [task_id], 1 << 20, {name: old})).claims
     held = Held(task_id, claim.counter, claim.nonce)
     result = RunResult(held, Outcome.MISFIT, error="unknown field `colour`", signature=old, grace_us=600 * US)
-    await bench.store.finish("e1", [result])
+    await bench.store.set_results("e1", [result])
     bench.clock.advance(30)
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("misfit", START_US + 600 * US)
@@ -249,11 +249,11 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
         answer = await explain(bench, task_id)
         assert answer.reason == "misfit"
         assert f"Signature {new} runs now, too: it is offered to those executors" in answer.sentence
-        await bench.store.set_paused(name, paused=True)
+        await bench.store.pause_lambda(name)
         assert (await explain(bench, task_id)).reason == "paused"
-        await bench.store.set_paused(name, paused=False)
+        await bench.store.resume_lambda(name)
     assert (await explain(bench, task_id)).until_us == 0
-    await bench.store.settle()
+    await bench.store.pause_claims()
     answer = await explain(bench, task_id)
     assert answer.reason == "claims_paused"
     assert answer.sentence.startswith("There are executors whose signature it may fit, but no task starts for at least")
@@ -267,13 +267,15 @@ async def cores(bench: Bench, executors: int, *claims: str) -> None:
     """The pool gpu with two cores, the first one reserved; its executors, and lambdas that claim a core."""
     request = f.SetCapacityRequest(pool="gpu", cores=2, lookahead=1, reserve={"photos/resize": 1}, rotation_us=3 * US)
     await bench.frontend.set_capacity(request)
-    found = await bench.store.cores("gpu")
+    found = await bench.store.get_capacity("gpu")
     assert found is not None
     pool = Pool.decode(found.state)
     pool.staff(executors, found.now_us)
     for each in claims:
         pool.claim(each, found.now_us)
-    await bench.store.set_cores("gpu", found.version, pool.encode(), ([["e1"], ["e2"]][:executors], found.membership))
+    await bench.store.set_capacity(
+        "gpu", found.version, pool.encode(), ([["e1"], ["e2"]][:executors], found.membership)
+    )
 
 
 @pytest.mark.parametrize(
@@ -322,13 +324,13 @@ async def test_the_group_on_its_lambdas_core_takes_nothing(
     await bench.enqueue()
     bench.clock.advance(waited_us / US)
     if taken:
-        record = await bench.store.cores("gpu")
+        record = await bench.store.get_capacity("gpu")
         assert record is not None
         pool = Pool.decode(record.state)
         turn = pool.turns[0]
         assert turn is not None
         pool.handed_over(0, turn.number, record.now_us)
-        await bench.store.set_cores("gpu", record.version, pool.encode())
+        await bench.store.set_capacity("gpu", record.version, pool.encode())
     answer = await explain(bench, task_id)
     assert answer.reason == "queued"
     sentence = "photos/resize has core 0, whose group has taken none of its tasks for 2.0 s"
@@ -343,11 +345,11 @@ async def test_a_core_claim_whose_hand_over_failed_says_so(bench: Bench) -> None
     await bench.store.serve("gpu", 60)
     await cores(bench, 2, "photos/thumbnail", "a/b")
     bench.clock.advance(1)
-    record = await bench.store.cores("gpu")
+    record = await bench.store.get_capacity("gpu")
     assert record is not None
     pool = Pool.decode(record.state)
     pool.pass_time(record.now_us)
-    await bench.store.set_cores("gpu", record.version, pool.encode())
+    await bench.store.set_capacity("gpu", record.version, pool.encode())
     answer = await explain(bench, task_id)
     assert answer.reason == "no_core"
     assert "turns in which its core's group took none of its tasks: 1. Its core claim is number 1" in answer.sentence

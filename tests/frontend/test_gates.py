@@ -142,7 +142,7 @@ async def test_a_pause_is_a_gate_with_who_and_why(bench: Bench) -> None:
 
 
 async def test_a_change_of_one_lambda_reads_no_registry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Store, "lambdas", None)  # of thousands of lambdas it would be read again after each change
+    monkeypatch.setattr(Store, "list_lambdas", None)  # of thousands of lambdas it would be read again after each change
     await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob"))
     await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}))
     await bench.frontend.set_gate(gate())
@@ -165,9 +165,9 @@ async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = sorted(f"many/l{number:03}" for number in range(100))
-    await bench.store.register([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
+    await bench.store.register_lambdas([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
     for name in names:
-        await bench.store.set_paused(name, True, "bob", name)
+        await bench.store.pause_lambda(name, "bob", name)
     called = note_calls(monkeypatch)
     found = (await bench.frontend.list_gates(listed())).gates
     assert [(getattr(each, "lambda"), each.why) for each in found] == [(name, name) for name in names]
@@ -176,7 +176,7 @@ async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
 
 async def test_many_pauses_at_once_tell_the_other_partition_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"many/l{number:02}" for number in range(16)]
-    await bench.store.register([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
+    await bench.store.register_lambdas([LambdaRecord(name, b"", 100, US, paused=False) for name in names])
     called = note_calls(monkeypatch)
     await asyncio.gather(
         *(bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": name}, who="bob")) for name in names)

@@ -30,7 +30,7 @@ async def test_calls_that_share_failing_refreshes_go_on_with_the_older_copy(
         await asyncio.sleep(0)
         raise Unavailable("the store is away")
 
-    monkeypatch.setattr(bench.store, "lambdas", away)
+    monkeypatch.setattr(bench.store, "list_lambdas", away)
 
     async def call(number: int) -> str:
         for _ in range(number % 7):

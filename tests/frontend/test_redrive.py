@@ -78,7 +78,7 @@ async def test_what_fails_again_meanwhile_is_not_redriven_again(bench: Bench) ->
         redriven += reply.redriven
         request.page_token = reply.next_page_token
         bench.clock.advance(1)
-        for record in await bench.store.get(ids):
+        for record in await bench.store.get_tasks(ids):
             assert record is not None
             if record.status is Status.NEW:
                 await bench.finish(record.id, Outcome.FAILED_FATAL, error="again")
@@ -95,7 +95,7 @@ async def test_a_redrive_begins_with_its_first_page_whether_that_has_a_match_or_
     request = redrive(error="storm")
     request.page_token = (await bench.frontend.redrive(request)).next_page_token
     assert request.page_token
-    await bench.store.retry(ids)
+    await bench.store.retry_tasks(ids)
     bench.clock.advance(1)
     for each in ids:
         await bench.finish(each, Outcome.FAILED_FATAL, error="storm")

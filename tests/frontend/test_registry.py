@@ -28,7 +28,7 @@ async def test_a_registry_that_fails_too_late_for_every_call_is_no_unheard_error
         await loaded.wait()
         raise Unavailable("the task store is still loading its data")
 
-    monkeypatch.setattr(bench.store, "lambdas", lambdas)
+    monkeypatch.setattr(bench.store, "list_lambdas", lambdas)
     for _ in range(2):  # the second reading takes the place of the first
         bench.clock.advance(1.1)
         await bench.schedule()
@@ -47,7 +47,7 @@ async def test_a_registration_that_the_store_has_forgotten_at_once_is_not_acknow
         return changed
 
     with monkeypatch.context() as patched:
-        patched.setattr(bench.store, "register", forgetful)
+        patched.setattr(bench.store, "register_lambdas", forgetful)
         with pytest.raises(Unavailable, match=r"has forgotten what was just registered \(photos/other\).*Try again"):
             await bench.register("photos/other")
     await bench.register("photos/other")
@@ -95,4 +95,4 @@ async def test_pools_that_cannot_be_read_keep_nobody_from_registering(
 
     monkeypatch.setattr(bench.store, "live_pools", live_pools)
     assert await warned(bench, a="gpuu") == []
-    assert (await bench.store.lambdas())["photos/a"]
+    assert (await bench.store.list_lambdas())["photos/a"]

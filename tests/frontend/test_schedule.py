@@ -188,7 +188,7 @@ class Gate:
         self.batches: list[int] = []
         self.open = asyncio.Event()
         self.fail: Exception | None = None
-        lanes = bench.store._scheduling
+        lanes = bench.store._schedule_calls
         self._real = lanes._call
         lanes._call = self
         lanes._lanes.clear()

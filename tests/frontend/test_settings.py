@@ -160,7 +160,7 @@ OLD = f.LambdaSpec(name=NAME, rate=100, burst=10, pool="default")
 
 async def test_what_an_older_release_let_through_runs_on_as_it_is(bench: Bench) -> None:
     old = LambdaRecord(NAME, OLD.SerializeToString(), 5, 10 * US, paused=False, settings="burst=10 rate=100")
-    await bench.store.register([old])
+    await bench.store.register_lambdas([old])
     same = f.LambdaSpec(owner="web team")
     same.MergeFrom(OLD)
     await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[same]))
@@ -193,7 +193,7 @@ async def test_nobody_sets_anything_of_a_lambda_that_is_not_there(bench: Bench) 
 
 
 async def test_two_operators_at_once_lose_neither_s_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    stale, read = await bench.store.lambdas(), bench.store.lambdas
+    stale, read = await bench.store.list_lambdas(), bench.store.list_lambdas
     await set_lambda(bench, {"rate": "5"})
     answers = [stale]
 
@@ -201,7 +201,7 @@ async def test_two_operators_at_once_lose_neither_s_change(bench: Bench, monkeyp
         return answers.pop() if answers else await read()
 
     await bench.frontend.list_lambdas(f.ListLambdasRequest())
-    monkeypatch.setattr(bench.store, "lambdas", lambdas)
+    monkeypatch.setattr(bench.store, "list_lambdas", lambdas)
     assert (await set_lambda(bench, {"max_running": "2"})).overrides == {"rate": "5", "max_running": "2"}
 
 

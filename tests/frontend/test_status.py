@@ -73,7 +73,7 @@ async def test_a_pause_of_claims_is_said_with_the_status_and_with_the_queues(ben
     reply = await bench.frontend.get_status(f.GetStatusRequest())
     listed = await bench.frontend.list_lambdas(f.ListLambdasRequest())
     assert (reply.claims_in_us, reply.claims_paused, listed.claims_paused) == (0, "", "")
-    await bench.store.settle()
+    await bench.store.pause_claims()
     reply = await bench.frontend.get_status(f.GetStatusRequest())
     listed = await bench.frontend.list_lambdas(f.ListLambdasRequest())
     assert reply.claims_in_us == 16 * US

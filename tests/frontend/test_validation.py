@@ -188,7 +188,7 @@ async def test_a_bad_lambda_is_refused_with_all_that_came_with_it(
 ) -> None:
     with pytest.raises(InvalidArgument, match=message):
         await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="fine/one"), spec]))
-    assert set(await bench.store.lambdas()) == {"photos/thumbnail"}
+    assert set(await bench.store.list_lambdas()) == {"photos/thumbnail"}
 
 
 @pytest.mark.parametrize(

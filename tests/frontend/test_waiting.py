@@ -184,14 +184,14 @@ def test_many_who_wait_share_one_look_per_interval(wakeups: bool) -> None:
         waits = [asyncio.create_task(bench.wait(task_id, seconds=10.5)) for task_id in ids]
         await asyncio.sleep(0.5)
         looks = 0
-        watch = bench.store.watch
+        watch = bench.store.watch_tasks
 
         async def counted(some: Any) -> Any:
             nonlocal looks
             looks += 1
             return await watch(some)
 
-        bench.store.watch = counted  # type: ignore[method-assign, assignment]
+        bench.store.watch_tasks = counted  # type: ignore[method-assign, assignment]
         assert [await wait for wait in waits] == [([], 10.5)] * 40
         assert 9 <= looks <= 11
 

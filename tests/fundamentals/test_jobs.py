@@ -119,7 +119,7 @@ def test_a_paused_job_does_not_tick_and_then_makes_up_for_the_newest(h: Harness)
 
 def test_a_job_is_run_by_hand_beside_its_ticks(h: Harness) -> None:
     h.client.schedule_job("jobs/hourly", report.prepare("now"), "@hourly")
-    assert h.result(h.client.run_job("jobs/hourly")) == "now"
+    assert h.result(h.client.run_job_now("jobs/hourly")) == "now"
     assert ticks == [("jobs/hourly", 0, at(0))]
 
 

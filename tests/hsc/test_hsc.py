@@ -51,7 +51,7 @@ class Bench:
         return await self.hsc.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce=nonce, task_ids=ids))
 
     async def record(self, task_id: str) -> TaskRecord:
-        (record,) = await self.store.get([task_id])
+        (record,) = await self.store.get_tasks([task_id])
         assert record is not None
         return record
 
@@ -114,7 +114,7 @@ async def test_an_answer_never_grows_beyond_a_messages_bound(bench: Bench) -> No
 
 async def test_heartbeats_renew_start_and_tell_of_cancellation(bench: Bench) -> None:
     claims = await bench.claimed(3)
-    await bench.store.cancel([claims[1].task_id])
+    await bench.store.cancel_tasks([claims[1].task_id])
     bench.now_us += 10 * US
     beats = [h.HeldClaim(claim=ref(claim), started=True, progress="é" * 600) for claim in claims]
     beats[2].claim.token.counter -= 1
@@ -169,7 +169,7 @@ async def test_each_outcome_has_its_move(bench: Bench, outcome: t.Outcome, statu
 
 async def test_a_stopped_run_ends_cancelled_where_that_was_asked_for(bench: Bench) -> None:
     (claim,) = await bench.claimed(1)
-    await bench.store.cancel([claim.task_id])
+    await bench.store.cancel_tasks([claim.task_id])
     result = h.Result(claim=ref(claim), outcome=t.STOPPED)
     await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[result]))
     assert (await bench.record(claim.task_id)).status is Status.CANCELLED
@@ -196,7 +196,7 @@ async def test_a_run_that_is_handed_back_counts_nothing_and_waits_as_long_as_it_
 
 async def test_a_run_that_was_cancelled_before_its_body_began_is_no_attempt(bench: Bench) -> None:
     before, after = await bench.claimed(2)
-    await bench.store.cancel([before.task_id, after.task_id])
+    await bench.store.cancel_tasks([before.task_id, after.task_id])
     results = [
         h.Result(claim=ref(before), outcome=t.STOPPED, error="cancelled before it started", never_began=True),
         h.Result(claim=ref(after), outcome=t.STOPPED, error="cancelled", ran_us=US),
@@ -367,7 +367,7 @@ async def test_nobody_who_counts_on_longer_leases_than_there_are_gets_one(bench:
 async def test_results_of_several_executors_share_a_call_of_the_store(bench: Bench) -> None:
     claims = [each for each in await bench.claimed(40) if each.task_id.startswith("0-")]
     calls: list[int] = []
-    lanes = bench.store._finishing
+    lanes = bench.store._set_results_calls
     real = lanes._call
 
     async def counted(partition: int, batch: list[RunResult]) -> Sequence[Verdict]:

@@ -109,7 +109,7 @@ def test_a_store_of_others_keeps_what_is_in_it_and_goes_on(
 async def scheduled(url: str) -> TaskRecord:
     """A task of somebody else, due in an hour."""
     store = await opened(url)
-    await store.register([LambdaRecord("shop/mail", b"", 1_000, 10 * US, paused=False)])
+    await store.register_lambdas([LambdaRecord("shop/mail", b"", 1_000, 10 * US, paused=False)])
     (made,) = await store.schedule(
         [NewTask("t1", 0, "shop/mail", 1, b"spec", b"digest", None, 3600 * US, 3, 3, 3600 * US)]
     )
@@ -121,7 +121,7 @@ async def scheduled(url: str) -> TaskRecord:
 
 async def stored(url: str, task_id: str) -> TaskRecord | None:
     store = await opened(url)
-    (found,) = await store.get([task_id])
+    (found,) = await store.get_tasks([task_id])
     await store.close()
     return found
 

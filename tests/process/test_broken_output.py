@@ -166,7 +166,7 @@ async def test_up_drains_in_order_though_nobody_reads_what_it_says(
     stack.callback(data.release)
     async with EmbeddedStore(find_binary(), data) as embedded:
         store = await Store.open(StoreSettings(redis_url=embedded.url, partitions=1), Timing(), SystemRuntime())
-        tasks = [each for each in await store.get(ids) if each is not None]
+        tasks = [each for each in await store.get_tasks(ids) if each is not None]
         await store.close()
     assert [(each.status, each.attempts, each.losses, each.runs) for each in tasks] == [(Status.SUCCESS, 1, 0, 1)] * 3
 

@@ -104,7 +104,7 @@ async def test_a_task_passes_from_the_store_to_an_executor_s_call_and_both_roles
         reply = await asking
         assert [each.task_id for each in reply.claims] == [scheduled.id]
         assert runtime.monotonic() - asked < 0.5, "it came by wake-ups, not by polling"
-        (record,) = await store.get([scheduled.id])
+        (record,) = await store.get_tasks([scheduled.id])
         assert record is not None
         assert (record.status, record.owner) == (Status.CLAIMED, "e1")
         last = runtime.spawn(stub.next_work(next_work("e1", wait=20, ack=1)), name="ask")
@@ -122,13 +122,13 @@ async def test_a_store_consumer_that_is_polled_does_nothing_by_itself(url: str) 
         assert await health(address) == health_pb2.HealthCheckResponse.SERVING
         (scheduled,) = await store.schedule([task])
         await asyncio.sleep(1.5)
-        (record,) = await store.get([scheduled.id])
+        (record,) = await store.get_tasks([scheduled.id])
         assert record is not None
         assert record.status is Status.NEW
         channel = open_channel(address)
         replies = await asyncio.gather(*(StoreConsumerStub(channel).poll(s.PollRequest()) for _ in range(5)))
         assert sum(each.enqueued for each in replies) == 1
-        (record,) = await store.get([scheduled.id])
+        (record,) = await store.get_tasks([scheduled.id])
         assert record is not None
         assert record.status is Status.ENQUEUED
         await channel.close()
@@ -139,7 +139,7 @@ async def test_tasks_of_a_key_go_to_one_of_two_controllers_and_to_the_other_when
     runtime = SystemRuntime()
     store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), runtime)
     record = LambdaRecord("shop/mail", b"", 1000, 10 * US, paused=False, settings="placement=sticky")
-    await store.register([record])
+    await store.register_lambdas([record])
     async with running("store-consumer", url), running("hsc", url) as hsc, contextlib.AsyncExitStack() as stack:
         processes = [await start("controller", url, "--hsc", hsc) for _ in range(2)]
         channels = [open_channel((await line(each, "ready"))["address"]) for each in processes]
@@ -159,7 +159,7 @@ async def test_tasks_of_a_key_go_to_one_of_two_controllers_and_to_the_other_when
                 ack = max(ack, reply.number)
                 for each in reply.claims:
                     held = Held(each.task_id, each.token.counter, each.token.nonce)
-                    await store.finish(f"e{number}", [RunResult(held, Outcome.SUCCEEDED)])
+                    await store.set_results(f"e{number}", [RunResult(held, Outcome.SUCCEEDED)])
                     ran[each.task_id] = number
 
         async def run_one(name: str) -> tuple[int, int]:
@@ -169,7 +169,7 @@ async def test_tasks_of_a_key_go_to_one_of_two_controllers_and_to_the_other_when
             async with asyncio.timeout(20):
                 while made.id not in ran:
                     await asyncio.sleep(0.01)
-            (record,) = await store.get([made.id])
+            (record,) = await store.get_tasks([made.id])
             assert record is not None
             moved = record.moved_at_us
             return ran[made.id], moved[Status.CLAIMED] - moved[Status.ENQUEUED]

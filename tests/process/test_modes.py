@@ -290,7 +290,7 @@ async def test_what_one_server_can_be_asked_for(tmp_path: Path) -> None:
             await store.schedule([replicated])
         with pytest.raises(FailedPrecondition, match=r"CONFIG SET appendonly yes.*Nothing was stored"):
             await store.schedule([disk])
-        assert await store.get([f"{disk.partition}-disk", f"{replicated.partition}-replicated"]) == [None, None]
+        assert await store.get_tasks([f"{disk.partition}-disk", f"{replicated.partition}-replicated"]) == [None, None]
 
         server.ask("CONFIG", "SET", "appendonly", "yes")  # everysec: it can say when a write is on its disk
         assert [each.durability for each in await store.schedule([disk, world.task("a")])] == [

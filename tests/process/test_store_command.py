@@ -127,7 +127,7 @@ def test_the_old_store_is_asked_while_the_number_of_partitions_changes(
 
     async def cancel(url: str) -> None:
         store = await Store.open(StoreSettings(redis_url=url, partitions=2), Timing(), SystemRuntime())
-        await store.cancel([f"{store.partition_for(name)}-{name}" for name in ("t3", "t7")])
+        await store.cancel_tasks([f"{store.partition_for(name)}-{name}" for name in ("t3", "t7")])
         await store.close()
 
     with running(str(find_binary().path)) as server:

@@ -45,7 +45,7 @@ async def test_all_is_well(store: Store) -> None:
 
 
 async def test_a_pause_of_claims(store: Store) -> None:
-    await store.settle()
+    await store.pause_claims()
     found = await said(store)
     assert found["store"] == ""
     assert found["claims"].startswith("no task starts for at least another 16 s: claims are paused, since tasks were")

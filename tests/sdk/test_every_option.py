@@ -304,7 +304,7 @@ CALLS: dict[str, Call] = {
     "gate": Call((thumbnail.name, "pause")), "lift_gate": _OF, "gates": Call(), "audit": Call(),
     "redrive": Call((thumbnail.name,), {"dry_run": True}), "batch_handle": Call(("a",), {}, lambda made: (made.lambda_name, made.extend_async([{"path": "x"}]))),
     "batches": Call(), "schedule_job": Call(("photos/job", thumbnail.prepare("a"), "* * * * * *")), "get_job": _JOB, "list_jobs": Call(),
-    "delete_job": _JOB, "delete_jobs": _JOB, "pause_job": _JOB, "resume_job": _JOB, "run_job": _JOB,
+    "delete_job": _JOB, "delete_jobs": _JOB, "pause_job": _JOB, "resume_job": _JOB, "run_job_now": _JOB,
     "preview_schedule": Call(("* * * * * *",)),
     "Schedulable.prepare": _ITEM, "Schedulable.schedule": _ITEM, "Schedulable.map": Call((["a", "b"],)), "Schedulable.s": Call(("a",), {}, lambda made: made.submit()),
     "Schedulable.map_s": Call((["a", "b"],)), "Lambda.options": Call(), "submit": Call(), "Handle.status": Call(), "Handle.result": Call(),

@@ -49,15 +49,15 @@ async def full_batches(world: World, batch: int) -> None:
     await world.passes()
     claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
     await world.beat(*claims)
-    await store.lose("executor-1", claims, "killed")
+    await store.report_loss("executor-1", claims, "killed")
     await world.passes()
     claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
-    await store.watch(ids)
+    await store.watch_tasks(ids)
     await world.finish(Outcome.FAILED_FATAL, *claims, result=SPEC, error="no")
-    await store.retry(ids)
-    await store.get(ids)
-    await store.cancel(ids)
-    await store.retry(ids)
+    await store.retry_tasks(ids)
+    await store.get_tasks(ids)
+    await store.cancel_tasks(ids)
+    await store.retry_tasks(ids)
     await world.passes()
     claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
     world.clock.advance(20)
@@ -81,7 +81,7 @@ async def full_limits(world: World, batch: int) -> None:
     """As many tasks as one call may hold, of a lambda with every limit, each with an ordering key and a concurrency key of its own."""
     store, name = world.store, f"full/limits{batch}"
     settings = "running=4096 rate=4096 burst=4096 stop=1 placement=sticky"
-    await store.register([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    await store.register_lambdas([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
     tasks = [
         world.task(
             f"l{batch}-{number}",
@@ -101,19 +101,19 @@ async def full_limits(world: World, batch: int) -> None:
         ids += await world.pop(f"{name}:1", want=MAX_BATCH)
     claims = held(await world.claim(*ids))
     assert len(claims) == MAX_BATCH
-    await store.list_slots(name, MAX_BATCH, "")
+    await store.list_concurrency_keys(name, MAX_BATCH, "")
     await world.finish(Outcome.FAILED_FATAL, *claims, error="no")
     await store.list_keys(name, MAX_BATCH, "")
     assert sum((await store.redrive([(each.task_id, 0) for each in claims]))[1]) == MAX_BATCH
-    await store.cancel([each.task_id for each in claims])
+    await store.cancel_tasks([each.task_id for each in claims])
     unique = [
         world.task(f"w{batch}-{number}", unique=keys.unique(LAMBDA, f"u{number}", US, 0)) for number in range(MAX_BATCH)
     ]
     await store.schedule(unique)
-    await store.cancel([f"0-{each.id}" for each in unique])
+    await store.cancel_tasks([f"0-{each.id}" for each in unique])
     windows = [Window(f"{LAMBDA}:v{batch}-{n}", f"0-v{batch}-{n}", world.clock() + US) for n in range(2 * MAX_BATCH)]
-    await store.restore_windows(windows)
-    assert len([each async for each in store.windows()]) >= len(windows)
+    await store.restore_unique_keys(windows)
+    assert len([each async for each in store.list_unique_keys()]) >= len(windows)
     await store.first_time(
         [FirstTime(f"0-f{batch}-{number}", "full", f"key {number}", US) for number in range(2 * MAX_BATCH)]
     )
@@ -132,14 +132,14 @@ async def full_items(world: World, batch: int) -> None:
     assert await store.schedule_items(home, name, terms, items) == [False] * MAX_BATCH
     assert await store.schedule_items(home, name, terms, items) == [True] * MAX_BATCH
     await store.close_batch(name, MAX_BATCH)
-    for outcome, command in ((Outcome.FAILED_FATAL, "retry"), (Outcome.SUCCEEDED, "delete")):
+    for outcome, command in ((Outcome.FAILED_FATAL, store.retry_batch), (Outcome.SUCCEEDED, store.delete_batch)):
         await world.passes(home)
         claims = held(await world.claim(*await world.pop(want=MAX_BATCH, partition=home)))
         assert len(claims) == MAX_BATCH
         await world.finish(outcome, *claims, result=SPEC, error="no" * (outcome is Outcome.FAILED_FATAL))
         await world.deliver()
-        assert len((await store.list_items(name, 0, MAX_BATCH)).items) == MAX_BATCH
-        await store.command_batch(name, command)
+        assert len((await store.list_batch_items(name, 0, MAX_BATCH)).items) == MAX_BATCH
+        await command(name)
         await world.deliver()
     assert await store.get_batch(name) is None
 
@@ -161,7 +161,7 @@ async def full_jobs(world: World, batch: int) -> None:
             ]
             assert await store.tick(partition, ticks) == [True] * len(ticks)
             made = [f"{partition}-{each.task.id}" for each in ticks if each.task]
-            await store.cancel(made)  # else they are alive in the next round
+            await store.cancel_tasks(made)  # else they are alive in the next round
         await store.list_jobs("full/", partition, "", MAX_BATCH)
     await store.get_jobs(names)
     await store.delete_jobs(names)
@@ -170,7 +170,9 @@ async def full_jobs(world: World, batch: int) -> None:
 async def many_queues(world: World) -> None:
     """A pass over more queues than it visits, each of which has something to do; a pop that looks at them all."""
     names = [f"many/q{number}" for number in range(100)]
-    await world.store.register([LambdaRecord(name, b"x", 10, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
+    await world.store.register_lambdas(
+        [LambdaRecord(name, b"x", 10, ENQUEUE_TIMEOUT_US, paused=False) for name in names]
+    )
     for name in names:
         await world.schedule(*(f"{name[5:]}-{number}" for number in range(5)), lambda_name=name)
     await world.passes()
@@ -229,7 +231,7 @@ async def full_gates(world: World, batch: int) -> None:
         assert len(popped) == MAX_BATCH
         return (await store.claim("executor-1", "nonce", popped, PLENTY)).lost
 
-    await store.register([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.register_lambdas([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.schedule(*(f"g{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=spec)
     await world.passes()
     for place, labels in enumerate(COLLECTIONS):
@@ -241,19 +243,19 @@ async def full_gates(world: World, batch: int) -> None:
     await world.passes()  # sees that other queues are empty, and that nothing is owed; else a visit takes less
     await world.schedule(*(f"h{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=spec)
     assert (await store.enqueue(0, 0)).gated == MAX_BATCH, "not all in one visit"
-    assert sum(each.waiting for each in await store.gates(name)) == 2 * MAX_BATCH
+    assert sum(each.waiting for each in await store.list_gates(name)) == 2 * MAX_BATCH
     await store.judge(name)
     await store._link.call("retell", keys.record(0), [world.clock(), 0, store.partitions, ""])
     await world.deliver()
     world.clock.advance(len(COLLECTIONS))
     assert await world.passes() == (2 * MAX_BATCH, 0, 0)
     for labels in COLLECTIONS:
-        assert await store.lift_gates(name, labels, list(GateAction)) == 1
+        assert await store.lift_gate(name, labels, list(GateAction)) == 1
     await store.set_gate(NewGate(name, GateAction.DROP, {}))
     assert len(await claimed() + await claimed()) == 2 * MAX_BATCH
-    (left,) = await store.gates(name)
+    (left,) = await store.list_gates(name)
     assert left.dropped == 2 * MAX_BATCH
-    await store.lift_gates(name, {}, [GateAction.DROP])
+    await store.lift_gate(name, {}, [GateAction.DROP])
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -276,43 +278,43 @@ async def full_reads(world: World, times: int) -> None:
     """The verbs whose answers grow with what there is, so many times: of many large lambdas, hosts that serve these, pools, batches, entries of the audit log."""
     store = world.store
     names = [record.name for record in READ]
-    await store.register(READ)
+    await store.register_lambdas(READ)
     hosts = [f"{number:h<64}" for number in range(MAX_BATCH)]  # each in a pool of its own, of the same name
     for number, host in enumerate(hosts):
         world.clock.advance(1e-6)  # each says it at an instant of its own
         few = names[number : number + 4]
         await store.serve(host, 3600, host, dict.fromkeys(few, 3600.0), names[:MAX_BATCH])
-        await store.set_cores(host, 0, b"s" * 4096, deal_anew=True)
+        await store.set_capacity(host, 0, b"s" * 4096, deal_anew=True)
         await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
         labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
-        await store.note(AuditEntry(0, 0, "set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
+        await store.add_audit(AuditEntry(0, 0, "set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
     ids = await world.schedule(
         *(f"read-{number}" for number in range(MAX_BATCH)), ordering_key="read", lambda_name=names[0]
     )
     for _ in range(times):
         await store.serve(hosts[0], 3600, hosts[0], dict.fromkeys(names[:MAX_BATCH], 3600.0), names[:MAX_BATCH])
-        await store.cores(hosts[0], here=hosts, stay_us=3600 * US)
-        explained = await store.explain(ids[-1])
+        await store.get_capacity(hosts[0], here=hosts, stay_us=3600 * US)
+        explained = await store.explain_task(ids[-1])
         assert explained is not None
         assert explained.position == MAX_BATCH - 1
-        assert set(names) <= set(await store.lambdas())
-        assert len((await store.hosts())[1]) == len(hosts) == len(await store.live_pools())
-        assert len(await store.pools()) == len(hosts)
+        assert set(names) <= set(await store.list_lambdas())
+        assert len((await store.list_hosts())[1]) == len(hosts) == len(await store.live_pools())
+        assert len(await store.list_capacity()) == len(hosts)
         for each in hosts[:MAX_BATCH]:
             await store.announce(RoleProcess("controller", "1.0", each), 3600, [f"finding {n}" for n in range(32)])
-        assert (await store.overview(names[:MAX_BATCH], US)).lambdas[names[0]].waiting >= 1
+        assert (await store.get_status(names[:MAX_BATCH], US)).lambdas[names[0]].waiting >= 1
         assert len(await store.served()) >= MAX_BATCH
         await store.drain_host(hosts[0], drains=True)
         assert not await store.delete_lambda("shop/nobody")
         assert len(await store.live_roles()) == len(hosts[:MAX_BATCH])
-        assert len(await store.audit(None, MAX_BATCH)) == MAX_BATCH
+        assert len(await store.list_audit(None, MAX_BATCH)) == MAX_BATCH
         assert len(await store.list_batches(None, MAX_BATCH)) == MAX_BATCH
 
 
 async def full_spread(world: World, batch: int) -> None:
     """Lambdas become spread beside the hosts of full_reads, all of which serve them, and one more host comes."""
     store, spread = world.store, [each._replace(settings="placement=spread") for each in READ[:MAX_BATCH]]
-    await store.register(READ[:MAX_BATCH])
-    await store.register(spread)
+    await store.register_lambdas(READ[:MAX_BATCH])
+    await store.register_lambdas(spread)
     await store.serve("", 3600, f"new{batch}", {}, [each.name for each in spread])
     await world.deliver()

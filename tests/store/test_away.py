@@ -60,7 +60,7 @@ async def test_tasks_of_the_others_are_stored_and_each_has_its_own_answer(store:
     assert isinstance(away, Unavailable)
     with pytest.raises(Unavailable):
         await store.schedule([world.task("c", partition=0), world.task("d", partition=1)])
-    assert (await store.get(["0-c"]))[0] is not None
+    assert (await store.get_tasks(["0-c"]))[0] is not None
 
 
 async def test_what_is_held_of_the_others_is_renewed_and_recorded(store: Store, clock: Clock) -> None:
@@ -72,11 +72,11 @@ async def test_what_is_held_of_the_others_is_renewed_and_recorded(store: Store, 
     back = take_away(store, 1)
     assert await store.heartbeat("e", [Beat(each, started=True) for each in claims]) == [Verdict.OK, Verdict.UNKNOWN]
     results = [RunResult(each, Outcome.SUCCEEDED) for each in claims]
-    assert await store.finish("e", results) == [Verdict.OK, Verdict.UNKNOWN]
+    assert await store.set_results("e", results) == [Verdict.OK, Verdict.UNKNOWN]
     with pytest.raises(Unavailable):
         await store.heartbeat("e", [Beat(claims[1], started=True)])
     back()
-    assert await store.finish("e", results) == [Verdict.OK, Verdict.OK]
+    assert await store.set_results("e", results) == [Verdict.OK, Verdict.OK]
 
 
 async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None:
@@ -92,11 +92,11 @@ async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None
 
 
 async def test_a_drop_is_lifted_though_nobody_can_say_what_it_dropped(store: Store) -> None:
-    await store.register([LambdaRecord(LAMBDA, b"", 5, 5, paused=False)])
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"", 5, 5, paused=False)])
     await store.set_gate(NewGate(LAMBDA, GateAction.DROP, {}))
     take_away(store, 1)
-    assert await store.lift_gates(LAMBDA, {}, [GateAction.DROP]) == 1
-    assert (await store.audit(None, 1))[0].detail == "drop; tasks dropped: unknown, as a partition was away"
+    assert await store.lift_gate(LAMBDA, {}, [GateAction.DROP]) == 1
+    assert (await store.list_audit(None, 1))[0].detail == "drop; tasks dropped: unknown, as a partition was away"
 
 
 async def test_a_single_server_that_is_away_is_asked_once(store: Store, clock: Clock) -> None:
@@ -118,8 +118,8 @@ async def test_a_single_server_that_is_away_is_asked_once(store: Store, clock: C
 
 async def test_a_change_for_all_reaches_the_others_and_is_owed_to_the_one(store: Store) -> None:
     back = take_away(store, 1)
-    await store.register([LambdaRecord(LAMBDA, b"", 6, 1_000_000, paused=False)])
-    assert LAMBDA in await store.lambdas()
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"", 6, 1_000_000, paused=False)])
+    assert LAMBDA in await store.list_lambdas()
     back()
     (owed,) = (await store.enqueue(0, 0)).outbox
     assert owed.target == 1
@@ -199,7 +199,7 @@ async def test_a_store_in_memory_is_no_more_than_relaxed(store: Store, clock: Cl
     for demand in (Durability.DISK, Durability.REPLICATED):
         with pytest.raises(FailedPrecondition, match="nothing was stored"):
             await store.schedule([world.task("b")._replace(durability=demand)])
-    assert await store.get(["0-b"]) == [None]
+    assert await store.get_tasks(["0-b"]) == [None]
 
 
 def test_a_class_that_does_not_exist_is_a_setting_that_breaks_a_rule() -> None:
@@ -275,11 +275,13 @@ async def told_again(world: World, server: Server) -> list[bytes | None]:
 async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_again(store: Store, clock: Clock) -> None:
     world, server, client = World(store, clock), Server(store, clock), store._link.client
     names = [LAMBDA, *(f"shop/more{number}" for number in range(70))]
-    await store.register([LambdaRecord(each, bytes(range(256)), 5, ENQUEUE_TIMEOUT_US, paused=False) for each in names])
+    await store.register_lambdas(
+        [LambdaRecord(each, bytes(range(256)), 5, ENQUEUE_TIMEOUT_US, paused=False) for each in names]
+    )
     await world.deliver()
     before = await client.hgetall(lambda_key(1))
     await world.gate("pause")
-    await store.override(LAMBDA, to("limit=7"))
+    await store.set_lambda(LAMBDA, to("limit=7"))
     await world.deliver()
     await client.delete(lambda_key(1))
     await client.hset(lambda_key(1), mapping=before)
@@ -289,11 +291,11 @@ async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_agai
 async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(store: Store, clock: Clock) -> None:
     """A pause that nobody sees could not be lifted."""
     world, server, client = World(store, clock), Server(store, clock), store._link.client
-    await store.register([LambdaRecord(LAMBDA, b"spec", 5, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"spec", 5, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.deliver()
     record, before = await client.hgetall("atf:{0}"), await client.hgetall(lambda_key(0))
     await world.gate("pause")
-    await store.override(LAMBDA, to("limit=7"))
+    await store.set_lambda(LAMBDA, to("limit=7"))
     await world.deliver()
     for key, known in (("atf:{0}", record), (lambda_key(0), before)):
         await client.delete(key)

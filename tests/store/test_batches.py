@@ -101,9 +101,9 @@ class Batch:
                     record = OutboxRecord(partition, int(number), int(target), body)
                     if b"batch_ended" in body:
                         self.ends.append(record)
-                        await self.store.strike(record)
+                        await self.store.acknowledge_outbox(record)
                     else:
-                        await self.store.deliver(record)
+                        await self.store.apply_outbox(record)
                     moved = True
 
     async def record(self) -> BatchRecord:
@@ -268,7 +268,7 @@ async def test_identical_items_are_all_there_and_none_twice(world: World) -> Non
     assert await batch.work() == count
     record = await batch.check()
     assert (record.done, record.ended) == (count, True)
-    page = await batch.store.list_items("crawl", 0, 1000)
+    page = await batch.store.list_batch_items("crawl", 0, 1000)
     assert [each.number for each in page.items] == list(range(count))
     assert [each.task.number for each in page.items] == list(range(count))
     assert len({each.work_item_id for each in page.items}) == count
@@ -285,11 +285,11 @@ async def test_of_identical_items_the_first_stored_has_the_plain_id(world: World
     assert await batch.put(batch.item(2, "same")) == [True]
     key = batch.item(5, "same").md5
     for item, number in ((key, 5), (f"{key}-2", 2)):
-        found = await batch.store.find_item("crawl", item)
+        found = await batch.store.get_batch_item("crawl", item)
         assert found is not None
         assert (found.number, found.work_item_id) == (number, item)
-    assert await batch.store.find_item("crawl", f"{key}-5") is None
-    assert await batch.store.find_item("other", key) is None
+    assert await batch.store.get_batch_item("crawl", f"{key}-5") is None
+    assert await batch.store.get_batch_item("other", key) is None
 
 
 async def test_a_batch_is_opened_again_by_the_same_description_only(world: World) -> None:
@@ -310,7 +310,7 @@ async def test_a_batch_is_opened_again_by_the_same_description_only(world: World
     assert (await store.open_batch("crawl", b"", b"", "", 0)).prefix == 7
     assert not await store.note_prefix("none", 5)
     assert await store.get_batch("none") is None
-    await store.command_batch("crawl", "cancel")
+    await store.cancel_batch("crawl")
     assert await found(b"d") is Found.CANCELLED
     assert (await batch.record()).cancel_requested
 
@@ -320,7 +320,7 @@ async def test_items_are_listed_by_number_from_all_partitions(world: World) -> N
     await batch.make(40)
     seen, first = [], 0
     while True:
-        page = await batch.store.list_items("crawl", first, 7)
+        page = await batch.store.list_batch_items("crawl", first, 7)
         seen += [each.number for each in page.items]
         assert len(page.items) <= 7
         if page.next is None:
@@ -328,8 +328,8 @@ async def test_items_are_listed_by_number_from_all_partitions(world: World) -> N
         assert page.next > first
         first = page.next
     assert seen == list(range(40))
-    assert (await batch.store.list_items("crawl", 30, 256)).next is None
-    assert [each.number for each in (await batch.store.list_items("crawl", 38, 256)).items] == [38, 39]
+    assert (await batch.store.list_batch_items("crawl", 30, 256)).next is None
+    assert [each.number for each in (await batch.store.list_batch_items("crawl", 38, 256)).items] == [38, 39]
 
 
 async def test_items_are_listed_by_status(world: World) -> None:
@@ -339,7 +339,7 @@ async def test_items_are_listed_by_status(world: World) -> None:
     await world.finish(Outcome.FAILED_FATAL, *claims[::20], error="no")
     seen, first = [], 0
     while True:
-        page = await batch.store.list_items("crawl", first, 2, statuses=[Status.FATAL_FAILURE])
+        page = await batch.store.list_batch_items("crawl", first, 2, statuses=[Status.FATAL_FAILURE])
         seen += page.items
         if page.next is None:
             break
@@ -377,7 +377,7 @@ async def test_a_cancelled_batch_ends_when_what_ran_has_ended(world: World) -> N
     batch = Batch(world)
     await batch.make(12)
     claims = await batch.take(2)
-    assert await batch.store.command_batch("crawl", "cancel") is Commanded.DONE
+    assert await batch.store.cancel_batch("crawl") is Commanded.DONE
     await batch.deliver()
     record = await batch.check()
     assert (record.cancelled, record.in_progress, record.ended, record.cancel_requested) == (10, 2, False, True)
@@ -389,15 +389,15 @@ async def test_a_cancelled_batch_ends_when_what_ran_has_ended(world: World) -> N
     record = await batch.check()
     assert (record.cancelled, record.done, record.ended) == (11, 1, True)
     assert [each.body.count(b'"12 1 0 11"') for each in batch.ends] == [1]
-    assert await batch.store.command_batch("crawl", "cancel") is Commanded.NOTHING
-    assert await batch.store.command_batch("crawl", "retry") is Commanded.CANCELLED
+    assert await batch.store.cancel_batch("crawl") is Commanded.NOTHING
+    assert await batch.store.retry_batch("crawl") is Commanded.CANCELLED
 
 
 async def test_a_batch_is_cancelled_while_its_items_come(world: World) -> None:
     batch = Batch(world)
     await batch.open()
     await batch.put(batch.item(0), batch.item(1))
-    assert await batch.store.command_batch("crawl", "cancel") is Commanded.DONE
+    assert await batch.store.cancel_batch("crawl") is Commanded.DONE
     await batch.deliver()
     record = await batch.check()
     assert (record.cancelled, record.ended) == (2, True)
@@ -415,7 +415,7 @@ async def test_a_retry_starts_what_failed_for_good_and_the_end_comes_once_more(w
     await world.finish(Outcome.FAILED_FATAL, *claims[7:], error="no")
     await batch.deliver()
     assert len(batch.ends) == 1
-    assert await batch.store.command_batch("crawl", "retry") is Commanded.DONE
+    assert await batch.store.retry_batch("crawl") is Commanded.DONE
     await batch.deliver()
     record = await batch.check()
     assert (record.done, record.created, record.ended, record.round) == (7, 3, False, 2)
@@ -423,7 +423,7 @@ async def test_a_retry_starts_what_failed_for_good_and_the_end_comes_once_more(w
     record = await batch.check()
     assert (record.done, record.ended) == (10, True)
     assert len(batch.ends) == 2
-    assert await batch.store.command_batch("crawl", "retry") is Commanded.NOTHING
+    assert await batch.store.retry_batch("crawl") is Commanded.NOTHING
     await batch.deliver()
     assert len(batch.ends) == 2
 
@@ -433,12 +433,12 @@ async def test_an_item_that_is_retried_by_hand_has_the_batch_go_on_in_the_same_r
     await batch.make(6)
     assert await batch.work(Outcome.FAILED_FATAL) == 6
     assert (await batch.check()).ended
-    (found,) = (await batch.store.list_items("crawl", 3, 1)).items
-    await batch.store.retry([found.task.id])
+    (found,) = (await batch.store.list_batch_items("crawl", 3, 1)).items
+    await batch.store.retry_tasks([found.task.id])
     assert not (await batch.check()).ended
     await batch.deliver()
     assert (await batch.record()).ended_at_us == 0
-    assert await batch.store.command_batch("crawl", "delete") is Commanded.NOT_ENDED
+    assert await batch.store.delete_batch("crawl") is Commanded.NOT_ENDED
     assert await batch.work() == 1
     record = await batch.check()
     assert (record.done, record.permanently_failed, record.ended, record.round) == (1, 5, True, 1)
@@ -448,13 +448,13 @@ async def test_an_item_that_is_retried_by_hand_has_the_batch_go_on_in_the_same_r
 async def test_a_deleted_batch_leaves_nothing_but_its_id_for_a_while(world: World) -> None:
     batch = Batch(world)
     await batch.make(many(world, 300))
-    assert await batch.store.command_batch("crawl", "delete") is Commanded.NOT_ENDED
+    assert await batch.store.delete_batch("crawl") is Commanded.NOT_ENDED
     await batch.work()
-    assert await batch.store.command_batch("crawl", "delete") is Commanded.DONE
+    assert await batch.store.delete_batch("crawl") is Commanded.DONE
     assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.DELETED
     await batch.deliver()
     assert await batch.store.get_batch("crawl") is None
-    assert await batch.store.command_batch("crawl", "delete") is Commanded.MISSING
+    assert await batch.store.delete_batch("crawl") is Commanded.MISSING
     found = await dump(world.store)
     assert found.tasks() == {}
     assert [key for key in found.data if "crawl" in key] == [
@@ -496,7 +496,7 @@ async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World, mon
     count = 300 + 300 * world.store.partitions
     await batch.make(count)
     await batch.deliver()
-    assert await batch.store.command_batch("crawl", "cancel") is Commanded.DONE
+    assert await batch.store.cancel_batch("crawl") is Commanded.DONE
     left = [(await batch.record()).created]
     for partition in range(world.store.partitions):
         for _ in range(20):
@@ -550,10 +550,14 @@ async def test_a_batch_is_extended_while_its_first_items_come(world: World) -> N
     assert await batch.work() == 3
     record = await batch.check()
     assert (record.ended, record.total, record.done) == (True, 3, 3)
-    assert [each.number for each in (await batch.store.list_items("crawl", 0, 10)).items] == [0, 1, reserved.first]
+    assert [each.number for each in (await batch.store.list_batch_items("crawl", 0, 10)).items] == [
+        0,
+        1,
+        reserved.first,
+    ]
     assert (await batch.store.reserve_items("crawl", "", 0, 1)).first == reserved.first + 1
     assert (await batch.store.reserve_items("none", "", 0, 1)).found is Found.MISSING
-    await batch.store.command_batch("crawl", "cancel")
+    await batch.store.cancel_batch("crawl")
     assert (await batch.store.reserve_items("crawl", "", 0, 1)).found is Found.CANCELLED
 
 
@@ -761,12 +765,12 @@ class Chance:
             case 7 | 8 | 9:
                 more: dict[str, Any] = {"retry_in_us": 5 * US, "signature": chance.choice(DIGESTS), "grace_us": 5 * US}
                 ends = [(each, chance.choice(list(Outcome))) for each in self.mine()]
-                await store.finish("executor-1", [RunResult(each, how, **more) for each, how in ends])
+                await store.set_results("executor-1", [RunResult(each, how, **more) for each, how in ends])
             case 10:
-                await store.lose("executor-1", self.mine(), "killed", shared=chance.random() < 0.5)
+                await store.report_loss("executor-1", self.mine(), "killed", shared=chance.random() < 0.5)
                 await store.hand_back("executor-1", self.mine(), self.some())
             case 11:
-                await (store.cancel if chance.random() < 0.5 else store.retry)(self.some())
+                await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(self.some())
                 await store.redrive([(each, 0) for each in self.some()])
                 await store.heartbeat("executor-1", [Beat(each, True, "") for each in self.mine()])
             case 12:
@@ -776,7 +780,7 @@ class Chance:
                 await store.sweep(partition, 1)
             case 14:
                 if chance.random() < 0.3:
-                    await store.command_batch("crawl", "retry")
+                    await store.retry_batch("crawl")
                 await self.deliver(chance.randrange(6))
 
     async def put(self, count: int) -> None:
@@ -787,7 +791,7 @@ class Chance:
         ]
         await self.batch.put(*items)
         self.stored += count
-        page = await self.store.list_items("crawl", 0, 10_000)
+        page = await self.store.list_batch_items("crawl", 0, 10_000)
         assert len(page.items) == self.stored
         self.ids = [each.task.id for each in page.items]
 
@@ -799,7 +803,7 @@ class Chance:
         for partition in range(self.store.partitions):
             for record in (await self.store.enqueue(partition, 0)).outbox:
                 if b'["batch' not in record.body:
-                    await self.store.deliver(record)
+                    await self.store.apply_outbox(record)
 
     async def deliver(self, most: int) -> None:
         """Delivers some of what is owed, some of it without striking it off."""
@@ -812,7 +816,7 @@ class Chance:
             if record.kind == "batch_ended":
                 continue
             if record.kind == "batch":
-                await self.store.walk(record)
+                await self.store.sync_batch(record)
             else:
                 await self.store._call(
                     "hear_batch", record.target, msgspec.json.decode(record.body.partition(b"\n")[2])[1:]
@@ -828,7 +832,7 @@ async def test_the_counts_never_drift_and_the_end_is_told_once_a_round(world: Wo
     batch = Batch(world, **({"concurrency": keys.concurrency(LAMBDA, name, 2, 2)} if name else {}))
     await batch.open()
     chance = Chance(batch, seed)
-    await world.store.register([LambdaRecord(LAMBDA, b"", 100, US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 100, US, paused=False)])
     await chance.put(5)
     for number in range(60):
         await chance.step()
@@ -850,13 +854,13 @@ async def test_the_counts_never_drift_and_the_end_is_told_once_a_round(world: Wo
     ended = await batch.check()
     assert ended.ended, ended
     assert len(batch.ends) == 1
-    retried = await batch.store.command_batch("crawl", "retry")
+    retried = await batch.store.retry_batch("crawl")
     await batch.deliver()
     await batch.work()
     assert len(batch.ends) == (2 if retried is Commanded.DONE else 1)
     for record in chance.owed:  # all of it once more
         if record.kind in {"batch", "batch_report"}:
-            await batch.store.deliver(record)
+            await batch.store.apply_outbox(record)
     await batch.deliver()
     assert (await batch.check()).ended
     assert len(batch.ends) == (2 if retried is Commanded.DONE else 1)

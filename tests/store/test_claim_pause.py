@@ -123,13 +123,13 @@ async def test_a_pause_that_no_answer_ends_waits_for_nobody(server: Server, cloc
 
 
 async def test_an_import_is_named_as_the_cause(world: World) -> None:
-    await world.store.settle()
+    await world.store.pause_claims()
     pause = ClaimPause.of_all(await world.store.claim_pauses())
     assert pause is not None
     assert pause.cause is Cause.IMPORT
     await world.schedule("a")
     await world.passes()
-    found = await world.store.explain("0-a")
+    found = await world.store.explain_task("0-a")
     assert found is not None
     assert found.pause is not None
     assert found.pause.cause is Cause.IMPORT
@@ -165,7 +165,7 @@ async def test_a_partition_that_is_away_says_so_and_holds_up_no_other(world: Wor
 
 
 async def test_a_pop_meets_it_only_where_something_waits(world: World) -> None:
-    await world.store.settle()
+    await world.store.pause_claims()
     assert await world.store.pop(0, QUEUES, 10) == []
     assert not world.store.pause_met.is_set()
     await world.schedule("a")
@@ -178,7 +178,7 @@ async def test_a_pop_of_what_waits_for_another_signature_meets_it(world: World) 
     await alive(world, OLD, NEW)
     await unfit(world, "a")
     await world.passes()
-    await world.store.settle()
+    await world.store.pause_claims()
     world.store.pause_met.clear()
     assert await pop(world, NEW) == []
     assert world.store.pause_met.is_set()
@@ -222,7 +222,7 @@ async def _passes(store: Store) -> None:
 
 @virtual(logged)
 async def test_one_line_at_its_begin_and_one_at_its_end(w: Logged) -> None:
-    await w.store.settle()
+    await w.store.pause_claims()
     for _ in range(40):  # of as many pops
         w.store.pause_met.set()
         await asyncio.sleep(0.3)
@@ -235,7 +235,7 @@ async def test_one_line_at_its_begin_and_one_at_its_end(w: Logged) -> None:
     assert [each["event"] for each in w.lines()] == ["claims are paused", "claims are given again"]
     assert w.lines()[1]["paused_s"] >= 16
     assert not w.store.pause_met.is_set()
-    await w.store.settle()
+    await w.store.pause_claims()
     w.store.pause_met.set()
     await asyncio.sleep(2)
     assert [each["event"] for each in w.lines()][2:] == ["claims are paused"], "each pause is said"
@@ -251,7 +251,7 @@ async def test_one_that_is_over_within_a_second_is_not_said(w: Logged) -> None:
 
 @virtual(logged)
 async def test_a_store_that_is_away_ends_no_pause(w: Logged) -> None:
-    await w.store.settle()
+    await w.store.pause_claims()
     w.store.pause_met.set()
     await asyncio.sleep(2)
     direct = w.store._link.call
@@ -273,7 +273,7 @@ async def test_who_asks_for_leases_meets_it_though_nothing_waits(w: Logged) -> N
     attending = w.runtime.spawn(w.store.attend(), name="attend")
     await asyncio.sleep(5)
     assert w.lines() == []
-    await w.store.settle()
+    await w.store.pause_claims()
     await asyncio.sleep(3)
     assert [each["event"] for each in w.lines()] == ["claims are paused"]
     await end([attending])

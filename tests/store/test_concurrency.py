@@ -66,9 +66,9 @@ async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> No
         )
     claims = await started(world)
     assert sum(":slots:" in key for key in (await world.check()).data) == 90
-    await world.store.cancel([f"0-{number}-b" for number in range(0, 90, 7)])
+    await world.store.cancel_tasks([f"0-{number}-b" for number in range(0, 90, 7)])
     await world.fail(*claims[::4])
-    await world.store.lose("executor-1", claims[1::4], "killed")
+    await world.store.report_loss("executor-1", claims[1::4], "killed")
     await world.finish(Outcome.FAILED_FATAL, *claims[2::4], error="no such account")
     await world.finish(Outcome.SUCCEEDED, *claims[3::4])
     while claims := await started(world):
@@ -115,10 +115,10 @@ async def test_a_slot_is_free_once_its_task_has_left(world: World, end: str) -> 
     match end:
         case "cancelled in its queue":
             await world.passes()
-            await world.store.cancel(["0-first"])
+            await world.store.cancel_tasks(["0-first"])
             await world.pop()
         case "cancelled while due":
-            await world.store.cancel(["0-first"])
+            await world.store.cancel_tasks(["0-first"])
         case _:
             (claim,) = await start(world)
             if end == "success":
@@ -128,7 +128,7 @@ async def test_a_slot_is_free_once_its_task_has_left(world: World, end: str) -> 
             elif end == "retry":
                 await world.fail(claim)
             else:
-                await world.store.lose("executor-1", [claim], "killed")
+                await world.store.report_loss("executor-1", [claim], "killed")
     assert names(await start(world)) == ["0-second"]
 
 
@@ -142,7 +142,7 @@ async def test_a_task_that_is_pushed_again_keeps_its_slot(world: World, how: str
     else:
         (claim,) = await start(world)
         if how == "lost":
-            await world.store.lose("executor-1", [claim], "killed")
+            await world.store.report_loss("executor-1", [claim], "killed")
         elif how == "lease":
             world.clock.advance(LEASE_US / US)
         else:
@@ -165,7 +165,7 @@ async def test_a_task_that_failed_waits_its_turn_again(world: World) -> None:
 async def test_one_that_waits_may_be_cancelled(world: World) -> None:
     await add(world, "a", "b", "c")
     (claim,) = await start(world)
-    await world.store.cancel(["0-b"])
+    await world.store.cancel_tasks(["0-b"])
     await world.check()
     await world.finish(Outcome.SUCCEEDED, claim)
     assert names(await start(world)) == ["0-c"]
@@ -248,7 +248,7 @@ async def test_an_ordering_key_and_a_concurrency_key_together(world: World) -> N
 async def test_what_waits_is_explained(world: World) -> None:
     await add(world, "a", "b", "c")
     await start(world)
-    around = await world.store.explain("0-c")
+    around = await world.store.explain_task("0-c")
     assert around is not None
     assert (around.slots_taken, around.before, around.record.concurrency) == (1, 1, f"{KEY} 1 0")
 
@@ -260,13 +260,13 @@ async def test_one_that_waits_for_very_long_keeps_its_place(world: World) -> Non
     for _ in range(2):
         world.clock.advance(LINE_WAIT_US / US)
         await world.passes(believed_us=begun)
-        around = [await world.store.explain(task_id) for task_id in ("0-b", "0-c")]
+        around = [await world.store.explain_task(task_id) for task_id in ("0-b", "0-c")]
         assert [each.before for each in around if each] == [0, 1]
 
 
 @pytest.mark.parametrize("when", ["waits", "due", "pushed"])
 async def test_what_a_gate_keeps_has_neither_slot_nor_place(world: World, when: str) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 100, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 100, ENQUEUE_TIMEOUT_US, paused=False)])
     concurrency = keys.concurrency(LAMBDA, "anna", 1, QUEUE)
     await world.schedule("first", concurrency=concurrency)
     (claim,) = await start(world)
@@ -291,7 +291,7 @@ async def test_what_a_gate_keeps_has_neither_slot_nor_place(world: World, when: 
     await world.lift("pause", team="web")
     await world.passes()
     await world.check()
-    assert (await world.store.explain("0-w")).before == 0  # type: ignore[union-attr]
+    assert (await world.store.explain_task("0-w")).before == 0  # type: ignore[union-attr]
 
 
 async def test_what_is_cancelled_in_the_pass_that_would_push_it_is_not_pushed(world: World) -> None:
@@ -313,9 +313,9 @@ async def test_keys_for_which_tasks_wait_are_paged_over_all_partitions_whoever_s
     found: list[SlotsRecord] = []
     token, pages = "", 0
     while token or not pages:
-        page, token = await world.store.list_slots(LAMBDA, 2, token)
+        page, token = await world.store.list_concurrency_keys(LAMBDA, 2, token)
         found, pages = found + page, pages + 1
     assert sorted(found) == [(f"k{number}", 1, 1, 2) for number in range(5)]
     assert pages >= 5, "keys of others are looked at, too"
-    assert await world.store.get_slots(LAMBDA, "k0") == ("k0", 1, 1, 2)
-    assert await world.store.get_slots(LAMBDA, "none") is None
+    assert await world.store.get_concurrency_key(LAMBDA, "k0") == ("k0", 1, 1, 2)
+    assert await world.store.get_concurrency_key(LAMBDA, "none") is None

@@ -137,7 +137,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store._open_partition(0)
     await store.retime(20 * US)
     await store.retime(16 * US)
-    await store.settle()
+    await store.pause_claims()
     await store.claim_pauses()
     await store._link.call("barrier", keys.record(0), [clock()])
     clock.advance(20)
@@ -152,10 +152,10 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.windows()
     await world.cores()
     await world.permits()
-    await store.override(LAMBDA, to("limit=7 running=6"))
+    await store.set_lambda(LAMBDA, to("limit=7 running=6"))
     await store._link.call("retell", keys.record(0), [clock(), 0, store.partitions, ""])
-    await store.override(LAMBDA, to("pool=gpu"))
-    await store.override(LAMBDA, to(""))
+    await store.set_lambda(LAMBDA, to("pool=gpu"))
+    await store.set_lambda(LAMBDA, to(""))
     await told.end()
     return told
 
@@ -166,8 +166,10 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
     world, chance = World(store, clock), random.Random(seed)
     names = [f"t{number}" for number in range(12)]
     tokens: list[Held] = [Held("0-t0", 1, "nobody's")]
-    await store.register([LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings="running=5")])
-    await store.override(LAMBDA, to("limit=5 running=6"))
+    await store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings="running=5")]
+    )
+    await store.set_lambda(LAMBDA, to("limit=5 running=6"))
 
     def some() -> list[str]:
         return [f"{chance.randrange(2)}-{name}" for name in chance.sample(names, chance.randrange(1, 5))]
@@ -202,21 +204,21 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 await store.heartbeat("executor-1", [Beat(each, chance.random() < 0.7, "") for each in mine()])
             case 8 | 9:
                 ends = [(each, chance.choice(list(Outcome))) for each in mine()]
-                await store.finish("executor-1", [RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
+                await store.set_results("executor-1", [RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
             case 10:
-                await store.lose("executor-1", mine(), "killed", shared=chance.random() < 0.5)
+                await store.report_loss("executor-1", mine(), "killed", shared=chance.random() < 0.5)
             case 11:
                 await store.hand_back("executor-1", mine(), some())
             case 12:
-                await (store.cancel if chance.random() < 0.5 else store.retry)(some())
+                await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(some())
             case 13:
-                await store.get(some())
-                await store.watch(some())
-                await store.explain(some()[0])
+                await store.get_tasks(some())
+                await store.watch_tasks(some())
+                await store.explain_task(some()[0])
                 await store.counts(LAMBDA)
                 await store.list_tasks(LAMBDA, chance.choice([None, Status.NEW, Status.SUCCESS]), 3, "")
             case 14:
-                await store.set_paused(LAMBDA, paused=chance.random() < 0.4)
+                await (store.pause_lambda if chance.random() < 0.4 else store.resume_lambda)(LAMBDA)
                 old = RestoredTask(
                     chance.choice(names), LAMBDA, 1, b"s", b"d", clock(), 0, "2 2 9000000", "", 1, 0, 1, 7, ""
                 )

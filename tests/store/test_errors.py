@@ -69,7 +69,7 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
     async with opened(embedded.url, clock) as store, opened(embedded.url, clock) as consumer:
         world = World(store, clock)
         known = LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False)._replace(settings="burst=5")
-        await store.register([known])
+        await store.register_lambdas([known])
         (claim,) = await world.run("running")
         await world.schedule("a", "b", "c", "d", lambda_name="another/one")
         real.config_set("maxmemory", 1)
@@ -77,14 +77,14 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
         with pytest.raises(ResourceExhausted, match="full"):
             await store.schedule([world.task("refused")])
         with pytest.raises(ResourceExhausted):
-            await store.register([LambdaRecord("new/one", b"", 10, ENQUEUE_TIMEOUT_US, paused=False)])
+            await store.register_lambdas([LambdaRecord("new/one", b"", 10, ENQUEUE_TIMEOUT_US, paused=False)])
         with pytest.raises(ResourceExhausted):
-            await store.register([known, known._replace(spec=b"new")])
+            await store.register_lambdas([known, known._replace(spec=b"new")])
         for changed in ({"queue_limit": 11}, {"settings": "rate=6"}):
             with pytest.raises(ResourceExhausted):
-                await store.register([known._replace(**changed)])
-        assert await store.register([known]) == 0  # an executor that starts now helps to drain
-        assert await store.get(["0-refused"]) == [None]
+                await store.register_lambdas([known._replace(**changed)])
+        assert await store.register_lambdas([known]) == 0  # an executor that starts now helps to drain
+        assert await store.get_tasks(["0-refused"]) == [None]
 
         assert await world.beat(claim) == [Verdict.OK]
         assert await world.finish(Outcome.SUCCEEDED, claim, result=b"x" * 1000) == [Verdict.OK]
@@ -93,10 +93,10 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
         claims = held(await world.claim(*popped[1]))
         await world.fail(claims[0])
         await store.hand_back("executor-1", [claims[1]], [])
-        await store.lose("executor-1", [claims[2]], "killed")
-        await store.cancel(["0-d"])
-        await store.set_paused(LAMBDA, paused=True)
-        await store.watch(["0-a"])
+        await store.report_loss("executor-1", [claims[2]], "killed")
+        await store.cancel_tasks(["0-d"])
+        await store.pause_lambda(LAMBDA)
+        await store.watch_tasks(["0-a"])
         clock.advance(3 * 86_400)
         assert await store.sweep(0, 1000) == 1
         real.config_set("maxmemory", 0)
@@ -166,7 +166,7 @@ async def test_a_store_that_went_and_came_back_empty_is_used_again(embedded: Ser
     async with opened(embedded.url, clock) as store:
         world = World(store, clock)
         embedded.kill()
-        for call in (lambda: store.schedule([world.task("a")]), store.lambdas, lambda: store.get(["0-a"])):
+        for call in (lambda: store.schedule([world.task("a")]), store.list_lambdas, lambda: store.get_tasks(["0-a"])):
             with pytest.raises(Unavailable, match="can't be reached"):
                 await call()
         embedded.start()
@@ -198,7 +198,7 @@ async def test_a_call_given_up_leaves_no_answer_for_the_next_one(
         world = World(store, clock)
         await world.schedule("a", "b")
         for turns in range(12):
-            call = asyncio.ensure_future(store.get(["0-a"]))
+            call = asyncio.ensure_future(store.get_tasks(["0-a"]))
             for _ in range(turns):
                 await asyncio.sleep(0)
             call.cancel()
@@ -225,7 +225,7 @@ async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenSt
     await world.schedule("a")
     await store._link.command("FUNCTION", "FLUSH")
     async with asyncio.timeout(30):
-        answers = await asyncio.gather(*(store.get(["0-a"]) for _ in range(10)))
+        answers = await asyncio.gather(*(store.get_tasks(["0-a"]) for _ in range(10)))
     assert {each[0].id for each in answers if each[0]} == {"0-a"}
 
 
@@ -239,7 +239,7 @@ async def test_a_library_of_this_version_with_other_code_is_refused(open_store: 
 async def test_roles_that_open_an_empty_store_at_once_all_succeed(open_store: OpenStore) -> None:
     stores = await asyncio.gather(*(open_store() for _ in range(8)))
     for store in stores:
-        await store.lambdas()
+        await store.list_lambdas()
 
 
 # --- a store that restarted -------------------------------------------------------------------------------------------

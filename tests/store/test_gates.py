@@ -22,7 +22,7 @@ WEB, APP = labelled(team="web", tier="1"), labelled(team="app")
 async def one(world: World) -> World:
     """A world whose lambda is registered."""
     await world.schedule("before", delay_us=999 * US)
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10_000, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 10_000, ENQUEUE_TIMEOUT_US, paused=False)])
     return world
 
 
@@ -39,12 +39,12 @@ async def test_a_gate_of_a_collection_keeps_its_tasks_and_no_others(one: World) 
     assert sorted(await in_queue(one)) == ["0-a", "0-none"]
     assert await one.statuses(["0-w"]) == ["NEW"]
     await one.check()
-    (gate,) = await one.store.gates(LAMBDA)
+    (gate,) = await one.store.list_gates(LAMBDA)
     assert (gate.waiting, gate.dropped, gate.who, gate.why, gate.labels) == (1, 0, "ada", "it rains", {"team": "web"})
     assert await one.lift("pause", team="web") == 1
     assert sorted(await in_queue(one)) == ["0-a", "0-none", "0-w"]
     await one.check()
-    assert await one.store.gates(LAMBDA) == []
+    assert await one.store.list_gates(LAMBDA) == []
 
 
 async def test_a_task_must_have_all_labels_of_the_gate(one: World) -> None:
@@ -63,7 +63,7 @@ async def test_labels_may_be_any_text(one: World) -> None:
     await one.schedule("w", spec=labelled(**odd, more="1"))
     await one.schedule("v", spec=labelled(**{**odd, "é": "e"}))
     assert await in_queue(one) == ["0-v"]
-    assert (await one.store.gates(LAMBDA))[0].labels == odd
+    assert (await one.store.list_gates(LAMBDA))[0].labels == odd
 
 
 async def test_what_was_pushed_before_is_kept_at_its_claim(one: World) -> None:
@@ -135,7 +135,7 @@ async def test_a_gate_ends_by_itself(one: World) -> None:
     assert await in_queue(one) == []
     assert (await one.store.enqueue(0, 0)).next_in_us == 30 * US
     one.clock.advance(30)
-    assert await one.store.gates(LAMBDA) == []
+    assert await one.store.list_gates(LAMBDA) == []
     assert await in_queue(one) == ["0-w"]
 
 
@@ -144,12 +144,12 @@ async def test_a_pause_of_the_whole_lambda_ends_by_itself_in_every_partition(one
     await one.schedule("w")
     await one.schedule("v", partition=1)
     assert await in_queue(one) == []
-    assert (await one.store.gates(LAMBDA))[0].waiting == 2
+    assert (await one.store.list_gates(LAMBDA))[0].waiting == 2
     one.clock.advance(30)
     assert await in_queue(one) == ["0-w"]
     await one.passes(1)
     assert await one.queued(partition=1) == ["1-v"]
-    assert not (await one.store.lambdas())[LAMBDA].paused
+    assert not (await one.store.list_lambdas())[LAMBDA].paused
 
 
 async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
@@ -164,11 +164,13 @@ async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
     assert "0-queued" in (await one.store.claim("executor-1", "n", await one.pop(), PLENTY)).lost
     assert await one.statuses(["0-w", "0-x", "1-y", "0-queued"]) == ["CANCELLED"] * 4
     assert (await one.get("0-w")).error == f"dropped by gate {number} of {LAMBDA}"
-    assert (await one.store.gates(LAMBDA))[0].dropped == 4
+    assert (await one.store.list_gates(LAMBDA))[0].dropped == 4
     await one.check()
-    assert [each.retried for each in await one.store.retry(["0-w"])] == [True]
+    assert [each.retried for each in await one.store.retry_tasks(["0-w"])] == [True]
     await one.lift("drop", team="web")
-    assert (await one.store.audit(None, 1))[0].detail == "drop; tasks dropped: 4, by all gates of the lambda so far: 4"
+    assert (await one.store.list_audit(None, 1))[
+        0
+    ].detail == "drop; tasks dropped: 4, by all gates of the lambda so far: 4"
     await one.passes()
     assert await one.statuses(["0-w"]) == ["ENQUEUED"]
 
@@ -239,7 +241,7 @@ async def test_a_share_is_admitted_and_more_of_the_same_when_it_grows(one: World
     third = set(await in_queue(one))
     assert tenth < third
     assert 270 <= len(third) <= 330
-    (gate,) = await one.store.gates(LAMBDA)
+    (gate,) = await one.store.list_gates(LAMBDA)
     assert (gate.waiting, gate.amount) == (1000 - len(third), 0.3)
     await one.lift("admit")
     assert len(await in_queue(one)) == 1000
@@ -262,9 +264,9 @@ async def test_a_kept_task_can_be_cancelled_and_its_id_used_again(one: World) ->
     await one.gate("pause", team="web")
     await one.schedule("w", spec=WEB, retention_us=0)
     await one.passes()
-    assert (await one.store.cancel(["0-w"]))[0].cancelled
+    assert (await one.store.cancel_tasks(["0-w"]))[0].cancelled
     await one.check()
-    assert (await one.store.gates(LAMBDA))[0].waiting == 0
+    assert (await one.store.list_gates(LAMBDA))[0].waiting == 0
     one.clock.advance(700)
     while await one.store.sweep(0, 1000):
         pass
@@ -283,8 +285,8 @@ async def test_setting_the_same_again_takes_its_place_and_a_repeated_call_does_n
     assert second is not None
     assert second[0] > first[0]
     assert second[1] == one.clock.us + US
-    assert [each.number for each in await one.store.gates(LAMBDA)] == [second[0]]
-    assert len(await one.store.audit(None, 10)) == 2
+    assert [each.number for each in await one.store.list_gates(LAMBDA)] == [second[0]]
+    assert len(await one.store.list_audit(None, 10)) == 2
 
 
 async def test_a_lambda_has_so_many_gates_and_no_more(one: World) -> None:
@@ -297,13 +299,13 @@ async def test_a_lambda_has_so_many_gates_and_no_more(one: World) -> None:
 async def test_a_pause_of_the_whole_lambda_has_a_place_beside_them(one: World) -> None:
     for number in range(library.MAX_GATES):
         assert await one.gate("pause", team=f"{number}")
-    assert await one.store.set_paused(LAMBDA, paused=True)
-    assert (await one.store.lambdas())[LAMBDA].paused
+    assert await one.store.pause_lambda(LAMBDA)
+    assert (await one.store.list_lambdas())[LAMBDA].paused
     assert await one.gate("pause", seconds=60), "it is replaced"
     assert await one.gate("drop") == 0
-    assert len(await one.store.gates(LAMBDA)) == library.MAX_GATES + 1
-    assert await one.store.set_paused(LAMBDA, paused=False)
-    assert not (await one.store.lambdas())[LAMBDA].paused
+    assert len(await one.store.list_gates(LAMBDA)) == library.MAX_GATES + 1
+    assert await one.store.resume_lambda(LAMBDA)
+    assert not (await one.store.list_lambdas())[LAMBDA].paused
     assert await one.gate("pause", team="one more") == 0
     assert await one.gate("pause")
     assert await one.lift("pause", team="0") == 1
@@ -312,24 +314,24 @@ async def test_a_pause_of_the_whole_lambda_has_a_place_beside_them(one: World) -
 
 async def test_an_unknown_lambda_has_no_gates(world: World) -> None:
     assert await world.store.set_gate(NewGate("no/body", GateAction.DROP, {})) is None
-    assert await world.store.lift_gates("no/body", {}, [GateAction.DROP]) is None
-    assert await world.store.gates("no/body") == []
+    assert await world.store.lift_gate("no/body", {}, [GateAction.DROP]) is None
+    assert await world.store.list_gates("no/body") == []
 
 
 async def test_lifting_what_is_not_there_is_no_entry_in_the_log(one: World) -> None:
     assert await one.lift("pause", "drop", team="web") == 0
-    assert await one.store.audit(None, 10) == []
+    assert await one.store.list_audit(None, 10) == []
 
 
 async def test_the_audit_log_says_who_did_what_and_why_newest_first(one: World) -> None:
     await one.gate("pause", team="web")
     one.clock.advance(1)
     await one.lift("pause", "drop", "delay", "admit", team="web")
-    new, old = await one.store.audit(None, 10)
+    new, old = await one.store.list_audit(None, 10)
     assert (new.what, new.who, new.why, new.at_us) == ("lift_gate", "ada", "it is dry", one.clock.us)
     assert (old.what, old.lambda_name, old.labels, old.why) == ("set_gate", LAMBDA, {"team": "web"}, "it rains")
-    assert await one.store.audit(new.number, 10) == [old]
-    assert await one.store.audit(None, 1) == [new]
+    assert await one.store.list_audit(new.number, 10) == [old]
+    assert await one.store.list_audit(None, 1) == [new]
 
 
 async def test_the_audit_log_keeps_the_newest(one: World) -> None:
@@ -337,32 +339,32 @@ async def test_the_audit_log_keeps_the_newest(one: World) -> None:
         await one.gate("pause")
     await one.store._link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1, key="atf:{0}")
     await one.gate("pause")
-    assert [each.number for each in await one.store.audit(None, 10)] == [library.AUDIT_KEPT + 2, 3]
+    assert [each.number for each in await one.store.list_audit(None, 10)] == [library.AUDIT_KEPT + 2, 3]
 
 
 async def test_pause_and_resume_are_a_gate_and_leave_the_others(one: World) -> None:
     await one.gate("admit", 0.5)
-    await one.store.set_paused(LAMBDA, True, "bob", "lunch")
-    await one.store.set_paused(LAMBDA, True, "eve", "again")
-    gates = await one.store.gates(LAMBDA)
+    await one.store.pause_lambda(LAMBDA, "bob", "lunch")
+    await one.store.pause_lambda(LAMBDA, "eve", "again")
+    gates = await one.store.list_gates(LAMBDA)
     assert [(each.action, each.who) for each in gates] == [(GateAction.ADMIT, "ada"), (GateAction.PAUSE, "bob")]
-    await one.store.set_paused(LAMBDA, False)
-    assert [each.action for each in await one.store.gates(LAMBDA)] == [GateAction.ADMIT]
-    assert not (await one.store.lambdas())[LAMBDA].paused
+    await one.store.resume_lambda(LAMBDA)
+    assert [each.action for each in await one.store.list_gates(LAMBDA)] == [GateAction.ADMIT]
+    assert not (await one.store.list_lambdas())[LAMBDA].paused
 
 
 @pytest.mark.parametrize("what", ["another gate", "retell"])
 async def test_a_pause_that_is_over_is_none_though_no_visit_has_struck_it_off(one: World, what: str) -> None:
     await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=10 * US, who="ada"))
     one.clock.advance(20)
-    assert await one.store.gates(LAMBDA) == []
+    assert await one.store.list_gates(LAMBDA) == []
     if what == "another gate":
         await one.gate("admit", 0.5, team="web")
     else:
         await one.store._link.call("retell", keys.record(0), [one.clock(), 0, one.store.partitions, ""])
         await one.deliver()
-    assert [each.action for each in await one.store.gates(LAMBDA)] == [GateAction.ADMIT] * (what == "another gate")
-    assert not (await one.store.lambdas())[LAMBDA].paused
+    assert [each.action for each in await one.store.list_gates(LAMBDA)] == [GateAction.ADMIT] * (what == "another gate")
+    assert not (await one.store.list_lambdas())[LAMBDA].paused
     await one.schedule("a")
     assert await in_queue(one) == ["0-a"]
 
@@ -372,18 +374,18 @@ async def test_a_pause_of_an_older_role_outlives_the_end_of_a_gate_that_stood_be
     version = one.clock() + US
     await one.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "paused", "1", "pv", version, key=keys.record(0))
     one.clock.advance(20)
-    (gate,) = await one.store.gates(LAMBDA)
+    (gate,) = await one.store.list_gates(LAMBDA)
     assert (gate.action, gate.until_us) == (GateAction.PAUSE, 0)
     await one.gate("admit", 0.5, team="web")
-    assert (await one.store.lambdas())[LAMBDA].paused
+    assert (await one.store.list_lambdas())[LAMBDA].paused
 
 
 async def test_a_pause_until_it_is_lifted_takes_the_place_of_one_that_ends(one: World) -> None:
     await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=30 * US, who="ada"))
-    await one.store.set_paused(LAMBDA, True, "bob", "lunch")
-    (gate,) = await one.store.gates(LAMBDA)
+    await one.store.pause_lambda(LAMBDA, "bob", "lunch")
+    (gate,) = await one.store.list_gates(LAMBDA)
     assert (gate.who, gate.why, gate.until_us) == ("bob", "lunch", 0)
-    assert [each.who for each in await one.store.audit(None, 10)] == ["bob", "ada"]
+    assert [each.who for each in await one.store.list_audit(None, 10)] == ["bob", "ada"]
     one.clock.advance(60)
     await one.schedule("a")
     assert await in_queue(one) == []
@@ -391,7 +393,7 @@ async def test_a_pause_until_it_is_lifted_takes_the_place_of_one_that_ends(one: 
 
 async def test_registering_anew_leaves_the_gates(one: World) -> None:
     await one.gate("pause", team="web")
-    await one.store.register([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
+    await one.store.register_lambdas([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
     await one.schedule("w", spec=WEB)
     assert await in_queue(one) == []
 
@@ -400,7 +402,7 @@ async def test_explain_names_the_gate(one: World) -> None:
     number = await one.gate("pause", team="web")
     await one.schedule("w", spec=WEB)
     await one.passes()
-    explained = await one.store.explain("0-w")
+    explained = await one.store.explain_task("0-w")
     assert explained is not None
     assert (explained.gate, explained.record.next_at_us) == (number, 0)
 
@@ -411,7 +413,7 @@ async def test_large_specs_are_looked_into_a_few_at_a_time(one: World) -> None:
     passed = await one.store.enqueue(0, 0)
     assert (passed.gated, passed.next_in_us) == (4, 0)
     await one.passes()
-    assert (await one.store.gates(LAMBDA))[0].waiting == 8
+    assert (await one.store.list_gates(LAMBDA))[0].waiting == 8
 
 
 async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,7 +498,9 @@ async def ends(world: World, partition: int, succeeded: int, failed: int) -> lis
 async def watched(world: World) -> World:
     """A world with a lambda whose gate closes once half of its runs fail for good."""
     settings = "fatal=0.5 version=7"
-    await world.store.register([LambdaRecord(FAILS, b"", 100, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    await world.store.register_lambdas(
+        [LambdaRecord(FAILS, b"", 100, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)]
+    )
     for partition in range(world.store.partitions):
         await world.passes(partition)
     return world
@@ -509,7 +513,7 @@ async def test_it_closes_by_the_runs_of_all_partitions_together(watched: World) 
     gate = await watched.store.judge(FAILS)
     assert gate is not None
     assert gate.why == "10 of 20 runs within a minute failed for good; its gate_at_fatal is 50 %"
-    assert (await watched.store.lambdas())[FAILS].paused
+    assert (await watched.store.list_lambdas())[FAILS].paused
 
 
 async def test_it_closes_whatever_gates_the_lambda_has(watched: World) -> None:
@@ -517,14 +521,14 @@ async def test_it_closes_whatever_gates_the_lambda_has(watched: World) -> None:
         assert await watched.store.set_gate(NewGate(FAILS, GateAction.PAUSE, {"team": f"{number}"})) != (0, 0)
     assert await ends(watched, 0, 0, 20) == [FAILS]
     assert await watched.store.judge(FAILS) is not None
-    assert (await watched.store.lambdas())[FAILS].paused
+    assert (await watched.store.list_lambdas())[FAILS].paused
 
 
 async def test_it_stays_open_where_all_partitions_together_fail_less(watched: World) -> None:
     assert await ends(watched, 0, 2, 8) == [FAILS]
     await ends(watched, 1, 9, 2)
     assert await watched.store.judge(FAILS) is None
-    assert not (await watched.store.lambdas())[FAILS].paused
+    assert not (await watched.store.list_lambdas())[FAILS].paused
 
 
 async def test_runs_that_ended_more_than_a_minute_ago_do_not_count(watched: World) -> None:
@@ -538,8 +542,8 @@ async def test_runs_that_ended_more_than_a_minute_ago_do_not_count(watched: Worl
 
 async def test_what_failed_counts_until_somebody_resumes_and_lifting_nothing_is_no_resume(watched: World) -> None:
     assert await ends(watched, 0, 0, 20) == [FAILS]
-    assert await watched.store.set_paused(FAILS, paused=False)
-    assert await watched.store.lift_gates(FAILS, {"team": "web"}, [GateAction.DROP]) == 0
+    assert await watched.store.resume_lambda(FAILS)
+    assert await watched.store.lift_gate(FAILS, {"team": "web"}, [GateAction.DROP]) == 0
     assert await watched.store.judge(FAILS) is not None
-    assert await watched.store.set_paused(FAILS, paused=False)
+    assert await watched.store.resume_lambda(FAILS)
     assert await watched.store.judge(FAILS) is None

@@ -64,7 +64,7 @@ async def test_attempts_and_losses_of_before_stay(world: World) -> None:
     (token,) = await claim(world)
     await world.fail(token)
     world.clock.advance(BACKOFF_US / US)
-    await world.store.lose("executor-1", await claim(world), "killed")
+    await world.store.report_loss("executor-1", await claim(world), "killed")
     await hand_back(world, *(await claim(world)))
     record = await world.get("0-a")
     assert (record.attempts, record.losses, record.error) == (1, 1, "it rained")
@@ -92,7 +92,7 @@ async def test_the_same_report_again_is_answered_alike_until_the_next_claim(worl
 async def test_one_whose_cancellation_was_asked_for_is_cancelled(world: World, wait_us: int) -> None:
     await world.schedule("a")
     (token,) = await claim(world)
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     await hand_back(world, token, wait_us=wait_us)
     record = await world.get("0-a")
     assert (record.status, record.attempts, record.losses) == (Status.CANCELLED, 0, 0)
@@ -184,7 +184,7 @@ async def test_it_keeps_its_permit_at_once_and_lets_go_of_it_for_a_wait(open_sto
 
 async def test_what_counts_nothing_says_nothing_of_its_lambda(world: World) -> None:
     """Else a deploy could keep an automatic gate open, or close it."""
-    await world.store.register([LambdaRecord(LAMBDA, b"", 99, ENQUEUE_TIMEOUT_US, False, "fatal=0.5")])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 99, ENQUEUE_TIMEOUT_US, False, "fatal=0.5")])
     await world.schedule(*(f"t{number}" for number in range(6)))
     for _ in range(5):
         await hand_back(world, *(await claim(world)))

@@ -46,7 +46,7 @@ async def nobody_runs(world: World) -> None:
 
 
 async def explained(world: World, task_id: str = TASK) -> Explanation:
-    found = await world.store.explain(task_id)
+    found = await world.store.explain_task(task_id)
     assert found is not None
     return found
 
@@ -66,7 +66,7 @@ async def waits(world: World, how: str) -> None:
     elif how == "lost":
         await world.passes()
         await world.pop()
-        await world.store.lose("executor-1", held(await world.claim(TASK)), "killed")
+        await world.store.report_loss("executor-1", held(await world.claim(TASK)), "killed")
 
 
 WAITING: Final = ("jitter", "due", "queued", "popped", "retry", "lost", "ended")
@@ -102,7 +102,7 @@ async def test_a_tick_that_runs_has_no_run_after_its_job_was_deleted(world: Worl
     elif end in {"fail", "fatal"}:
         await world.finish(Outcome.FAILED if end == "fail" else Outcome.FAILED_FATAL, *claims, error="no")
     elif end == "lose":
-        await world.store.lose("executor-1", claims, "killed")
+        await world.store.report_loss("executor-1", claims, "killed")
     elif end == "hand back":
         if started:
             return  # that has no such end
@@ -120,7 +120,7 @@ async def test_whoever_is_to_stop_a_run_is_still_told_so_after_the_job_was_delet
     await world.passes()
     await world.pop()
     claims = held(await world.claim(TASK))
-    await world.store.cancel([TASK])
+    await world.store.cancel_tasks([TASK])
     await world.store.delete_jobs([NAME])
     assert await world.beat(*claims) == [Verdict.CANCEL]
 
@@ -129,7 +129,7 @@ async def test_a_tick_that_is_retried_by_hand_is_a_task_of_its_own(world: World)
     await waits(world, "jitter")
     await world.store.pause_job(NAME, paused=True)
     await world.store.delete_jobs([NAME])
-    await world.store.retry([TASK])
+    await world.store.retry_tasks([TASK])
     await world.check()
     await ends(world)
     assert await status(world) == "SUCCESS"
@@ -247,7 +247,7 @@ async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world
     if end == "fail":
         await world.fail(*claims)
     elif end == "lose":
-        await world.store.lose("executor-1", claims, "killed")
+        await world.store.report_loss("executor-1", claims, "killed")
     elif end == "hand back":
         await world.store.hand_back("executor-1", claims, [])
     else:
@@ -368,9 +368,9 @@ async def test_a_tick_waits_for_all_that_run_not_for_the_newest_alone(world: Wor
     await ticks(world, "a", "b", overlap="allow", next_us=EPOCH_US + DAY_US)
     await make(world, job(replace=Replace.GO_ON, first_us=world.clock(), rhythm="other"))
     assert await due(world) == []
-    await world.store.cancel(["0-b"])
+    await world.store.cancel_tasks(["0-b"])
     assert await due(world) == []
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     assert [each.running for each in await due(world)] == [""]
 
 
@@ -379,7 +379,7 @@ async def test_of_several_that_run_each_is_cancelled_as_soon_as_the_one_before_h
     await make(world, job(replace=Replace.GO_ON, overlap="cancel_running", first_us=world.clock(), rhythm="other"))
     for task_id in ("0-a", "0-b"):
         assert [each.running for each in await due(world)] == [task_id]
-        await world.store.cancel([task_id])
+        await world.store.cancel_tasks([task_id])
     assert [each.running for each in await due(world)] == [""]
 
 

@@ -189,7 +189,7 @@ async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) ->
     world.clock.advance(1)
     assert await due(world) == []
     if end == "cancel":
-        await world.store.cancel(["0-tick-1"])
+        await world.store.cancel_tasks(["0-tick-1"])
     elif end == "delete the record":
         await world.store._link.client.delete("atf:{0}:t:0-tick-1")
         world.clock.advance(JOB_WAIT_US / US)
@@ -197,7 +197,7 @@ async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) ->
         for _ in range(3):  # as often as it may be
             await world.passes()
             await world.pop()
-            await world.store.lose("executor-1", held(await world.claim("0-tick-1")), "killed")
+            await world.store.report_loss("executor-1", held(await world.claim("0-tick-1")), "killed")
         assert (await world.get("0-tick-1")).status.name == "FATAL_FAILURE"
     else:
         await ends(world, outcome=Outcome.FAILED_FATAL)
@@ -209,7 +209,7 @@ async def test_somebody_waiting_for_a_tick_s_end_does_not_hide_it_from_the_job(w
     await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one)])
-    await world.store.watch(["0-tick-1"])
+    await world.store.watch_tasks(["0-tick-1"])
     await ends(world)
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None

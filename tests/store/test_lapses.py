@@ -95,12 +95,12 @@ async def test_any_run_that_ends_otherwise_begins_the_row_anew(world: World, end
         case "loss":
             await end_leases(world)
         case "shared loss":
-            await world.store.lose("executor-1", [token], "killed", shared=True)
+            await world.store.report_loss("executor-1", [token], "killed", shared=True)
         case "reported loss":
-            await world.store.lose("executor-1", [token], "killed")
+            await world.store.report_loss("executor-1", [token], "killed")
         case "retry":
             await world.finish(Outcome.FAILED_FATAL, token)
-            await world.store.retry(["0-a"])
+            await world.store.retry_tasks(["0-a"])
     world.clock.advance(BACKOFF_US / US)
     await world.passes()
     before = (await world.get("0-a")).losses
@@ -147,7 +147,7 @@ async def test_a_crash_in_a_drain_is_a_loss(world: World) -> None:
     await begin(world)
     claims = held(await world.claim(*(await world.pop())))
     await world.beat(*claims, draining=True)
-    await world.store.lose("executor-1", claims, "killed by SIGSEGV")
+    await world.store.report_loss("executor-1", claims, "killed by SIGSEGV")
     record = await world.get("0-a")
     assert (record.losses, record.ended_runs[-1].why) == (1, "lost: killed by SIGSEGV")
 
@@ -156,7 +156,7 @@ async def test_one_whose_cancellation_was_asked_for_is_cancelled_without_a_loss(
     await begin(world)
     claims = held(await world.claim(*(await world.pop())))
     await world.beat(*claims, draining=True)
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     await end_leases(world)
     record = await world.get("0-a")
     assert (record.status, record.losses) == (Status.CANCELLED, 0)
@@ -207,7 +207,7 @@ async def test_what_two_causes_take_turns_to_end_is_a_loss_in_the_end(world: Wor
 async def test_a_reported_loss_of_a_claim_that_has_not_said_that_it_started_counts_at_once(world: World) -> None:
     """The guard knows that it had, and that it crashed: a poison task never gets that far."""
     await begin(world)
-    await world.store.lose("executor-1", held(await world.claim(*(await world.pop()))), "killed by SIGKILL")
+    await world.store.report_loss("executor-1", held(await world.claim(*(await world.pop()))), "killed by SIGKILL")
     assert (await world.get("0-a")).losses == 1
 
 

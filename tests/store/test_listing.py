@@ -31,7 +31,7 @@ async def bring(world: World, status: Status, names: list[str], **options: int) 
         return await world.schedule(*names, delay_us=3600 * US, **options)
     if status is Status.CANCELLED:
         ids = await world.schedule(*names, delay_us=3600 * US, **options)
-        await world.store.cancel(ids)
+        await world.store.cancel_tasks(ids)
         return ids
     ids = await world.schedule(*names, **options)
     await world.passes(options["partition"])
@@ -87,7 +87,7 @@ async def test_a_page_begins_behind_the_last_one_although_tasks_leave(world: Wor
     await world.schedule("c", "d", "e", delay_us=2)
     first, token = await world.store.list_tasks(LAMBDA, Status.NEW, 3, "")
     assert [record.id for record in first] == ["0-a", "0-b", "0-c"]
-    await world.store.cancel(["0-a", "0-c"])
+    await world.store.cancel_tasks(["0-a", "0-c"])
     rest, token = await world.store.list_tasks(LAMBDA, Status.NEW, 3, token)
     assert [record.id for record in rest] == ["0-d", "0-e"]
     assert token == ""
@@ -112,7 +112,7 @@ async def test_a_token_of_somebody_elses_is_refused(world: World, token: str) ->
 
 @pytest.mark.parametrize("task_id", ["a", "", "2-a", "0-", "0-a b", "x-a", "-1-a"])
 async def test_an_id_that_names_no_partition_is_refused(world: World, task_id: str) -> None:
-    for call in (world.store.get, world.store.cancel, world.store.retry, world.store.watch):
+    for call in (world.store.get_tasks, world.store.cancel_tasks, world.store.retry_tasks, world.store.watch_tasks):
         with pytest.raises(InvalidArgument, match="task id"):
             await call([task_id])
     with pytest.raises(InvalidArgument, match="task id"):
@@ -142,26 +142,26 @@ async def test_a_record_holds_what_was_given_and_what_happened(world: World) -> 
 async def test_get_answers_in_order_with_none_for_the_unknown(world: World) -> None:
     await world.schedule("a")
     await world.schedule("b", partition=1)
-    answers = await world.store.get(["1-b", "0-nobody", "0-a", "1-a"])
+    answers = await world.store.get_tasks(["1-b", "0-nobody", "0-a", "1-a"])
     assert [each.id if each else None for each in answers] == ["1-b", None, "0-a", None]
 
 
 async def test_explain_says_where_a_task_stands(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 3, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 3, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.schedule("a", "b", "c", "d")
     await world.passes()
-    third = await world.store.explain("0-c")
+    third = await world.store.explain_task("0-c")
     assert third is not None
     assert (third.in_queue, third.position, third.queue_depth, third.queue_limit) == (True, 2, 3, 3)
-    waiting = await world.store.explain("0-d")
+    waiting = await world.store.explain_task("0-d")
     assert waiting is not None
     assert (waiting.in_queue, waiting.position, waiting.paused, waiting.behind) == (False, -1, False, "")
     assert (waiting.record.status, waiting.now_us) == (Status.NEW, world.clock.us)
-    await world.store.set_paused(LAMBDA, paused=True)
-    paused = await world.store.explain("0-d")
+    await world.store.pause_lambda(LAMBDA)
+    paused = await world.store.explain_task("0-d")
     assert paused is not None
     assert paused.paused
-    assert await world.store.explain("0-nobody") is None
+    assert await world.store.explain_task("0-nobody") is None
 
 
 async def test_a_scan_finds_every_live_task(world: World) -> None:

@@ -171,7 +171,7 @@ async def test_after_the_time_of_grace_it_is_a_failed_attempt_that_says_why(worl
     record = await world.get(task_id)
     assert (record.status, record.attempts) == (Status.FATAL_FAILURE, 2)
     await world.check()
-    await world.store.retry([task_id])
+    await world.store.retry_tasks([task_id])
     assert (await world.get(task_id)).misfit is None
     assert [each.task_id for each in await take(world, OLD)] == [task_id], "all is tried anew"
 
@@ -285,7 +285,7 @@ async def test_its_age_counts_from_when_it_was_accepted(world: World) -> None:
 
 
 async def test_a_long_enqueue_timeout_does_not_hide_that_those_it_may_fit_have_gone(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 100, 3600 * US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 100, 3600 * US, paused=False)])
     await alive(world, OLD)
     await alive(world, NEW, seconds=45)
     (task_id,) = await unfit(world, "a")
@@ -347,13 +347,13 @@ async def test_a_flagged_task_is_cancelled_and_one_that_waits_is_too(world: Worl
     await alive(world, OLD, NEW)
     await world.schedule("a")
     claims = held(await take(world, OLD))
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     await misfit(world, OLD, *claims)
     record = await world.get("0-a")
     assert (record.status, record.attempts) == (Status.CANCELLED, 0)
     (task_id,) = await unfit(world, "b")
     await world.passes()
-    await world.store.cancel([task_id])
+    await world.store.cancel_tasks([task_id])
     assert await pop(world, NEW) == []
     await world.check()
     assert not [key for key in (await dump(world.store)).data if ":m:" in key]
@@ -362,7 +362,7 @@ async def test_a_flagged_task_is_cancelled_and_one_that_waits_is_too(world: Worl
 async def test_a_run_that_is_lost_leaves_the_signatures_behind(world: World) -> None:
     await alive(world, OLD, NEW)
     (task_id,) = await unfit(world, "a")
-    await world.store.lose("executor-1", held(await take(world, NEW)), "killed")
+    await world.store.report_loss("executor-1", held(await take(world, NEW)), "killed")
     await world.passes()
     assert await pop(world, OLD) == []
     assert await pop(world, NEW) == [task_id]
@@ -386,20 +386,20 @@ async def test_a_paused_lambda_gives_none(world: World) -> None:
     await alive(world, OLD, NEW)
     (task_id,) = await unfit(world, "a")
     await world.passes()
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     assert await pop(world, NEW) == []
-    await world.store.set_paused(LAMBDA, paused=False)
+    await world.store.resume_lambda(LAMBDA)
     assert await pop(world, NEW) == [task_id]
 
 
 async def test_hosts_name_the_signatures_of_lambdas_that_have_several(world: World) -> None:
     await world.store.serve("", 30, "one", None, [f"{LAMBDA} {OLD}", "shop/other " + OLD])
     await world.store.serve("", 30, "two", None, [f"{LAMBDA} {OLD}", f"{LAMBDA} {NEW}", "shop/other " + OLD])
-    _, hosts = await world.store.hosts()
+    _, hosts = await world.store.list_hosts()
     assert [each.signatures for each in hosts] == [{LAMBDA: [OLD]}, {LAMBDA: [OLD, NEW]}]
     world.clock.advance(30)
     await world.store.serve("", 30, "one", None, [f"{LAMBDA} {OLD}"])
-    _, hosts = await world.store.hosts()
+    _, hosts = await world.store.list_hosts()
     assert [each.signatures for each in hosts] == [{}]
     assert (await dump(world.store)).hash("atf:{0}:signatures") == {f" {LAMBDA}": OLD}
 
@@ -407,7 +407,7 @@ async def test_hosts_name_the_signatures_of_lambdas_that_have_several(world: Wor
 async def test_the_explanation_has_the_signatures_that_run(world: World) -> None:
     await alive(world, OLD, THIRD)
     (task_id,) = await unfit(world, "a")
-    found = await world.store.explain(task_id)
+    found = await world.store.explain_task(task_id)
     assert found is not None
     assert sorted(found.signatures) == [OLD, THIRD]
     assert not found.not_run
@@ -417,7 +417,7 @@ async def test_the_explanation_has_the_signatures_that_run(world: World) -> None
 
 async def test_other_lambdas_pay_nothing(world: World) -> None:
     """A pop makes no second call for who asks for other lambdas, or has a signature that nothing waits for."""
-    await world.store.register([LambdaRecord("shop/other", b"", 100, 10 * US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord("shop/other", b"", 100, 10 * US, paused=False)])
     await alive(world, OLD, NEW)
     await unfit(world, "a")
     await world.passes()

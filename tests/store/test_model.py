@@ -127,7 +127,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.fake = fakeredis.FakeServer(version=(7, 4))
         store = await Store.open(StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=self.fake)
         store.now = self.clock
-        await store.register(
+        await store.register_lambdas(
             [LambdaRecord(name, b"", limit, ENQUEUE_TIMEOUT_US, paused=False) for name, limit in LIMITS.items()]
         )
         return store
@@ -429,7 +429,7 @@ class StoreMachine(RuleBasedStateMachine):
         token = self._pick(held if held and which % 4 else self.tokens, which)
         retry_us = wait_us if outcome is Outcome.HANDED_BACK else BACKOFF_US
         result = RunResult(token, outcome, retry_in_us=retry_us, signature=digest, grace_us=GRACE_US)
-        verdicts = self.run(self.store.finish("executor-1", [result]))
+        verdicts = self.run(self.store.set_results("executor-1", [result]))
         task = self.tasks.get(token.task_id)
         if task is not None and task.finished_by == token == task.token and not task.holds(token):
             assert verdicts == [Verdict.OK]  # it has been told before
@@ -462,7 +462,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def lose(self, which: int) -> None:
         token = self._pick(self.tokens, which)
-        task = self._told(token, self.run(self.store.lose("executor-1", [token], "killed")))
+        task = self._told(token, self.run(self.store.report_loss("executor-1", [token], "killed")))
         if task is not None:
             self._loses(task)
 
@@ -494,7 +494,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def cancel(self, which: int) -> None:
         task = self.tasks[self._pick(sorted(self.tasks), which)]
-        (answer,) = self.run(self.store.cancel([task.id]))
+        (answer,) = self.run(self.store.cancel_tasks([task.id]))
         assert answer.cancel_requested == (task.status in HELD)
         if task.status in HELD:
             task.flagged = True
@@ -506,7 +506,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def retry(self, which: int) -> None:
         task = self.tasks[self._pick(sorted(self.tasks), which)]
-        (answer,) = self.run(self.store.retry([task.id]))
+        (answer,) = self.run(self.store.retry_tasks([task.id]))
         assert answer.retried == (task.status in {S.FATAL_FAILURE, S.CANCELLED})
         if answer.retried:
             task.status, task.attempts, task.losses, task.lapses = S.NEW, 0, 0, 0
@@ -530,7 +530,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(lambda_name=LAMBDAS, paused=st.booleans())
     def pause_or_resume(self, lambda_name: str, paused: bool) -> None:
-        assert self.run(self.store.set_paused(lambda_name, paused))
+        assert self.run((self.store.pause_lambda if paused else self.store.resume_lambda)(lambda_name))
         (self.paused.add if paused else self.paused.discard)(lambda_name)
 
     @rule(lambda_name=LAMBDAS)

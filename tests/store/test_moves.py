@@ -61,10 +61,10 @@ async def _leave_claim(world: World, state: str, claims: list[Held]) -> None:
         case Status.FATAL_FAILURE.name:
             await world.finish(Outcome.FAILED_FATAL, *claims, error="never")
         case Status.CANCELLED.name | Status.NEW.name:
-            await world.store.cancel(ids)
+            await world.store.cancel_tasks(ids)
             await world.finish(Outcome.STOPPED, *claims)
             if state == Status.NEW.name:
-                await world.store.retry(ids)
+                await world.store.retry_tasks(ids)
         case _ if state == TOMBSTONE:
             await world.finish(Outcome.SUCCEEDED, *claims)
             assert await world.store.sweep(0, 100) == len(ids)
@@ -114,9 +114,9 @@ VERBS: dict[str, Call] = {
     ),
     "hand back": lambda world, claims: world.store.hand_back("executor-1", claims, []),
     "return": lambda world, claims: world.store.hand_back("executor-1", [], [each.task_id for each in claims]),
-    "lose": lambda world, claims: world.store.lose("executor-1", claims, "killed"),
-    "cancel": lambda world, claims: world.store.cancel([each.task_id for each in claims]),
-    "retry": lambda world, claims: world.store.retry([each.task_id for each in claims]),
+    "lose": lambda world, claims: world.store.report_loss("executor-1", claims, "killed"),
+    "cancel": lambda world, claims: world.store.cancel_tasks([each.task_id for each in claims]),
+    "retry": lambda world, claims: world.store.retry_tasks([each.task_id for each in claims]),
 }
 MOVES_OF: dict[str, tuple[str, ...]] = {
     "heartbeat": ("heartbeat",),
@@ -199,7 +199,7 @@ def _gated(action: str, then: Call) -> Call:
     """With a gate that was set before."""
 
     async def call(world: World, claims: list[Held]) -> object:
-        await world.store.register([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
+        await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
         await world.gate(action)
         return await then(world, claims)
 
@@ -222,7 +222,7 @@ async def _lifted(world: World, claims: list[Held]) -> object:
 
 def _flagged(verb: str) -> Call:
     async def call(world: World, claims: list[Held]) -> object:
-        (answer,) = await world.store.cancel([claims[0].task_id])
+        (answer,) = await world.store.cancel_tasks([claims[0].task_id])
         assert (answer.cancelled, answer.cancel_requested) == (False, True)
         return await VERBS[verb](world, claims)
 
@@ -386,7 +386,7 @@ async def test_a_move_goes_as_the_table_says(world: World, way: Way, move: Move,
         claims = []
     else:
         claims = (await cast(world, source.name if source else "", ["a"], **way.options)).last
-    (before,) = await world.store.get(["0-a"])
+    (before,) = await world.store.get_tasks(["0-a"])
     world.clock.advance(1)
     await way.call(world, claims)
     after = await world.get("0-a")
@@ -497,8 +497,8 @@ async def test_an_id_given_twice_is_claimed_once(world: World) -> None:
     """A queue may hold an id twice (cancelled, then retried, in a backlog); its executor must not get it twice."""
     (task_id,) = await world.schedule("a")
     await world.passes()
-    await world.store.cancel([task_id])
-    await world.store.retry([task_id])
+    await world.store.cancel_tasks([task_id])
+    await world.store.retry_tasks([task_id])
     await world.passes()
     ids = await world.pop()
     assert ids == [task_id, task_id]
@@ -522,19 +522,19 @@ async def test_a_result_repeated_by_its_token_is_ok_until_the_next_claim(world: 
 async def test_a_result_given_twice_in_one_call_counts_once(world: World) -> None:
     (claim,) = await world.run("a")
     result = RunResult(claim, Outcome.FAILED, error="x", retry_in_us=BACKOFF_US)
-    assert await world.store.finish("executor-1", [result, result]) == [Verdict.OK, Verdict.OK]
+    assert await world.store.set_results("executor-1", [result, result]) == [Verdict.OK, Verdict.OK]
     assert (await world.get("0-a")).attempts == 1
 
 
 async def test_a_flagged_task_hears_of_it_with_its_heartbeat_and_may_still_succeed(world: World) -> None:
     (claim,) = await world.run("a")
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     assert await world.store.heartbeat("executor-1", [Beat(claim, started=True)]) == [Verdict.CANCEL]
     assert (await world.get("0-a")).cancel_requested
     await world.finish(Outcome.SUCCEEDED, claim, result=b"done", encoding=1)
     record = await world.get("0-a")
     assert (record.status, record.result, record.result_encoding) == (Status.SUCCESS, b"done", 1)
-    (answer,) = await world.store.cancel(["0-a"])
+    (answer,) = await world.store.cancel_tasks(["0-a"])
     assert (answer.status, answer.cancelled) == (Status.SUCCESS, False)
 
 
@@ -556,7 +556,7 @@ async def test_an_ended_run_keeps_what_its_error_says_first(world: World, error:
     """Also when the task is retried, and its own error gone."""
     (claim,) = await world.run("a", max_attempts=1)
     await world.finish(Outcome.FAILED, claim, error=error)
-    await world.store.retry(["0-a"])
+    await world.store.retry_tasks(["0-a"])
     record = await world.get("0-a")
     assert (record.error, [run.why for run in record.ended_runs]) == ("", [why])
 
@@ -565,7 +565,7 @@ async def test_the_last_ended_runs_are_kept_in_order(world: World) -> None:
     (claim,) = await world.run("a", max_attempts=50, max_losses=50)
     for number in range(ENDED_RUNS_KEPT + 3):
         if number % 2:
-            await world.store.lose("executor-1", [claim], f"killed {number}")
+            await world.store.report_loss("executor-1", [claim], f"killed {number}")
         else:
             await world.finish(Outcome.FAILED, claim, error="x", ran_us=number)
         world.clock.advance(1)
@@ -608,11 +608,11 @@ async def test_a_started_task_stays_started_since_the_first_heartbeat_that_said_
 
 async def test_a_retry_after_too_many_losses_gives_all_of_them_again(world: World) -> None:
     claims = await world.run("a", max_losses=1)
-    await world.store.lose("executor-1", claims, "killed")
+    await world.store.report_loss("executor-1", claims, "killed")
     record = await world.get("0-a")
     assert (record.status, record.losses) == (Status.FATAL_FAILURE, 1)
     assert record.error == "lost with its executor 1 times; last: killed"
-    await world.store.retry(["0-a"])
+    await world.store.retry_tasks(["0-a"])
     record = await world.get("0-a")
     assert (record.losses, record.attempts, record.error) == (0, 0, "")
     assert len(record.ended_runs) == 1  # what it went through is kept
@@ -642,7 +642,7 @@ async def test_batches_over_partitions_answer_in_their_order(world: World) -> No
 
 async def test_a_call_without_items_does_nothing(world: World) -> None:
     assert await world.store.schedule([]) == []
-    assert await world.store.get([]) == []
+    assert await world.store.get_tasks([]) == []
     assert await world.store.claim("executor-1", "n", [], PLENTY) == ([], [], [])
 
 

@@ -79,13 +79,13 @@ async def test_the_next_one_is_released_by(world: World, end: str) -> None:
             await world.finish(Outcome.FAILED_FATAL, await start(world))
         case "cancel":
             claim = await start(world)
-            await world.store.cancel(["0-first"])
+            await world.store.cancel_tasks(["0-first"])
             assert await due(world) == []  # it runs until it is stopped
             await world.finish(Outcome.STOPPED, claim)
         case "lost for good":
-            await world.store.lose("executor-1", [await start(world)], "killed")
+            await world.store.report_loss("executor-1", [await start(world)], "killed")
         case _:
-            await world.store.cancel(["0-first"])
+            await world.store.cancel_tasks(["0-first"])
     assert await due(world) == ["0-second"]
 
 
@@ -102,14 +102,14 @@ async def test_a_head_in_backoff_holds_the_others_back(world: World) -> None:
 async def test_a_lost_head_runs_again_before_the_others(world: World) -> None:
     await line_up(world, "first", "second")
     claim = await start(world)
-    await world.store.lose("executor-1", [claim], "killed")
+    await world.store.report_loss("executor-1", [claim], "killed")
     assert await due(world) == ["0-first"]
 
 
 async def test_cancelling_one_in_the_middle_keeps_the_order(world: World) -> None:
     await line_up(world, "a", "b", "c")
     claim = await start(world)
-    await world.store.cancel(["0-b"])
+    await world.store.cancel_tasks(["0-b"])
     assert await due(world) == []
     await world.finish(Outcome.SUCCEEDED, claim)
     assert await due(world) == ["0-c"]
@@ -118,7 +118,7 @@ async def test_cancelling_one_in_the_middle_keeps_the_order(world: World) -> Non
 async def test_a_retried_task_joins_the_end(world: World) -> None:
     await line_up(world, "a", "b", "c")
     await world.finish(Outcome.FAILED_FATAL, await start(world))
-    await world.store.retry(["0-a"])
+    await world.store.retry_tasks(["0-a"])
     order = []
     for _ in range(3):
         claim = await start(world)
@@ -129,14 +129,14 @@ async def test_a_retried_task_joins_the_end(world: World) -> None:
 
 async def test_a_retried_task_alone_is_due_at_once(world: World) -> None:
     await line_up(world, "a")
-    await world.store.cancel(["0-a"])
-    await world.store.retry(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
+    await world.store.retry_tasks(["0-a"])
     assert await due(world) == ["0-a"]
 
 
 async def test_a_whole_batch_may_be_cancelled_at_once(world: World) -> None:
     ids = await line_up(world, "a", "b", "c", "d")
-    await world.store.cancel([ids[1], ids[0], ids[3]])
+    await world.store.cancel_tasks([ids[1], ids[0], ids[3]])
     assert await due(world) == ["0-c"]
 
 
@@ -169,14 +169,16 @@ async def test_a_record_that_somebody_deleted_holds_up_nobody(world: World) -> N
 
 
 async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10_000, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"", 10_000, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+    )
     await world.finish(Outcome.SUCCEEDED, *(await world.run("without-a-key")))
     before = await swept(world)
     names = [f"customer-{number}" for number in range(250)]
     names = [each for each in names if world.store.partition_for(each) == 0][:100]
     for each in names:
         await world.schedule(f"{each}-a", f"{each}-b", f"{each}-c", ordering_key=each)
-    await world.store.cancel([f"0-{each}-b" for each in names[::3]])
+    await world.store.cancel_tasks([f"0-{each}-b" for each in names[::3]])
     assert sum(":o:" in key for key in (await world.check()).data) == 100
     await end(world, mixed=True)
     while await end(world):
@@ -196,7 +198,7 @@ async def end(world: World, *, mixed: bool = False) -> int:
     await world.finish(Outcome.SUCCEEDED, *done)
     await world.fail(*failed)
     await world.finish(Outcome.FAILED_FATAL, *fatal, error="no such account")
-    await world.store.lose("executor-1", lost, "killed")
+    await world.store.report_loss("executor-1", lost, "killed")
     stopped, _ = await world.store.list_keys(LAMBDA, 256, "")
     assert len(stopped) == len(fatal)
     for each in stopped:
@@ -220,7 +222,9 @@ async def swept(world: World) -> Dump:
 
 async def stopped(world: World, *behind: str) -> Held:
     """A key that has stopped at its task `bad`; answers the claim under which that failed."""
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+    )
     await line_up(world, "bad", *behind)
     claim = await start(world)
     await world.finish(Outcome.FAILED_FATAL, claim, error="no such account")
@@ -242,29 +246,33 @@ async def test_a_key_stops_at_a_task_that_fails_for_good(world: World) -> None:
     assert await due(world) == ["0-other"]
     ((record,), _) = await world.store.list_keys(LAMBDA, 10, "")
     assert record == (KEY, world.clock.us, "0-bad", "no such account", 3)
-    around = await world.store.explain("0-b")
+    around = await world.store.explain_task("0-b")
     assert around is not None
     assert (around.stopped_at, around.behind, around.position) == ("0-bad", "", 2)
 
 
 @pytest.mark.parametrize("end", ["attempts", "losses"])
 async def test_a_key_stops_when_attempts_or_losses_are_used_up(world: World, end: str) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+    )
     await world.schedule("bad", ordering_key=KEY, max_attempts=1, max_losses=1)
     await line_up(world, "a")
     claim = await start(world)
     if end == "attempts":
         await world.fail(claim)
     else:
-        await world.store.lose("executor-1", [claim], "killed")
+        await world.store.report_loss("executor-1", [claim], "killed")
     assert await due(world) == []
     assert await keys_of(world) == [(KEY, "0-bad", 1)]
 
 
 async def test_a_cancelled_task_stops_no_key(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+    )
     await line_up(world, "bad", "a")
-    await world.store.cancel(["0-bad"])
+    await world.store.cancel_tasks(["0-bad"])
     assert await due(world) == ["0-a"]
 
 
@@ -282,7 +290,7 @@ async def test_a_resumed_key_runs_the_task_that_stopped_it_first(world: World) -
 
 async def test_a_retry_of_the_task_that_stopped_a_key_resumes_it(world: World) -> None:
     await stopped(world, "a")
-    await world.store.retry(["0-bad"])
+    await world.store.retry_tasks(["0-bad"])
     assert await keys_of(world) == []
     assert await due(world) == ["0-bad"]
 
@@ -331,7 +339,9 @@ async def test_a_stopped_key_without_other_tasks_holds_back_those_to_come(world:
 
 
 async def test_stopped_keys_are_paged_over_all_partitions(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+    )
     names = [f"key-{number}" for number in range(7)]
     for name in names:
         partition = world.store.partition_for(name)
@@ -355,7 +365,9 @@ ODD_KEYS = ("order:2024/17.3", "anna müller {1}", "a%20b", "a b", "https://shop
 
 
 async def test_keys_of_any_characters_are_each_a_key_of_their_own(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+    )
     found: list[str] = []
     token = None
     for number, key in enumerate(ODD_KEYS):
@@ -403,10 +415,10 @@ async def test_what_waits_is_listed_counted_and_explained(world: World) -> None:
     records, _ = await world.store.list_tasks("shop/mail", Status.NEW, 10, "")
     assert [record.id for record in records] == ["0-a", "0-b", "0-c"]
     assert records[2].next_at_us == 0
-    around = await world.store.explain("0-c")
+    around = await world.store.explain_task("0-c")
     assert around is not None
     assert (around.behind, around.position, around.in_queue) == ("0-a", 2, False)
     await world.passes()
-    head = await world.store.explain("0-a")
+    head = await world.store.explain_task("0-a")
     assert head is not None
     assert (head.behind, head.position, head.in_queue) == ("", 0, True)

@@ -24,7 +24,7 @@ async def limited(open_store: OpenStore, clock: Clock, settings: str, partitions
 
 
 async def declare(world: World, settings: str) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 1000, ENQUEUE_TIMEOUT_US, False, settings)])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 1000, ENQUEUE_TIMEOUT_US, False, settings)])
 
 
 async def names(world: World, count: int, prefix: str = "t", **options: int) -> list[str]:
@@ -49,11 +49,11 @@ async def test_a_home_whose_data_are_lost_hears_nothing_before_it_is_opened(
     record = f"atf:{{{asked.target}}}"
     await store._link.command("DEL", record, key=record)
     with pytest.raises(Unavailable, match=f"partition {asked.target} of the task store has lost its data"):
-        await store.deliver(asked)
+        await store.apply_outbox(asked)
     assert await store._call("owed", asked.partition, [256])
 
     await open_store(2)
-    await store.deliver(asked)
+    await store.apply_outbox(asked)
     assert not await store._call("owed", asked.partition, [256])
 
 
@@ -89,14 +89,14 @@ async def test_the_next_one_is_pushed_as_soon_as_one_has_ended(open_store: OpenS
         case "fatal":
             await world.finish(Outcome.FAILED_FATAL, first)
         case "cancel":
-            await world.store.cancel(["0-first"])
+            await world.store.cancel_tasks(["0-first"])
             assert await world.passes() == (0, 0, 0)  # it runs until it is stopped
             await world.finish(Outcome.STOPPED, first)
         case "lost for good":
-            await world.store.lose("executor-1", [first], "killed")
+            await world.store.report_loss("executor-1", [first], "killed")
         case _:
             await world.store.hand_back("executor-1", [first], [])
-            await world.store.lose("executor-1", [first], "killed")
+            await world.store.report_loss("executor-1", [first], "killed")
     assert (await world.store.enqueue(0, 0)).enqueued == 1, "in the very next pass, on no other clock"
     await world.check()
 
@@ -109,7 +109,7 @@ async def test_a_lost_or_handed_back_task_keeps_its_permit(open_store: OpenStore
     await world.passes()
     assert await world.queued() == ["0-first"]
     (claim,) = held(await world.claim(*await world.pop()))
-    await world.store.lose("executor-1", [claim], "killed")
+    await world.store.report_loss("executor-1", [claim], "killed")
     await world.passes()
     assert await world.queued() == ["0-first"]
 
@@ -118,7 +118,7 @@ async def test_a_queued_task_that_is_cancelled_makes_room(open_store: OpenStore,
     world = await limited(open_store, clock, "running=1")
     await names(world, 2)
     await world.passes()
-    await world.store.cancel(["0-t0"])
+    await world.store.cancel_tasks(["0-t0"])
     assert (await world.store.enqueue(0, 0)).enqueued == 1
 
 
@@ -140,15 +140,15 @@ async def test_a_raised_limit_holds_at_once_and_a_lowered_one_waits(open_store: 
     world = await limited(open_store, clock, "running=2")
     await names(world, 10)
     await world.passes()
-    await world.store.override(LAMBDA, to("running=4"))
+    await world.store.set_lambda(LAMBDA, to("running=4"))
     assert await world.passes() == (2, 0, 0)
     claims = held(await world.claim(*await world.pop()))
-    await world.store.override(LAMBDA, to("running=1"))
+    await world.store.set_lambda(LAMBDA, to("running=1"))
     for number, claim in enumerate(claims):
         await world.finish(Outcome.SUCCEEDED, claim)
         await world.passes()
         assert len(await world.queued()) == (1 if number == 3 else 0)
-    await world.store.override(LAMBDA, to("running=7"))
+    await world.store.set_lambda(LAMBDA, to("running=7"))
     await declare(world, "")  # the code says nothing any more; the operator still does
     assert await world.passes() == (5, 0, 0)
 
@@ -157,7 +157,7 @@ async def test_what_stands_in_a_queue_when_a_limit_is_lowered_still_starts(open_
     world = await limited(open_store, clock, "running=4")
     await names(world, 10)
     await world.passes()
-    await world.store.override(LAMBDA, to("running=1"))
+    await world.store.set_lambda(LAMBDA, to("running=1"))
     claims = held(await world.claim(*await world.pop()))
     assert len(claims) == 4
     await world.finish(Outcome.SUCCEEDED, *claims[1:])
@@ -167,7 +167,7 @@ async def test_what_stands_in_a_queue_when_a_limit_is_lowered_still_starts(open_
 async def test_what_ran_before_there_was_a_limit_counts(open_store: OpenStore, clock: Clock) -> None:
     world = await limited(open_store, clock, "")
     claims = await world.run("a", "b", "c")
-    await world.store.override(LAMBDA, to("running=2"))
+    await world.store.set_lambda(LAMBDA, to("running=2"))
     await world.schedule("d")
     await world.finish(Outcome.SUCCEEDED, claims[0])
     assert await world.passes() == (0, 0, 0)
@@ -277,7 +277,7 @@ async def test_what_was_lost_is_pushed_again_at_the_rate_and_before_what_is_new(
     ids = await names(world, 60)
     pushed, claims = await paced(world, 5)
     assert len(claims) == 52
-    await world.store.lose("executor-1", claims, "killed")
+    await world.store.report_loss("executor-1", claims, "killed")
     again, _ = await paced(world, 6)
     assert most_in_a_second(pushed + again) <= 13
     assert len(again) == 60, "52 again, 8 for the first time; nothing of the rate is lost"
@@ -294,7 +294,7 @@ async def test_every_way_back_to_the_queue_takes_of_the_rate(open_store: OpenSto
     match how:
         case "handed back":
             await world.store.hand_back("executor-1", claims[:20], [each.task_id for each in claims[20:]])
-            await world.store.lose("executor-1", claims[20:], "killed")
+            await world.store.report_loss("executor-1", claims[20:], "killed")
             clock.advance(1)
         case "never claimed":
             clock.advance(ENQUEUE_TIMEOUT_US / US)
@@ -310,10 +310,10 @@ async def test_a_queue_that_waits_to_push_again_is_left_alone_until_the_rate_all
 ) -> None:
     world = await limited(open_store, clock, "rate=0.1")
     (claim,) = await world.run("first")
-    await world.store.lose("executor-1", [claim], "killed")
+    await world.store.report_loss("executor-1", [claim], "killed")
     made = await world.store.enqueue(0, 0)
     assert (made.enqueued_again, made.next_in_us) == (0, 10 * US)
-    surroundings = await world.store.explain("0-first")
+    surroundings = await world.store.explain_task("0-first")
     assert surroundings is not None
     assert surroundings.waits_for == "rate=0.1"
     clock.advance(10)
@@ -327,7 +327,7 @@ async def test_what_is_lost_of_a_high_priority_goes_before_what_is_due_of_a_low_
     claims = await world.run("a", "b", "c", priority=0)
     clock.advance(10)
     await names(world, 30, priority=2)
-    await world.store.lose("executor-1", claims, "killed")
+    await world.store.report_loss("executor-1", claims, "killed")
     await world.passes()
     assert await world.queued(f"{LAMBDA}:0") == ["0-a", "0-b", "0-c"]
     await world.store.hand_back("executor-1", [], await world.pop(f"{LAMBDA}:0"))
@@ -342,7 +342,7 @@ async def test_what_is_pushed_again_takes_no_second_permit_of_max_running(open_s
     ids = await names(world, 5)
     _, claims = await paced(world, 4)
     assert len(claims) == 4
-    await world.store.lose("executor-1", claims[:3], "killed")
+    await world.store.report_loss("executor-1", claims[:3], "killed")
     again, fresh = await paced(world, 3.5)
     assert len(again) == len(fresh) == 3
     await world.finish(Outcome.SUCCEEDED, claims[3])
@@ -355,10 +355,10 @@ async def test_a_changed_rate_holds_at_once(open_store: OpenStore, clock: Clock)
     world = await limited(open_store, clock, "rate=0.01")
     await names(world, 100)
     assert await world.passes() == (1, 0, 0)
-    await world.store.override(LAMBDA, to("rate=1000"))
+    await world.store.set_lambda(LAMBDA, to("rate=1000"))
     clock.advance(0.05)
     assert (await world.passes())[0] == 50
-    await world.store.override(LAMBDA, to(""))
+    await world.store.set_lambda(LAMBDA, to(""))
     assert await world.passes() == (0, 0, 0)
 
 
@@ -411,7 +411,7 @@ class Partitions:
         while self._travels and self._travels[0][0] <= now:
             _, _, record = heapq.heappop(self._travels)
             if record.target not in self.away:
-                await self.world.store.deliver(record)
+                await self.world.store.apply_outbox(record)
         for partition in range(self.world.store.partitions):
             if partition in self.away:
                 continue
@@ -521,7 +521,7 @@ async def test_what_all_partitions_lost_is_pushed_again_at_the_rate(
         await world.beat(*claims)
     partitions.pushed.clear()
     clock.advance(2)
-    await world.store.lose("executor-1", claims, "killed")
+    await world.store.report_loss("executor-1", claims, "killed")
     began = clock()
     await partitions.until(began + 6 * US)
     assert len(partitions.pushed) == len(ids)
@@ -539,7 +539,7 @@ async def test_a_partition_needs_no_permits_for_what_stands_in_its_queue(
     await world.passes()
     if gone:
         assert len(await world.pop(want=gone)) == gone
-    await world.store.override(LAMBDA, to("rate=100"))
+    await world.store.set_lambda(LAMBDA, to("rate=100"))
     clock.advance(ENQUEUE_TIMEOUT_US / US)
     await names(world, 4, "late")
     await world.schedule("other", lambda_name="shop/bill")  # beside which a pass looks at some of them only
@@ -565,11 +565,11 @@ async def test_a_changed_limit_holds_in_all_partitions_within_a_second(open_stor
     await partitions.until(clock() + US)
     claims = held(await world.claim(*await partitions.pop()))
     assert len(claims) == 4
-    await world.store.override(LAMBDA, to("running=10"))
+    await world.store.set_lambda(LAMBDA, to("running=10"))
     await partitions.until(clock() + US)
     claims += held(await world.claim(*await partitions.pop()))
     assert len(claims) == 10
-    await world.store.override(LAMBDA, to("running=2"))
+    await world.store.set_lambda(LAMBDA, to("running=2"))
     await partitions.until(clock() + US)
     for left in range(9, 0, -1):
         await world.beat(*claims)
@@ -586,7 +586,7 @@ async def test_what_runs_in_any_partition_counts_against_a_new_limit(open_store:
     await partitions.once()
     claims = held(await world.claim(*await partitions.pop()))
     assert len(claims) == len(ids)
-    await world.store.override(LAMBDA, to("running=4"))
+    await world.store.set_lambda(LAMBDA, to("running=4"))
     await spread(world, 1, "more")
     await partitions.until(clock() + 3 * US)
     assert await partitions.pop() == []
@@ -631,14 +631,14 @@ async def test_what_runs_counts_against_a_limit_that_comes_to_a_rate(
     partitions = Partitions(world, **bad)
     if lifted:
         await spread(world, 1, "first")
-        await world.store.override(LAMBDA, to("running=1"))
+        await world.store.set_lambda(LAMBDA, to("running=1"))
         await partitions.until(clock() + 3 * US)
-        await world.store.override(LAMBDA, to("running=-"))
+        await world.store.set_lambda(LAMBDA, to("running=-"))
     await spread(world, 3)
     await partitions.until(clock() + 3 * US)
     claims = held(await world.claim(*await partitions.pop()))
     assert len(claims) == 12 + 4 * lifted
-    await world.store.override(LAMBDA, to("running=4"))
+    await world.store.set_lambda(LAMBDA, to("running=4"))
     await spread(world, 4, "more")
     for _ in range(5):
         await world.beat(*claims)
@@ -675,14 +675,14 @@ async def test_what_helps_while_a_partition_that_has_all_permits_is_away(
     await names(world, 30, partition=away)
     await partitions.until(clock() + US)
     assert [key for key in (await dump(world.store)).data if ":h:" in key] == [f"atf:{{2}}:h:{LAMBDA}"], "home"
-    direct = world.store.deliver
+    direct = world.store.apply_outbox
 
     async def deliver(record: OutboxRecord) -> None:
         if record.target in partitions.away:
             raise Unavailable(f"partition {record.target} is away")
         await direct(record)
 
-    monkeypatch.setattr(world.store, "deliver", deliver)
+    monkeypatch.setattr(world.store, "apply_outbox", deliver)
     monkeypatch.setattr(world.store._link, "parted", True, raising=False)  # as in a cluster
     partitions.away = {away}
     for here in {0, 1, 2} - {away}:
@@ -690,7 +690,7 @@ async def test_what_helps_while_a_partition_that_has_all_permits_is_away(
     pushed = len(partitions.pushed)
     await partitions.until(clock() + 3 * US)
     assert len(partitions.pushed) == pushed
-    await world.store.override(LAMBDA, to(settings))
+    await world.store.set_lambda(LAMBDA, to(settings))
     await partitions.until(clock() + 3 * US)
     assert len(partitions.pushed) - pushed == more
 

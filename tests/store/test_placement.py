@@ -22,7 +22,7 @@ def record_of(settings: str, limit: int = 1000) -> LambdaRecord:
 
 
 async def placed(world: World, how: str, limit: int = 1000) -> None:
-    await world.store.register([record_of(f"placement={how}", limit)])
+    await world.store.register_lambdas([record_of(f"placement={how}", limit)])
 
 
 async def push(world: World, *names: str, **options: str) -> None:
@@ -91,7 +91,7 @@ async def test_what_was_cancelled_while_it_stood_in_the_queue_waits_for_no_host_
     await remember(world, a="one", b="two")
     await push(world, "a1", "a2", "a3", affinity="a")
     await push(world, "b1", affinity="b")
-    await world.store.cancel(["0-a1", "0-a3"])
+    await world.store.cancel_tasks(["0-a1", "0-a3"])
     before = (await dump(world.store)).tasks()
     assert await ask(world, "two", 1, runs=False) == "a1"
     assert await ask(world, "two", 2, runs=False) == "a3 b1"
@@ -100,7 +100,7 @@ async def test_what_was_cancelled_while_it_stood_in_the_queue_waits_for_no_host_
     await placed(world, "spread")
     await serve(world, "one", "two")
     await push(world, "c1", "c2", "c3", "c4")
-    await world.store.cancel(["0-c4"])
+    await world.store.cancel_tasks(["0-c4"])
     assert await ask(world, "two", runs=False) == "a2 c1 c2 c4…"
 
 
@@ -280,7 +280,7 @@ async def test_hosts_that_are_gone_or_serve_other_lambdas_have_no_part(world: Wo
 
 @pytest.mark.parametrize("before", ["", "placement=sticky"])
 async def test_hosts_have_their_parts_of_a_lambda_as_soon_as_it_is_spread(world: World, before: str) -> None:
-    await world.store.register([record_of(before)])
+    await world.store.register_lambdas([record_of(before)])
     await serve(world, "one", "two")
     await serve(world, "three", lambdas=(f"{LAMBDA}s", "shop/other"))
     await serve(world, "gone", seconds=10)
@@ -326,7 +326,7 @@ async def test_a_setting_of_a_spread_lambda_leaves_the_parts_as_they_are(world: 
     await serve(world, "one", "two")
     await push(world, "a", "b")
     assert await ask(world, "one") == "a…"
-    await world.store.register([record_of("placement=spread rate=1000")])
+    await world.store.register_lambdas([record_of("placement=spread rate=1000")])
     assert await ask(world, "one") == "…"
     assert await ask(world, "two") == "b"
 

@@ -17,7 +17,9 @@ from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, to
 
 async def named(world: World, pool: str) -> None:
     settings = f"pool={pool}" if pool else ""
-    await world.store.register([LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)])
+    await world.store.register_lambdas(
+        [LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)]
+    )
 
 
 async def popped(world: World, pool: str) -> list[str]:
@@ -31,7 +33,7 @@ async def test_a_lambda_that_names_a_pool_is_given_to_that_alone(world: World) -
     assert await popped(world, "") == []
     assert await popped(world, "cpu") == []
     assert await popped(world, "gpu") == ["0-a"]
-    await world.store.override(LAMBDA, to("pool=-"))
+    await world.store.set_lambda(LAMBDA, to("pool=-"))
     assert await popped(world, "gpu") == []
     assert await popped(world, "") == ["0-b"]
 
@@ -42,7 +44,7 @@ async def test_no_live_worker_of_its_pool_is_told_and_that_there_is_one_again(wo
     await world.store.serve("", 30)
 
     async def unserved() -> str:
-        found = await world.store.explain(task_id)
+        found = await world.store.explain_task(task_id)
         assert found is not None
         return found.unserved
 
@@ -93,7 +95,7 @@ async def test_no_live_worker_without_a_pool_is_told_too(world: World) -> None:
     (task_id,) = await world.schedule("a")
 
     async def served() -> tuple[bool, str]:
-        found = await world.store.explain(task_id)
+        found = await world.store.explain_task(task_id)
         assert found is not None
         return found.served, found.unserved
 
@@ -111,16 +113,16 @@ async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(wo
     await world.store.serve("", 20, "one")
     now = world.clock.us
     two: HostRecord = HostRecord("two", "gpu", now + 30 * US, {LAMBDA: now + 5 * US, "shop/other": now}, {})
-    assert await world.store.hosts() == (now, [HostRecord("one", "", now + 20 * US, {}, {}), two])
+    assert await world.store.list_hosts() == (now, [HostRecord("one", "", now + 20 * US, {}, {}), two])
     world.clock.advance(20)
-    assert (await world.store.hosts())[1] == [two]
+    assert (await world.store.list_hosts())[1] == [two]
     await world.store.serve("", 30)
-    assert (await world.store.hosts())[1] == [two], "who has no name is not listed"
+    assert (await world.store.list_hosts())[1] == [two], "who has no name is not listed"
 
 
 async def test_a_host_says_why_no_executor_can_start_there_until_one_works(world: World) -> None:
     async def host() -> tuple[str, int]:
-        ((found,), now) = (await world.store.hosts())[::-1]
+        ((found,), now) = (await world.store.list_hosts())[::-1]
         return found.why_not, (found.until_us - now) // US
 
     await world.store.serve("", 30, "one", why_not=STARTS)
@@ -145,18 +147,18 @@ async def test_explain_tells_the_hosts_where_none_can_start_apart_from_the_other
     for host in ("a", "b", "c", "d"):
         await world.store.serve("", 300, host, why_not=f"{host} fails")
     await world.store.serve("gpu", 300, "of another pool", why_not="fails")
-    found = await world.store.explain(task_id)
+    found = await world.store.explain_task(task_id)
     assert found is not None
     assert (found.served, found.hosts, len(found.failing)) == (False, 0, 3)
     await world.store.serve("", 30, "a")
     await world.store.serve("", 30, "b", why_not=STARTS)
-    found = await world.store.explain(task_id)
+    found = await world.store.explain_task(task_id)
     assert found is not None
     assert (found.served, found.hosts) == (True, 1)
     assert found.failing == {"b": "b fails", "c": "c fails", "d": "d fails"}
     await world.store.serve("", 30, "b")
     await world.store.serve("", 30, "e", why_not=STARTS)
-    found = await world.store.explain(task_id)
+    found = await world.store.explain_task(task_id)
     assert found is not None
     assert (found.hosts, list(found.failing), found.starting) == (2, ["c", "d"], ["e"])
 
@@ -173,7 +175,7 @@ async def test_pools_are_alive_as_long_as_a_worker_of_theirs_is(world: World) ->
 
 
 async def not_run(world: World, task_id: str) -> bool:
-    found = await world.store.explain(task_id)
+    found = await world.store.explain_task(task_id)
     assert found is not None
     assert found.served
     return found.not_run

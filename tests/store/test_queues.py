@@ -16,7 +16,7 @@ from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, dump, held, to
 
 
 async def limit_to(world: World, limit: int, name: str = LAMBDA, enqueue_timeout_us: int = ENQUEUE_TIMEOUT_US) -> None:
-    await world.store.register([LambdaRecord(name, b"", limit, enqueue_timeout_us, paused=False)])
+    await world.store.register_lambdas([LambdaRecord(name, b"", limit, enqueue_timeout_us, paused=False)])
 
 
 # --- the bound --------------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ async def test_a_limit_below_what_is_queued_loses_nothing_and_lets_nothing_in_be
     await limit_to(world, 30)
     ids = await world.schedule(*(f"t{number:02}" for number in range(40)))
     assert await world.passes() == (30, 0, 0)
-    await (limit_to(world, 4) if by == "the code" else world.store.override(LAMBDA, to("limit=4")))
+    await (limit_to(world, 4) if by == "the code" else world.store.set_lambda(LAMBDA, to("limit=4")))
     assert await world.passes() == (0, 0, 0)
     assert await world.queued() == ids[:30]
     await world.check()
@@ -235,7 +235,7 @@ async def test_two_store_consumers_in_a_row_push_an_id_once(open_store: OpenStor
 async def test_a_cancelled_task_in_a_queue_is_lost_on_its_claimant(world: World) -> None:
     ids = await world.schedule("a", "b")
     await world.passes()
-    await world.store.cancel(ids[:1])
+    await world.store.cancel_tasks(ids[:1])
     popped = await world.pop()
     batch = await world.store.claim("executor-1", "n", popped, 1 << 20)
     assert (batch.lost, [each.task_id for each in batch.claims]) == (ids[:1], ids[1:])
@@ -260,7 +260,7 @@ async def test_a_task_claimed_after_its_lambda_was_paused_still_has_a_lease(worl
     ids = await world.schedule("a")
     await world.passes()
     await world.pop()
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     await world.passes()
     await world.claim(*ids)
     await world.check()
@@ -285,7 +285,7 @@ async def test_a_quiet_task_passes_a_thousand_full_queues(world: World) -> None:
     """Every queue full with more behind it; the quiet lambda's task is enqueued within a few passes of its instant."""
     count = 100 if world.store._link.in_process else 1000
     noisy = [f"noisy/n{number:04}" for number in range(count)]
-    await world.store.register([LambdaRecord(name, b"", 1, ENQUEUE_TIMEOUT_US, paused=False) for name in noisy])
+    await world.store.register_lambdas([LambdaRecord(name, b"", 1, ENQUEUE_TIMEOUT_US, paused=False) for name in noisy])
     await world.passes(0)
     items = [world.task(f"{number}-{each}", lambda_name=name) for number, name in enumerate(noisy) for each in "ab"]
     await world.store.schedule(items)
@@ -323,13 +323,13 @@ async def test_a_paused_lambda_is_neither_pushed_nor_popped(world: World) -> Non
     await limit_to(world, 100)
     await world.schedule("a")
     await world.passes()
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     await world.schedule("b")
     assert await world.passes() == (0, 0, 0)
     assert (await world.store.enqueue(0, 0)).next_in_us is None  # and nobody wakes up for it
     assert await world.pop() == []
     await world.check()
-    await world.store.set_paused(LAMBDA, paused=False)
+    await world.store.resume_lambda(LAMBDA)
     assert await world.passes() == (1, 0, 0)
     assert await world.pop() == ["0-a", "0-b"]
     await world.check()
@@ -337,17 +337,17 @@ async def test_a_paused_lambda_is_neither_pushed_nor_popped(world: World) -> Non
 
 async def test_a_pause_reaches_every_partition(world: World) -> None:
     await limit_to(world, 100)
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     await world.schedule("a", partition=1)
     assert await world.passes(1) == (0, 0, 0)
-    await world.store.set_paused(LAMBDA, paused=False)
+    await world.store.resume_lambda(LAMBDA)
     assert await world.passes(1) == (1, 0, 0)
 
 
 async def test_leases_of_a_paused_lambda_still_end(world: World) -> None:
     await limit_to(world, 100)
     (claim,) = await world.run("a")
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     assert await world.passes() == (0, 0, 0)
     assert (await world.store.enqueue(0, 0)).next_in_us == 16 * US
     world.clock.advance(16)
@@ -359,12 +359,12 @@ async def test_leases_of_a_paused_lambda_still_end(world: World) -> None:
 async def test_what_came_back_during_a_pause_is_pushed_at_once_when_it_ends(world: World) -> None:
     await limit_to(world, 100)
     first, second = await world.run("a", "b", started=False)
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     await world.store.hand_back("executor-1", [first], [])
     await world.passes()
     world.clock.advance(20)
     await world.passes()  # the second one's lease ends
-    await world.store.set_paused(LAMBDA, paused=False)
+    await world.store.resume_lambda(LAMBDA)
     assert await world.passes() == (0, 2, 0)
     assert await world.queued() == [first.task_id, second.task_id]
 
@@ -373,10 +373,10 @@ async def test_a_backlog_of_a_paused_lambda_grows_no_duplicates(world: World) ->
     await limit_to(world, 100)
     ids = await world.schedule("a", "b")
     await world.passes()
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.pause_lambda(LAMBDA)
     world.clock.advance(600)
     await world.passes()
-    await world.store.set_paused(LAMBDA, paused=False)
+    await world.store.resume_lambda(LAMBDA)
     assert await world.passes() == (0, 0, 0)
     assert await world.queued() == ids
 
@@ -466,8 +466,8 @@ async def test_ready_names_the_queue_that_got_entries(world: World) -> None:
         [0, 1],
         lambda: world.store.enqueue(1, 0),
         lambda: world.store.enqueue(1, 0),
-        lambda: world.store.set_paused(LAMBDA, paused=True),
-        lambda: world.store.set_paused(LAMBDA, paused=False),
+        lambda: world.store.pause_lambda(LAMBDA),
+        lambda: world.store.resume_lambda(LAMBDA),
     )
     assert heard[:3] == [{"{1}" + QUEUE}, set(), set()]
     assert "{1}" + QUEUE in heard[3]
@@ -478,23 +478,23 @@ async def test_ready_names_the_queue_that_got_entries(world: World) -> None:
 async def test_done_rings_for_those_that_are_watched_alone(world: World, end: str) -> None:
     claims = await world.run("watched", "unwatched", started=end != "hand_back", max_losses=1)
     ids = [each.task_id for each in claims]
-    assert await world.store.watch(ids[:1]) == [Status.PROCESSING if end != "hand_back" else Status.CLAIMED]
+    assert await world.store.watch_tasks(ids[:1]) == [Status.PROCESSING if end != "hand_back" else Status.CLAIMED]
     if end in {"cancel", "hand_back"}:
-        await world.store.cancel(ids)
+        await world.store.cancel_tasks(ids)
     ends = {
         "finish": lambda: world.finish(Outcome.SUCCEEDED, *claims),
         "cancel": lambda: world.finish(Outcome.STOPPED, *claims),
-        "lose": lambda: world.store.lose("executor-1", claims, "killed"),
+        "lose": lambda: world.store.report_loss("executor-1", claims, "killed"),
         "hand_back": lambda: world.store.hand_back("executor-1", claims, []),
     }
     assert await rung(world, "done", [0], ends[end]) == [set(ids[:1])]
-    assert await world.store.watch([*ids, "0-nobody"]) == [*[(await world.get(ids[0])).status] * 2, None]
+    assert await world.store.watch_tasks([*ids, "0-nobody"]) == [*[(await world.get(ids[0])).status] * 2, None]
     await world.check()
 
 
 async def test_a_watched_task_that_fails_rings_only_at_its_end(world: World) -> None:
     claims = await world.run("a")
-    await world.store.watch(["0-a"])
+    await world.store.watch_tasks(["0-a"])
 
     async def again() -> None:
         world.clock.advance(60)
@@ -563,7 +563,9 @@ async def test_a_pass_pushes_much_of_a_queue_that_is_alone(world: World) -> None
 
 async def test_a_pop_of_no_queue_takes_nothing_and_names_all_that_hold_something(world: World) -> None:
     names = [f"many/w{number}" for number in range(150)]
-    await world.store.register([LambdaRecord(name, b"", 100, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
+    await world.store.register_lambdas(
+        [LambdaRecord(name, b"", 100, ENQUEUE_TIMEOUT_US, paused=False) for name in names]
+    )
     for name in (names[0], names[70], names[149]):
         await world.schedule(f"of-{name[5:]}", lambda_name=name)
     await world.schedule("later", lambda_name=names[1], delay_us=US)

@@ -150,7 +150,7 @@ async def test_an_old_claim_changes_nothing_in_the_restored_store(world: World, 
 
 async def test_a_task_that_was_to_be_stopped_is_cancelled(world: World, clock: Clock, tmp_path: Path) -> None:
     await running(world, "a")
-    await world.store.cancel([f"{world.store.partition_for('a')}-a"])
+    await world.store.cancel_tasks([f"{world.store.partition_for('a')}-a"])
     await export_tasks(world.store, tmp_path / "x")
     store, done, suspects = await restored(tmp_path / "x", clock)
     assert (done.stored, suspects) == (1, {})
@@ -177,11 +177,11 @@ async def test_a_second_import_leaves_a_cancelled_task_alone_that_was_retried(
     world: World, clock: Clock, tmp_path: Path
 ) -> None:
     await running(world, "a")
-    await world.store.cancel([f"{world.store.partition_for('a')}-a"])
+    await world.store.cancel_tasks([f"{world.store.partition_for('a')}-a"])
     await export_tasks(world.store, tmp_path / "x")
     store, _, _ = await restored(tmp_path / "x", clock)
     task_id = f"{store.partition_for('a')}-a"
-    assert [each.retried for each in await store.retry([task_id])] == [True]
+    assert [each.retried for each in await store.retry_tasks([task_id])] == [True]
     assert (await import_tasks(store, tmp_path / "x")).present == 1
     assert await World(store, clock).statuses([task_id]) == ["NEW"]
     await World(store, clock).check()
@@ -195,7 +195,7 @@ async def test_a_task_behind_a_cancelled_one_runs(world: World, clock: Clock, tm
     await world.passes(partition)
     await world.pop(QUEUE, partition=partition)
     await world.claim(ids[0])
-    await world.store.cancel(ids[:1])
+    await world.store.cancel_tasks(ids[:1])
     await export_tasks(world.store, tmp_path / "x")
     store, done, suspects = await restored(tmp_path / "x", clock, settle=False)
     there = World(store, clock)
@@ -212,21 +212,21 @@ async def test_the_lambdas_are_read_once(
     world: World, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"shop/l{number}" for number in range(5)]
-    await world.store.register([LambdaRecord(name, b"x", 10, US, paused=False) for name in names])
-    await world.store.set_paused("shop/l3", paused=True)
+    await world.store.register_lambdas([LambdaRecord(name, b"x", 10, US, paused=False) for name in names])
+    await world.store.pause_lambda("shop/l3")
     await export_tasks(world.store, tmp_path / "x")
     reads = 0
-    direct = Store.lambdas
+    direct = Store.list_lambdas
 
     async def lambdas(store: Store) -> Mapping[str, LambdaRecord]:
         nonlocal reads
         reads += 1
         return await direct(store)
 
-    monkeypatch.setattr(Store, "lambdas", lambdas)
+    monkeypatch.setattr(Store, "list_lambdas", lambdas)
     store, _, _ = await restored(tmp_path / "x", clock)
     assert reads == 1
-    found = await store.lambdas()
+    found = await store.list_lambdas()
     assert {name for name in names if found[name].paused} == {"shop/l3"}
     assert set(found) >= set(names)
     await store.close()

@@ -53,8 +53,8 @@ def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
-    assert await world.store.register([record()]) == 1
-    assert await world.store.lambdas() == {LAMBDA: record()}
+    assert await world.store.register_lambdas([record()]) == 1
+    assert await world.store.list_lambdas() == {LAMBDA: record()}
     home, other = await in_partition(world, 0), await in_partition(world, 1)
     assert {name: value for name, value in other.items() if name not in {"pv", "paused"}} == home
     assert other["paused"] == "0"  # it is told that there are no gates: one of before may be on its way to it
@@ -64,24 +64,24 @@ async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
 
 
 async def test_lambdas_are_read_again_where_one_has_changed_and_only_there(world: World) -> None:
-    store, seen = world.store, await world.store.lambdas()
+    store, seen = world.store, await world.store.list_lambdas()
 
     async def changed() -> Mapping[str, LambdaRecord]:
         nonlocal seen
-        before, seen = seen, await store.lambdas()
+        before, seen = seen, await store.list_lambdas()
         assert seen is not before
-        assert await store.lambdas() is seen
+        assert await store.list_lambdas() is seen
         return seen
 
-    await store.register([record()])
+    await store.register_lambdas([record()])
     assert await changed() == {LAMBDA: record()}
-    await store.register([record()])
-    assert await store.lambdas() is seen
-    await store.override(LAMBDA, to("limit=3"))
+    await store.register_lambdas([record()])
+    assert await store.list_lambdas() is seen
+    await store.set_lambda(LAMBDA, to("limit=3"))
     assert (await changed())[LAMBDA].queue_limit == 3
-    await store.set_paused(LAMBDA, paused=True)
+    await store.pause_lambda(LAMBDA)
     assert (await changed())[LAMBDA].paused
-    await store.set_paused(LAMBDA, paused=False)
+    await store.resume_lambda(LAMBDA)
     assert not (await changed())[LAMBDA].paused
     await store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=US))
     assert (await changed())[LAMBDA].paused
@@ -94,36 +94,38 @@ async def test_lambdas_are_read_again_where_one_has_changed_and_only_there(world
 
 async def test_lambdas_are_read_again_behind_another_server(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have forgotten a change, and have given its version to another one."""
-    await world.store.register([record()])
-    seen = await world.store.lambdas()
+    await world.store.register_lambdas([record()])
+    seen = await world.store.list_lambdas()
     await world.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "spec", b"other", key=f"atf:{{0}}:l:{LAMBDA}")
-    assert await world.store.lambdas() is seen
+    assert await world.store.list_lambdas() is seen
     monkeypatch.setattr(type(world.store._link), "run_id", lambda *_: "another")
-    assert (await world.store.lambdas())[LAMBDA].spec == b"other"
+    assert (await world.store.list_lambdas())[LAMBDA].spec == b"other"
 
 
 async def test_registering_the_same_again_changes_nothing(world: World) -> None:
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     await world.store.enqueue(0, 0)  # the due index still named the outbox
     before = await dump(world.store)
-    assert await world.store.register([record(), record()]) == 0
+    assert await world.store.register_lambdas([record(), record()]) == 0
     assert (await dump(world.store)).data == before.data
 
 
 async def test_a_change_reaches_every_partition_and_pause_is_left_alone(world: World) -> None:
-    await world.store.register([record()])
-    assert await world.store.set_paused(LAMBDA, paused=True)
-    assert await world.store.register([record(spec=b"new", queue_limit=9)]) == 1
-    assert await world.store.lambdas() == {LAMBDA: record(spec=b"new", queue_limit=9, paused=True)._replace(gated=True)}
+    await world.store.register_lambdas([record()])
+    assert await world.store.pause_lambda(LAMBDA)
+    assert await world.store.register_lambdas([record(spec=b"new", queue_limit=9)]) == 1
+    assert await world.store.list_lambdas() == {
+        LAMBDA: record(spec=b"new", queue_limit=9, paused=True)._replace(gated=True)
+    }
     assert (await in_partition(world, 1))["limit"] == "9"
     assert (await in_partition(world, 1))["paused"] == "1"
-    assert await world.store.set_paused(LAMBDA, paused=False)
+    assert await world.store.resume_lambda(LAMBDA)
     assert (await in_partition(world, 1))["paused"] == "0"
 
 
 async def test_an_unknown_lambda_is_not_paused(world: World) -> None:
-    assert not await world.store.set_paused("no/body", paused=True)
-    assert await world.store.lambdas() == {}
+    assert not await world.store.pause_lambda("no/body")
+    assert await world.store.list_lambdas() == {}
 
 
 async def test_a_pass_hands_out_what_a_writer_that_died_owed(
@@ -132,12 +134,12 @@ async def test_a_pass_hands_out_what_a_writer_that_died_owed(
     writer = await open_store()
     break_delivery(writer, monkeypatch)
     with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-        await writer.register([record()])
+        await writer.register_lambdas([record()])
     before = await in_partition(world, 1)
     assert before["limit"] != "7"
     passed = await world.store.enqueue(0, 0)
     assert [(each.partition, each.target) for each in passed.outbox] == [(0, 1)]
-    await world.store.deliver(passed.outbox[0])
+    await world.store.apply_outbox(passed.outbox[0])
     assert (await in_partition(world, 1))["limit"] == "7"
     assert (await world.store.enqueue(0, 0)).outbox == []
 
@@ -146,14 +148,14 @@ async def test_an_undelivered_record_is_handed_out_again(world: World, monkeypat
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-            await world.store.register([record()])
+            await world.store.register_lambdas([record()])
     (owed,) = (await world.store.enqueue(0, 0)).outbox
     again = await world.store.enqueue(0, 0)  # whoever got it may still be at it
     assert (again.outbox, again.next_in_us) == ([], library.OUTBOX_RETRY_US)
     world.clock.advance(library.OUTBOX_RETRY_US / US)
     assert (await world.store.enqueue(0, 0)).outbox == [owed]
     for _ in range(2):
-        await world.store.deliver(owed)  # twice does no harm
+        await world.store.apply_outbox(owed)  # twice does no harm
     assert (await in_partition(world, 1))["limit"] == "7"
     world.clock.advance(library.OUTBOX_RETRY_US / US)
     passed = await world.store.enqueue(0, 0)
@@ -165,14 +167,14 @@ async def test_an_old_change_after_a_newer_one_is_ignored(world: World, monkeypa
         break_delivery(world.store, patch)
         for limit in (1, 2):
             with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-                await world.store.register([record(queue_limit=limit)])
+                await world.store.register_lambdas([record(queue_limit=limit)])
         for paused in (True, False):
             with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-                await world.store.set_paused(LAMBDA, paused)
+                await (world.store.pause_lambda if paused else world.store.resume_lambda)(LAMBDA)
     owed = (await world.store.enqueue(0, 0)).outbox
     assert len(owed) == 4
     for each in reversed(owed):
-        await world.store.deliver(each)
+        await world.store.apply_outbox(each)
     found = await in_partition(world, 1)
     assert (found["limit"], found["paused"]) == ("2", "0")
     assert found == await in_partition(world, 0)
@@ -181,29 +183,29 @@ async def test_an_old_change_after_a_newer_one_is_ignored(world: World, monkeypa
 async def test_a_pause_that_was_on_its_way_when_the_store_lost_everything_does_not_stand(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-            await world.store.set_paused(LAMBDA, True)
+            await world.store.pause_lambda(LAMBDA)
     (late,) = (await world.store.enqueue(0, 0)).outbox
     await lose_everything(world)
     world.clock.advance(20)
-    await world.store.register([record()])
-    await world.store.deliver(late)
+    await world.store.register_lambdas([record()])
+    await world.store.apply_outbox(late)
     assert (await in_partition(world, 0)).get("paused") is None
     assert (await in_partition(world, 1))["paused"] == "0"
 
 
 async def one_from_before(world: World, monkeypatch: pytest.MonkeyPatch, paused: bool) -> OutboxRecord:
     """A pause, or its end, that is on its way when a store loses everything whose clock was set back shortly before."""
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     if not paused:
-        await world.store.set_paused(LAMBDA, True)
+        await world.store.pause_lambda(LAMBDA)
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-            await world.store.set_paused(LAMBDA, paused)
+            await (world.store.pause_lambda if paused else world.store.resume_lambda)(LAMBDA)
     (late,) = (await world.store.enqueue(0, 0)).outbox
     world.clock.advance(-44)
     await lose_everything(world)
@@ -214,10 +216,10 @@ async def test_a_pause_of_before_the_clock_was_set_back_stands_until_somebody_re
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = await one_from_before(world, monkeypatch, paused=True)
-    await world.store.register([record()])
-    await world.store.deliver(late)
+    await world.store.register_lambdas([record()])
+    await world.store.apply_outbox(late)
     assert (await in_partition(world, 1))["paused"] == "1"  # it has the newer version
-    assert await world.store.set_paused(LAMBDA, False)
+    assert await world.store.resume_lambda(LAMBDA)
     await world.deliver()
     assert (await in_partition(world, 1))["paused"] == "0"
 
@@ -226,11 +228,11 @@ async def test_an_end_of_a_pause_of_before_the_clock_was_set_back_stands_until_s
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = await one_from_before(world, monkeypatch, paused=False)
-    await world.store.register([record()])
-    await world.store.set_paused(LAMBDA, True)
-    await world.store.deliver(late)
+    await world.store.register_lambdas([record()])
+    await world.store.pause_lambda(LAMBDA)
+    await world.store.apply_outbox(late)
     assert (await in_partition(world, 1))["paused"] == "0"
-    assert await world.store.set_paused(LAMBDA, True)  # it has been, at home
+    assert await world.store.pause_lambda(LAMBDA)  # it has been, at home
     await world.deliver()
     assert [(await in_partition(world, each))["paused"] for each in range(2)] == ["1", "1"]
 
@@ -239,24 +241,24 @@ async def test_an_end_of_a_pause_of_before_the_clock_was_set_back_stands_until_s
 async def test_what_a_partition_heard_before_the_clock_was_set_back_ends_with_the_next_word_of_home(
     world: World, monkeypatch: pytest.MonkeyPatch, paused: bool
 ) -> None:
-    await world.store.deliver(await one_from_before(world, monkeypatch, paused))
-    await world.store.register([record()])
+    await world.store.apply_outbox(await one_from_before(world, monkeypatch, paused))
+    await world.store.register_lambdas([record()])
     if not paused:
-        await world.store.set_paused(LAMBDA, True)
+        await world.store.pause_lambda(LAMBDA)
     await world.deliver()
     assert (await in_partition(world, 1))["paused"] == str(int(not paused))
-    await world.store.register([record(queue_limit=9)])
+    await world.store.register_lambdas([record(queue_limit=9)])
     assert (await in_partition(world, 1))["limit"] == "9"
 
 
 async def test_settings_of_before_the_clock_was_set_back_end_with_the_next_word_of_home(world: World) -> None:
-    await world.store.register([record(), record(name="shop/other")])
+    await world.store.register_lambdas([record(), record(name="shop/other")])
     world.clock.advance(-44)
     for key in (await dump(world.store)).data:
         if key.startswith("atf:{0}"):
             await world.store._link.command("DEL", key, key=key)
     await world.store._open_partition(0)
-    await world.store.register([record(queue_limit=9)])
+    await world.store.register_lambdas([record(queue_limit=9)])
     assert (await in_partition(world, 1))["limit"] == "7"
     await world.deliver()
     assert (await in_partition(world, 1))["limit"] == "9"
@@ -265,12 +267,12 @@ async def test_settings_of_before_the_clock_was_set_back_end_with_the_next_word_
 async def test_who_repeats_what_is_so_already_makes_no_pile_while_a_partition_is_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
         for number in range(200):
             with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-                await world.store.set_paused(LAMBDA, number > 100)
+                await (world.store.pause_lambda if number > 100 else world.store.resume_lambda)(LAMBDA)
     assert len((await dump(world.store)).hash("atf:{0}:outbox")) == 65  # the first pause is news
     await world.deliver()
     assert (await in_partition(world, 1))["paused"] == "1"
@@ -279,19 +281,19 @@ async def test_who_repeats_what_is_so_already_makes_no_pile_while_a_partition_is
 async def test_a_partition_that_hears_of_changes_in_another_order_is_not_told_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
         for paused in (True, False, True):
             with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-                await world.store.set_paused(LAMBDA, paused)
+                await (world.store.pause_lambda if paused else world.store.resume_lambda)(LAMBDA)
     first, second, third = (await world.store.enqueue(0, 0)).outbox
-    await world.store.deliver(third)
+    await world.store.apply_outbox(third)
     known = await in_partition(world, 1)
-    await world.store.deliver(second)
-    await world.store.deliver(first)
+    await world.store.apply_outbox(second)
+    await world.store.apply_outbox(first)
     (asked,) = (await world.store.enqueue(1, 0)).outbox  # once, not for each
-    await world.store.deliver(asked)
+    await world.store.apply_outbox(asked)
     await world.deliver()
     assert await in_partition(world, 1) == known
 
@@ -301,17 +303,17 @@ async def test_nothing_is_pushed_of_a_lambda_that_is_not_known(world: World) -> 
     name = "shop/new"
     await world.store.schedule([world.task(f"t{number}", lambda_name=name) for number in range(5)])
     assert await world.passes() == (0, 0, 0)
-    found = await world.store.explain("0-t0")
+    found = await world.store.explain_task("0-t0")
     assert found is not None
     assert found.unknown
     await world.check()
-    await world.store.register([record(name=name, settings="running=2")])
+    await world.store.register_lambdas([record(name=name, settings="running=2")])
     for _ in range(3):
         await world.deliver()
         for partition in range(2):
             await world.passes(partition)
     assert len(await world.queued(f"{name}:1")) == 2
-    found = await world.store.explain("0-t4")
+    found = await world.store.explain_task("0-t4")
     assert found is not None
     assert not found.unknown
     await world.check()
@@ -324,7 +326,7 @@ async def test_a_lease_ends_where_its_lambda_is_not_known_any_more(world: World)
     world.clock.advance(LEASE_US / US)
     assert await world.passes() == (0, 0, 1)
     assert await world.beat(claim) == [Verdict.LOST]
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     assert await world.passes() == (0, 1, 0)
 
 
@@ -343,8 +345,8 @@ async def test_a_queue_whose_lambda_is_not_known_is_looked_at_again_by_itself(wo
 async def test_a_partition_that_was_emptied_asks_what_holds_of_its_lambdas(
     world: World, emptied: str, code: bool
 ) -> None:
-    await world.store.register([record(settings="running=1"), record(name="shop/other")])
-    await world.store.set_paused(LAMBDA, paused=True)
+    await world.store.register_lambdas([record(settings="running=1"), record(name="shop/other")])
+    await world.store.pause_lambda(LAMBDA)
     if not code:
         await world.store._link.command("HDEL", f"atf:{{0}}:l:{LAMBDA}", "code", key=f"atf:{{0}}:l:{LAMBDA}")
     for key in (await dump(world.store)).data:
@@ -356,10 +358,10 @@ async def test_a_partition_that_was_emptied_asks_what_holds_of_its_lambdas(
     await world.schedule("b", partition=1)  # that has it looked at again
     (asked,) = (await world.store.enqueue(1, 0)).outbox
     assert asked.target == 0
-    await world.store.deliver(asked)
+    await world.store.apply_outbox(asked)
     told = [each for each in (await world.store.enqueue(0, 0)).outbox if f'"{LAMBDA}"'.encode() in each.body]
     assert [each.body.partition(b"\n")[2].startswith(b'["register"') for each in told] == [False, True]
-    await world.store.deliver(told[1])  # whichever comes first: nothing is pushed meanwhile
+    await world.store.apply_outbox(told[1])  # whichever comes first: nothing is pushed meanwhile
     known = await in_partition(world, 1)
     assert (known["limit"], known["paused"]) == ("7", "1")
     assert known.get("door") == ("running=1" if code else None)
@@ -373,8 +375,8 @@ async def test_the_next_writer_delivers_what_is_owed(world: World, monkeypatch: 
     with monkeypatch.context() as patch:
         break_delivery(world.store, patch)
         with contextlib.suppress(Unavailable):  # on a cluster, one that is away fails nobody
-            await world.store.register([record()])
-    assert await world.store.register([record()]) == 0  # called again, since it seemed to have failed
+            await world.store.register_lambdas([record()])
+    assert await world.store.register_lambdas([record()]) == 0  # called again, since it seemed to have failed
     assert (await in_partition(world, 1))["limit"] == "7"
 
 
@@ -383,10 +385,12 @@ async def test_many_lambdas_over_many_partitions(open_store: OpenStore, clock: C
     world = World(store, clock)
     names = [f"shop/n{number:03}" for number in range(18)]
     assert (
-        await store.register([LambdaRecord(name, name.encode(), 5, ENQUEUE_TIMEOUT_US, paused=False) for name in names])
+        await store.register_lambdas(
+            [LambdaRecord(name, name.encode(), 5, ENQUEUE_TIMEOUT_US, paused=False) for name in names]
+        )
         == 18
     )
-    assert sorted(await store.lambdas()) == names
+    assert sorted(await store.list_lambdas()) == names
     await world.passes()  # what one writer does not deliver at once, the passes do
     found = await dump(store)
     specs = {
@@ -396,14 +400,14 @@ async def test_many_lambdas_over_many_partitions(open_store: OpenStore, clock: C
 
 
 async def test_what_an_operator_sets_goes_before_what_the_code_says(world: World) -> None:
-    await world.store.register([record()._replace(settings="burst=9 rate=5")])
+    await world.store.register_lambdas([record()._replace(settings="burst=9 rate=5")])
     assert (await in_partition(world, 1))["door"] == "burst=9 rate=5"
-    assert await world.store.override(LAMBDA, to("limit=3 rate=7.5"))
+    assert await world.store.set_lambda(LAMBDA, to("limit=3 rate=7.5"))
     for partition in range(2):
         stored = await in_partition(world, partition)
         assert (stored["limit"], stored["timeout"], stored["door"]) == ("3", "10000000", "burst=9 rate=7.5")
-    await world.store.register([record(spec=b"new", queue_limit=8)._replace(settings="running=1")])
-    (found,) = (await world.store.lambdas()).values()
+    await world.store.register_lambdas([record(spec=b"new", queue_limit=8)._replace(settings="running=1")])
+    (found,) = (await world.store.list_lambdas()).values()
     assert found == LambdaRecord(
         LAMBDA, b"new", 3, ENQUEUE_TIMEOUT_US, paused=False, settings="running=1", overrides="limit=3 rate=7.5"
     )
@@ -411,39 +415,39 @@ async def test_what_an_operator_sets_goes_before_what_the_code_says(world: World
 
 
 async def test_nothing_set_is_as_the_code_says(world: World) -> None:
-    await world.store.register([record()])
+    await world.store.register_lambdas([record()])
     before = await in_partition(world, 0), await in_partition(world, 1)
-    await world.store.override(LAMBDA, to("limit=3 rate=7"))
-    await world.store.override(LAMBDA, to(""))
+    await world.store.set_lambda(LAMBDA, to("limit=3 rate=7"))
+    await world.store.set_lambda(LAMBDA, to(""))
     after = await in_partition(world, 0), await in_partition(world, 1)
     assert [each | {"rv": ""} for each in after] == [each | {"rv": ""} for each in before]
 
 
 async def test_nobody_overrides_a_lambda_that_is_not_there(world: World) -> None:
-    assert not await world.store.override("shop/none", to("limit=3"))
+    assert not await world.store.set_lambda("shop/none", to("limit=3"))
 
 
 async def test_a_lambda_that_is_registered_anew_meanwhile_is_overridden_as_it_is_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.store.register([record()])
-    stale = await world.store.lambdas()
-    await world.store.register([record(spec=b"new")])
-    read, answers = world.store.lambdas, [stale]
+    await world.store.register_lambdas([record()])
+    stale = await world.store.list_lambdas()
+    await world.store.register_lambdas([record(spec=b"new")])
+    read, answers = world.store.list_lambdas, [stale]
 
     async def lambdas() -> Mapping[str, LambdaRecord]:
         return answers.pop() if answers else await read()
 
-    monkeypatch.setattr(world.store, "lambdas", lambdas)
-    assert await world.store.override(LAMBDA, to("limit=3"))
+    monkeypatch.setattr(world.store, "list_lambdas", lambdas)
+    assert await world.store.set_lambda(LAMBDA, to("limit=3"))
     for partition in range(2):
         stored = await in_partition(world, partition)
         assert (stored["spec"], stored["limit"]) == ("new", "3")
 
 
 async def test_a_raised_limit_is_looked_at_at_once(world: World) -> None:
-    await world.store.register([record(queue_limit=1)])
+    await world.store.register_lambdas([record(queue_limit=1)])
     await world.schedule("a", "b")
     assert await world.passes() == (1, 0, 0)
-    await world.store.override(LAMBDA, to("limit=2"))
+    await world.store.set_lambda(LAMBDA, to("limit=2"))
     assert await world.passes() == (1, 0, 0)

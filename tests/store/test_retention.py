@@ -34,14 +34,14 @@ async def test_a_finished_task_stays_for_its_retention_and_then_goes(world: Worl
     assert (await world.get("0-a")).status in {Status.SUCCESS, Status.FATAL_FAILURE}
     world.clock.advance(1)
     assert await sweep(world) == 1
-    assert await world.store.get(["0-a"]) == [None]
+    assert await world.store.get_tasks(["0-a"]) == [None]
     assert not any("0-a" in str(each) for each in (await dump(world.store)).data.items())
     assert set((await world.store.counts(LAMBDA)).values()) == {0}
 
 
 async def test_a_cancelled_task_goes_too(world: World) -> None:
     await world.schedule("a", retention_us=3600 * US)
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     world.clock.advance(3600)
     assert await sweep(world) == 1
 
@@ -100,7 +100,7 @@ async def test_an_id_stays_taken_for_ten_minutes_whatever_the_retention(world: W
     )
     world.clock.advance(retention_s)
     assert await sweep(world) == 1
-    assert await world.store.get(["0-a"]) == [None]
+    assert await world.store.get_tasks(["0-a"]) == [None]
     world.clock.advance(TOMBSTONE_US / US - retention_s - 1)
     assert await sweep(world) == 0
     same, other = await world.store.schedule([world.task("a", delay_us=0), world.task("a", digest=b"other")])
@@ -125,7 +125,7 @@ async def test_a_record_kept_for_longer_leaves_no_tombstone(world: World) -> Non
 async def test_retry_lifts_the_retention(world: World) -> None:
     await finish(world, "a", retention_us=60 * US, outcome=Outcome.FAILED_FATAL)
     world.clock.advance(59)
-    assert (await world.store.retry(["0-a"]))[0].retried
+    assert (await world.store.retry_tasks(["0-a"]))[0].retried
     world.clock.advance(3600)
     assert await sweep(world) == 0
     assert await world.passes() == (1, 0, 0)

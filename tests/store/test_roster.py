@@ -313,7 +313,7 @@ async def test_answers_end_no_pause_that_somebody_asked_for(server: Server) -> N
     one, two = await two_at_work(server)
     server.restart("two")
     await pauses(one)
-    await one.store.settle()
+    await one.store.pause_claims()
     assert await pauses(two)
     server.restart("three")
     await pauses(one)
@@ -332,8 +332,8 @@ async def test_a_pause_that_was_asked_for_is_safe_before_it_counts(server: Serve
         return b"7"
 
     one.store._link.call = call  # type: ignore[method-assign]
-    assert await one.store.settle() == 7
-    assert await one.store.settle() == 7
+    assert await one.store.pause_claims() == 7
+    assert await one.store.pause_claims() == 7
     disk, none = ("settle", Durability.DISK), ("settle", Durability.RELAXED)
     assert demands == [disk, disk, none]
 

@@ -246,7 +246,7 @@ async def test_the_user_that_ships_may_do_all(user: str, clock: Clock) -> None:
 
     store = await open_as_role(user)
     store.now = clock
-    await store.register([LambdaRecord(LAMBDA, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
     world = World(store, clock)
     (claim,) = await world.run("a")
     await world.fail(claim)
@@ -332,7 +332,7 @@ async def test_roles_agree_on_the_length_of_leases(open_store: OpenStore) -> Non
     with pytest.raises(FailedPrecondition, match=r"20 s.*set to 16 s"):
         await open_store()
     assert (await open_store(timing=other)).heartbeat_timeout_us == 20_000_000
-    await first.lambdas()  # goes on until it is started anew
+    await first.list_lambdas()  # goes on until it is started anew
 
 
 async def test_a_tool_puts_no_length_on_record(open_store: OpenStore) -> None:

@@ -18,7 +18,7 @@ QUEUES = [[f"{LAMBDA}:{priority}"] for priority in range(10)]
 
 
 async def declare(world: World, settings: str, name: str = LAMBDA, limit: int = 10_000) -> None:
-    await world.store.register([LambdaRecord(name, b"", limit, ENQUEUE_TIMEOUT_US, False, settings)])
+    await world.store.register_lambdas([LambdaRecord(name, b"", limit, ENQUEUE_TIMEOUT_US, False, settings)])
 
 
 async def flood(world: World, *priorities: int, count: int = 200, name: str = LAMBDA) -> None:

@@ -9,7 +9,7 @@ from tests.store.world import World, held
 
 async def lose(world: World, *ids: str, shared: bool = False) -> None:
     claims = await claim(world, *ids)
-    await world.store.lose("executor-1", held(claims), "killed", shared=shared)
+    await world.store.report_loss("executor-1", held(claims), "killed", shared=shared)
 
 
 async def claim(world: World, *ids: str) -> list[Claimed]:
@@ -56,5 +56,5 @@ async def test_a_retried_task_is_no_suspect(world: World) -> None:
     await lose(world, task_id, shared=True)
     await lose(world, task_id)
     assert (await world.get(task_id)).status is Status.FATAL_FAILURE
-    await world.store.retry([task_id])
+    await world.store.retry_tasks([task_id])
     assert [(each.losses, each.alone) for each in await claim(world, task_id)] == [(0, False)]

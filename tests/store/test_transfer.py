@@ -38,15 +38,15 @@ async def another_store(clock: Clock, partitions: int = PARTITIONS) -> Store:
 async def populate(world: World) -> None:
     """Live and finished tasks, placed as the frontend does it."""
     store = world.store
-    await store.register([LambdaRecord(LAMBDA, b"\x00spec", 7, ENQUEUE_TIMEOUT_US, paused=False)])
-    await store.register([LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=False)])
-    await store.set_paused("shop/paused", paused=True)
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"\x00spec", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.register_lambdas([LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.pause_lambda("shop/paused")
     for name in ("lost", "failed", "running", "done", "dead"):
         partition = store.partition_for(name)
         (claim,) = await world.run(name, partition=partition, max_losses=9, spec=name.encode(), priority=3)
         match name:
             case "lost":
-                await store.lose("executor-1", [claim], "killed")
+                await store.report_loss("executor-1", [claim], "killed")
             case "failed":
                 await world.fail(claim)
             case "done":
@@ -111,9 +111,9 @@ async def test_lambdas_arrive_paused_or_not_and_those_that_are_known_are_left_al
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
-    await target.register([LambdaRecord(LAMBDA, b"newer", 99, ENQUEUE_TIMEOUT_US, paused=False)])
+    await target.register_lambdas([LambdaRecord(LAMBDA, b"newer", 99, ENQUEUE_TIMEOUT_US, paused=False)])
     await import_tasks(target, file)
-    assert await target.lambdas() == {
+    assert await target.list_lambdas() == {
         LAMBDA: LambdaRecord(LAMBDA, b"newer", 99, ENQUEUE_TIMEOUT_US, paused=False),
         "shop/paused": LambdaRecord("shop/paused", b"p", 7, ENQUEUE_TIMEOUT_US, paused=True, gated=True),
     }
@@ -127,16 +127,16 @@ async def test_lambdas_arrive_paused_or_not_and_those_that_are_known_are_left_al
 async def test_as_many_gates_as_a_lambda_may_have_arrive_and_the_pause_of_it_beside_them(
     world: World, clock: Clock, tmp_path: Path
 ) -> None:
-    await world.store.register([LambdaRecord("shop/many", b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord("shop/many", b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
     for number in range(library.MAX_GATES):
         await world.store.set_gate(NewGate("shop/many", GateAction.DROP, {"n": str(number)}))
-    await world.store.set_paused("shop/many", paused=True)
+    await world.store.pause_lambda("shop/many")
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
     await import_tasks(target, file)
-    assert len(await target.gates("shop/many")) == library.MAX_GATES + 1
-    assert (await target.lambdas())["shop/many"].paused
+    assert len(await target.list_gates("shop/many")) == library.MAX_GATES + 1
+    assert (await target.list_lambdas())["shop/many"].paused
     await target.close()
 
 
@@ -145,7 +145,7 @@ async def test_gates_arrive_with_their_ends_and_what_was_said_and_not_those_that
 ) -> None:
     names = ("shop/long", "shop/short")
     for name, seconds in zip(names, (100, 10), strict=True):
-        await world.store.register([LambdaRecord(name, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+        await world.store.register_lambdas([LambdaRecord(name, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
         await world.store.set_gate(NewGate(name, GateAction.PAUSE, {}, for_us=seconds * US, who="ada", why="rain"))
         labels = {"team": "web"}
         await world.store.set_gate(
@@ -157,14 +157,14 @@ async def test_gates_arrive_with_their_ends_and_what_was_said_and_not_those_that
     clock.advance(20)
     target = await another_store(clock)
     await import_tasks(target, file)
-    assert {name: each.paused for name, each in (await target.lambdas()).items() if name in names} == {
+    assert {name: each.paused for name, each in (await target.list_lambdas()).items() if name in names} == {
         "shop/long": True,
         "shop/short": False,
     }
-    assert await target.gates("shop/short") == []
-    found = [(each.action, each.labels, each.amount, each.until_us) for each in await target.gates("shop/long")]
+    assert await target.list_gates("shop/short") == []
+    found = [(each.action, each.labels, each.amount, each.until_us) for each in await target.list_gates("shop/long")]
     assert found == [(GateAction.PAUSE, {}, 0, until_us), (GateAction.DELAY, {"team": "web"}, 2 * US, until_us)]
-    assert [(each.who, each.why, each.automatic) for each in await target.gates("shop/long")] == [
+    assert [(each.who, each.why, each.automatic) for each in await target.list_gates("shop/long")] == [
         ("ada", "rain", False),
         ("", "", True),
     ]
@@ -174,14 +174,14 @@ async def test_gates_arrive_with_their_ends_and_what_was_said_and_not_those_that
 async def test_a_pause_that_is_over_by_the_time_of_the_export_does_not_arrive(
     world: World, clock: Clock, tmp_path: Path
 ) -> None:
-    await world.store.register([LambdaRecord("shop/short", b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    await world.store.register_lambdas([LambdaRecord("shop/short", b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.store.set_gate(NewGate("shop/short", GateAction.PAUSE, {}, for_us=10 * US))
     clock.advance(20)
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
     await import_tasks(target, file)
-    assert not (await target.lambdas())["shop/short"].paused
+    assert not (await target.list_lambdas())["shop/short"].paused
     await target.close()
 
 
@@ -208,7 +208,7 @@ STOPPING = LambdaRecord("shop/orders", b"", 7, ENQUEUE_TIMEOUT_US, paused=False,
 
 
 async def test_an_ordering_key_that_has_stopped_stops_again(world: World, clock: Clock, tmp_path: Path) -> None:
-    await world.store.register([STOPPING])
+    await world.store.register_lambdas([STOPPING])
     place: dict[str, Any] = {"lambda_name": "shop/orders", "ordering_key": "key"}
     (claim,) = await world.run("bad", partition=world.store.partition_for("key"), **place)
     await world.schedule("next", partition=world.store.partition_for("key"), **place)
@@ -240,7 +240,7 @@ async def test_an_ordering_key_that_has_stopped_stops_again(world: World, clock:
 async def test_a_key_that_stopped_at_a_task_whose_record_is_gone_stops_again(
     world: World, clock: Clock, tmp_path: Path
 ) -> None:
-    await world.store.register([STOPPING])
+    await world.store.register_lambdas([STOPPING])
     home = world.store.partition_for("key")
     place: dict[str, Any] = {"lambda_name": "shop/orders", "ordering_key": "key", "partition": home}
     (claim,) = await world.run("bad", **place, retention_us=US)
@@ -270,7 +270,7 @@ async def test_windows_of_unique_keys_stay_open(world: World, clock: Clock, tmp_
     await old.schedule([once(old, "short", "short")])
     clock.advance(50)
     await old.schedule([once(old, f"first{n}", f"key{n}") for n in range(300)] + [once(old, "calm", "calm", 1)])
-    await old.cancel([f"{old.partition_for('key0')}-first0"])
+    await old.cancel_tasks([f"{old.partition_for('key0')}-first0"])
     clock.advance(20)  # the window of `short` has ended
     file = tmp_path / "tasks.jsonl"
     await export_tasks(old, file)
@@ -318,15 +318,15 @@ async def test_keys_of_any_characters_arrive_as_they_were(world: World, clock: C
 async def test_cores_of_pools_arrive_where_the_pool_has_none(world: World, clock: Clock, tmp_path: Path) -> None:
     settings = CoreSettings(4, {LAMBDA: 1}, lookahead=5, rotation_us=3 * US)
     for pool in ("gpu", ""):
-        await world.store.set_cores(pool, 0, Pool.make(settings, clock.us).encode())
+        await world.store.set_capacity(pool, 0, Pool.make(settings, clock.us).encode())
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
     known = Pool.make(CoreSettings(2), clock.us).encode()
-    await target.set_cores("gpu", 0, known)
+    await target.set_capacity("gpu", 0, known)
     await import_tasks(target, file)
-    assert await target.pools() == ["", "gpu"]
-    kept, brought = await target.cores("gpu"), await target.cores("")
+    assert await target.list_capacity() == ["", "gpu"]
+    kept, brought = await target.get_capacity("gpu"), await target.get_capacity("")
     assert kept is not None
     assert brought is not None
     assert kept.state == known
@@ -489,8 +489,8 @@ async def test_the_live_tasks_of_jobs_are_theirs_also_in_a_store_of_other_partit
     moved = {each: other.job_partition(each) for each in names}
     there = World(other, clock)
     await there.check()
-    (held,) = await other.get([f"{moved['shop/held']}-of-held"])
-    (ran,) = await other.get([f"{moved['shop/ticks']}-of-ticks"])
+    (held,) = await other.get_tasks([f"{moved['shop/held']}-of-held"])
+    (ran,) = await other.get_tasks([f"{moved['shop/ticks']}-of-ticks"])
     assert held is not None
     assert ran is not None
     assert (held.held, ran.status) == (True, Status.CANCELLED)

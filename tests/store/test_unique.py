@@ -50,13 +50,13 @@ async def test_the_window_lasts_longer_than_its_task(world: World) -> None:
 async def test_a_key_is_free_again_when_its_task_was_cancelled_before_it_ran(world: World) -> None:
     begun = world.clock.us
     await ask(world, "new")
-    await world.store.cancel(["0-new"])
+    await world.store.cancel_tasks(["0-new"])
     assert await ask(world, "queued") == Scheduled("0-queued", False, False, begun)
     assert await due(world) == ["0-queued"]
-    await world.store.cancel(["0-queued"])
+    await world.store.cancel_tasks(["0-queued"])
     assert (await ask(world, "claimed")).id == "0-claimed"
     (claim,) = held(await world.claim(*await due(world)))
-    await world.store.cancel(["0-claimed"])
+    await world.store.cancel_tasks(["0-claimed"])
     assert (await ask(world, "meanwhile")).id == "0-claimed", "its executor has not answered yet"
     await world.finish(Outcome.STOPPED, claim, error="cancelled before it started", began=False)
     assert (await ask(world, "free")).id == "0-free"
@@ -69,25 +69,25 @@ async def test_a_task_that_was_stopped_or_had_failed_keeps_its_window(world: Wor
         await ask(world, f"a{number}", key=f"key-{number}")
         claims = held(await world.claim(*await due(world)))
         if outcome is Outcome.STOPPED:
-            await world.store.cancel([f"0-a{number}"])
+            await world.store.cancel_tasks([f"0-a{number}"])
         await world.finish(outcome, *claims, error="x", ran_us=US, retry_in_us=US)
-        await world.store.cancel([f"0-a{number}"])
+        await world.store.cancel_tasks([f"0-a{number}"])
         assert (await world.get(f"0-a{number}")).status is Status.CANCELLED
         assert (await ask(world, f"b{number}", key=f"key-{number}")).id == f"0-a{number}"
 
 
 async def test_a_cancelled_task_that_starts_afresh_has_its_window_again(world: World) -> None:
     await ask(world, "a")
-    await world.store.cancel(["0-a"])
-    await world.store.retry(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
+    await world.store.retry_tasks(["0-a"])
     assert (await ask(world, "b")).id == "0-a"
 
 
 async def test_a_retry_is_refused_while_another_task_holds_the_key(world: World) -> None:
     await ask(world, "a")
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     assert (await ask(world, "b")).id == "0-b"
-    assert await world.store.retry(["0-a"]) == [(Status.CANCELLED, False, "0-b")]
+    assert await world.store.retry_tasks(["0-a"]) == [(Status.CANCELLED, False, "0-b")]
     await world.check()
     assert await due(world) == ["0-b"]
 
@@ -95,12 +95,12 @@ async def test_a_retry_is_refused_while_another_task_holds_the_key(world: World)
 async def test_a_retry_takes_the_key_again_when_its_holder_has_ended(world: World) -> None:
     """Else the next call made a task beside the one that was retried."""
     await ask(world, "a")
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     await ask(world, "b")
-    await world.store.cancel(["0-b"])
-    assert await world.store.retry(["0-a"]) == [(Status.NEW, True, "")]
+    await world.store.cancel_tasks(["0-b"])
+    assert await world.store.retry_tasks(["0-a"]) == [(Status.NEW, True, "")]
     assert (await ask(world, "c")).id == "0-a"
-    assert await world.store.retry(["0-b"]) == [(Status.CANCELLED, False, "0-a")]
+    assert await world.store.retry_tasks(["0-b"]) == [(Status.CANCELLED, False, "0-a")]
 
 
 async def test_a_dead_letter_stays_one_while_a_task_of_a_later_window_holds_its_key(world: World) -> None:
@@ -108,14 +108,14 @@ async def test_a_dead_letter_stays_one_while_a_task_of_a_later_window_holds_its_
     await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*await due(world))), error="x")
     world.clock.advance(WINDOW_S)
     await ask(world, "b")
-    assert await world.store.retry(["0-a"]) == [(Status.FATAL_FAILURE, False, "0-b")]
+    assert await world.store.retry_tasks(["0-a"]) == [(Status.FATAL_FAILURE, False, "0-b")]
     assert (await world.store.redrive([("0-a", 0)]))[1] == [False]
     world.clock.advance(WINDOW_S)
-    assert await world.store.retry(["0-a"]) == [(Status.NEW, True, "")], "the window is over"
+    assert await world.store.retry_tasks(["0-a"]) == [(Status.NEW, True, "")], "the window is over"
 
 
 async def test_a_stopped_key_is_not_resumed_beside_the_holder(world: World) -> None:
-    await world.store.register([LambdaRecord(LAMBDA, b"", 10, US, paused=False, settings="stop=1")])
+    await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 10, US, paused=False, settings="stop=1")])
     await ask(world, "a", ordering_key="customer-7")
     await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*await due(world))), error="x")
     world.clock.advance(WINDOW_S)
@@ -182,7 +182,7 @@ async def test_a_task_that_is_put_off_may_change_its_priority(world: World) -> N
 
 async def test_a_cancelled_task_is_put_off_no_more(world: World) -> None:
     await ask(world, "a", DEBOUNCE)
-    await world.store.cancel(["0-a"])
+    await world.store.cancel_tasks(["0-a"])
     assert (await ask(world, "b", DEBOUNCE)).id == "0-b"
 
 
@@ -210,7 +210,7 @@ async def test_what_may_only_join_makes_no_task(world: World) -> None:
     left_out = await ask(world, "a", joins=True)
     assert left_out.left_out
     assert not left_out.new
-    assert await world.store.get(["0-a"]) == [None]
+    assert await world.store.get_tasks(["0-a"]) == [None]
     await ask(world, "b")
     assert await ask(world, "a", joins=True) == Scheduled("0-b", True, False, world.clock.us)
     world.clock.advance(WINDOW_S)

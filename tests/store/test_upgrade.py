@@ -56,10 +56,10 @@ async def libraries(store: Store) -> set[str]:
 async def whole_life(world: World) -> None:
     """Every verb, on tasks in every state, with the invariants after each step."""
     store = world.store
-    await store.register([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
-    await store.set_paused(LAMBDA, paused=True)
-    await store.set_paused(LAMBDA, paused=False)
-    assert not (await store.lambdas())[LAMBDA].paused
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
+    await store.pause_lambda(LAMBDA)
+    await store.resume_lambda(LAMBDA)
+    assert not (await store.list_lambdas())[LAMBDA].paused
     claims = await world.run("a", "b", "c", "d", "e", "f", started=False)
     await world.check()
     assert await world.beat(*claims[:5]) == [Verdict.OK] * 5
@@ -68,22 +68,22 @@ async def whole_life(world: World) -> None:
     await world.schedule("w1", "w2", "later", delay_us=US)
     assert (await store.schedule([world.task("w1", delay_us=US)]))[0].existed
     await world.check()
-    assert await store.watch(["0-a", "0-none"]) == [Status.PROCESSING, None]
-    assert [each.cancel_requested for each in await store.cancel(["0-b"])] == [True]
+    assert await store.watch_tasks(["0-a", "0-none"]) == [Status.PROCESSING, None]
+    assert [each.cancel_requested for each in await store.cancel_tasks(["0-b"])] == [True]
     assert await world.beat(claims[1]) == [Verdict.CANCEL]
     await world.finish(Outcome.SUCCEEDED, claims[0], result=b"1")
     await world.finish(Outcome.STOPPED, claims[1])
     await world.fail(claims[2])
     await world.finish(Outcome.FAILED_FATAL, claims[3], error="no")
-    assert await store.lose("executor-1", claims[4:5], "killed") == [Verdict.OK]
+    assert await store.report_loss("executor-1", claims[4:5], "killed") == [Verdict.OK]
     assert await world.finish(Outcome.SUCCEEDED, claims[4]) == [Verdict.LOST]
     assert await world.finish(Outcome.SUCCEEDED, claims[0]) == [Verdict.OK]  # once more
     await world.check()
     ids = ["0-a", "0-b", "0-c", "0-d", "0-e", "0-f"]
     expected = ["SUCCESS", "CANCELLED", "RETRIABLE_FAILURE", "FATAL_FAILURE", "ENQUEUED", "ENQUEUED"]
     assert await world.statuses(ids) == expected
-    assert [each.retried for each in await store.retry(["0-d", "0-a"])] == [True, False]
-    assert [each.cancelled for each in await store.cancel(["0-later"])] == [True]
+    assert [each.retried for each in await store.retry_tasks(["0-d", "0-a"])] == [True, False]
+    assert [each.cancelled for each in await store.cancel_tasks(["0-later"])] == [True]
     await world.check()
     await world.passes()
     popped = await world.pop(want=3)
@@ -100,7 +100,7 @@ async def whole_life(world: World) -> None:
         await world.passes()
         await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*await world.pop())))
         await world.check()
-    explained = await store.explain("0-k2")
+    explained = await store.explain_task("0-k2")
     assert explained is not None
     assert explained.record.status is Status.SUCCESS
     counts = await store.counts(LAMBDA)
@@ -159,7 +159,7 @@ async def test_the_old_version_keeps_to_a_pause_of_claims_that_the_new_one_asked
     old, new = await open_both(open_store, OLD_FIRST)
     await World(old, clock).schedule("a")
     await World(old, clock).passes()
-    assert await new.settle() == clock.us + LEASE_US
+    assert await new.pause_claims() == clock.us + LEASE_US
     with pytest.raises(StoreSettling, match="at least another 16 s"):
         await old.claim("executor-1", "n", ["0-a"], PLENTY)
     clock.advance(LEASE_US / US)
@@ -171,7 +171,7 @@ async def test_a_removed_library_comes_back_with_the_next_call_of_a_role_that_us
     old, new = await open_both(open_store, OLD_FIRST)
     await new._link.command("FUNCTION", "DELETE", OTHER.name)
     assert await libraries(new) == {CURRENT.name}
-    assert await old.get(["0-none"]) == [None]
+    assert await old.get_tasks(["0-none"]) == [None]
     assert await libraries(new) == {CURRENT.name, OTHER.name}
 
 

@@ -389,7 +389,7 @@ class World:
         while True:
             done = await self.store.enqueue(partition, believed_us)
             for record in done.outbox:
-                await self.store.deliver(record)
+                await self.store.apply_outbox(record)
             enqueued, again, lost = enqueued + done.enqueued, again + done.enqueued_again, lost + done.lost
             if done.enqueued + done.enqueued_again + done.lost == 0 and not done.outbox and done.next_in_us != 0:
                 return enqueued, again, lost
@@ -424,19 +424,19 @@ class World:
         return await self.store.heartbeat("executor-1", beats, draining=draining)
 
     async def finish(self, outcome: Outcome, *claims: Held, **fields: Any) -> list[Verdict]:
-        return await self.store.finish("executor-1", [RunResult(each, outcome, **fields) for each in claims])
+        return await self.store.set_results("executor-1", [RunResult(each, outcome, **fields) for each in claims])
 
     async def fail(self, *claims: Held) -> list[Verdict]:
         """Fails, to be tried again after BACKOFF_US."""
         return await self.finish(Outcome.FAILED, *claims, error="it rained", retry_in_us=BACKOFF_US)
 
     async def get(self, task_id: str) -> TaskRecord:
-        (record,) = await self.store.get([task_id])
+        (record,) = await self.store.get_tasks([task_id])
         assert record is not None
         return record
 
     async def statuses(self, ids: Sequence[str]) -> list[str]:
-        return [record.status.name if record else "" for record in await self.store.get(ids)]
+        return [record.status.name if record else "" for record in await self.store.get_tasks(ids)]
 
     async def queued(self, queue: str = QUEUE, partition: int = 0) -> list[str]:
         """The ids that stand in a queue, front first."""
@@ -445,17 +445,17 @@ class World:
     async def cores(self) -> None:
         """A pool with cores and members, and one that has none any more."""
         for pool in ("gpu", ""):
-            version = await self.store.set_cores(pool, 0, b"state", deal_anew=True)
-            found = await self.store.cores(pool, here=["executor-1", "executor-2"], stay_us=60 * US)
+            version = await self.store.set_capacity(pool, 0, b"state", deal_anew=True)
+            found = await self.store.get_capacity(pool, here=["executor-1", "executor-2"], stay_us=60 * US)
             assert found is not None
-            await self.store.set_cores(pool, version, b"dealt", ([found.to_deal or []], found.membership))
-        version = (await self.store.cores("")).version  # type: ignore[union-attr]
-        await self.store.set_cores("", version, b"")
+            await self.store.set_capacity(pool, version, b"dealt", ([found.to_deal or []], found.membership))
+        version = (await self.store.get_capacity("")).version  # type: ignore[union-attr]
+        await self.store.set_capacity("", version, b"")
         await self.store.waiting(0, "", [LAMBDA])
-        await self.store.pools()
+        await self.store.list_capacity()
         for why_not in (STARTS, "shop.py line 3: SyntaxError", STARTS, ""):
             await self.store.serve("gpu", 60, "host-1", {LAMBDA: 5}, why_not=why_not)
-            await self.store.hosts()
+            await self.store.list_hosts()
         await self.store.serve("gpu", 300, "host-2", why_not="shop.py line 3: SyntaxError")
         await self.store.live_pools()
         await self.store.announce(RoleProcess("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
@@ -464,14 +464,14 @@ class World:
         await self.store.drain_host("host-1", drains=True, seconds=5)
         await self.store.drain_host("host-1", drains=False)
         await self.store.drain_host("host-1", drains=True)
-        await self.store.register([LambdaRecord("shop/gone", b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
+        await self.store.register_lambdas([LambdaRecord("shop/gone", b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
         await self.store.delete_lambda("shop/gone")
-        await self.store.overview([LAMBDA], US)
+        await self.store.get_status([LAMBDA], US)
 
     async def misfits(self, look: Callable[[], Awaitable[None]]) -> None:
         """A task that does not fit the executor that takes it, while another one may have a signature that fits."""
         name = "shop/unfit"
-        await self.store.register([LambdaRecord(name, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
+        await self.store.register_lambdas([LambdaRecord(name, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
         await self.store.serve("", 60, "", None, [f"{name} {digest}" for digest in ("aaa", "bbb")])
         (claim,) = await self.run("unfit", lambda_name=name)
         await self.finish(Outcome.MISFIT, claim, error="no", signature="aaa", grace_us=US)
@@ -485,7 +485,7 @@ class World:
         for how in ("sticky", "spread"):
             settings = f"placement={how}"
             name = f"shop/{how}"
-            await self.store.register(
+            await self.store.register_lambdas(
                 [LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False, settings=settings)]
             )
             for host in ("host-1", "host-2"):
@@ -512,7 +512,9 @@ class World:
     async def stops(self) -> None:
         """Four keys that have stopped; one goes on with the task that stopped it, one without."""
         name = "shop/ordered"
-        await self.store.register([LambdaRecord(name, b"", 6, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")])
+        await self.store.register_lambdas(
+            [LambdaRecord(name, b"", 6, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
+        )
         for key in ("key-0", "key-1", "key-2", "key-3"):
             partition = self.store.partition_for(key)
             claims = await self.run(key, ordering_key=key, partition=partition, lambda_name=name)
@@ -526,18 +528,18 @@ class World:
         """Windows of unique keys as an import opens them, one of which has ended; and a key that stops again."""
         now, place = self.clock(), self.store.partition_for
         windows = [Window(f"{LAMBDA}:u{n}", f"{place(f'u{n}')}-w{n}", now + (n - 1) * US) for n in range(9)]
-        assert sum(await self.store.restore_windows(windows)) == 7
-        assert sum(await self.store.restore_windows(windows)) == 0
-        assert len([each async for each in self.store.windows()]) >= 7
-        await self.store.list_slots(LAMBDA, 256, "")
-        await self.store.get_slots(LAMBDA, "k")
+        assert sum(await self.store.restore_unique_keys(windows)) == 7
+        assert sum(await self.store.restore_unique_keys(windows)) == 0
+        assert len([each async for each in self.store.list_unique_keys()]) >= 7
+        await self.store.list_concurrency_keys(LAMBDA, 256, "")
+        await self.store.get_concurrency_key(LAMBDA, "k")
         old = RestoredTask("stopper", LAMBDA, 1, b"spec", b"d", now, 0, "", "stuck", 1, 0, 1, 7, "no")
         assert await self.store.restore([old._replace(stopped_at_us=now)]) == [1]
 
     async def permits(self) -> None:
         """A lambda with limits in both partitions, one of which asks the other for permits."""
         few = LambdaRecord("shop/few", b"", 6, ENQUEUE_TIMEOUT_US, False, "running=1 rate=5")
-        await self.store.register([few])
+        await self.store.register_lambdas([few])
         for partition in range(2):
             await self.schedule("f1", "f2", lambda_name=few.name, partition=partition)
         for _ in range(4):
@@ -566,13 +568,13 @@ class World:
                 assert await self.store.tick(partition, [tick]) == [True]
             await self.store.list_jobs("shop/", partition, "", 10)
             await self.store.list_jobs("shop/", partition, "", 10, with_tasks=True)
-        await self.store.cancel(["0-of-ends", "1-of-ends"])
+        await self.store.cancel_tasks(["0-of-ends", "1-of-ends"])
         await self.store.pause_job("shop/held", paused=True)
         for name in ("shop/paused", "shop/deleted"):
             made = await self.store.run_job_now(name, self.task(f"beside-{name[5:]}"))
             assert made is not None
             if name == "shop/paused":
-                await self.store.cancel([made.id])
+                await self.store.cancel_tasks([made.id])
         await self.store.delete_jobs(["shop/deleted"])
         await self.store.get_jobs(names)
 
@@ -587,7 +589,7 @@ class World:
 
     async def lift(self, *actions: str, **labels: str) -> int:
         """Lifts gates of LAMBDA with these labels, and answers how many."""
-        lifted = await self.store.lift_gates(LAMBDA, labels, [GateAction(each) for each in actions], "ada", "it is dry")
+        lifted = await self.store.lift_gate(LAMBDA, labels, [GateAction(each) for each in actions], "ada", "it is dry")
         assert lifted is not None
         return lifted
 
@@ -596,7 +598,7 @@ class World:
         await self.schedule("g1", "g2", "g3", spec=labelled(team="web"))
         await self.gate("pause", team="web")
         await self.passes()
-        assert (await self.store.gates(LAMBDA))[0].waiting == 3
+        assert (await self.store.list_gates(LAMBDA))[0].waiting == 3
         await self.lift("pause", team="web")
         await self.passes()
         number = await self.gate("delay", 5 * US)
@@ -608,22 +610,22 @@ class World:
         if look is not None:
             await look()
         await self.gate("drop", seconds=9)
-        assert [each.number for each in await self.store.gates(LAMBDA)] == [number, number + 2]
-        await self.store.cancel(["0-g3"])
+        assert [each.number for each in await self.store.list_gates(LAMBDA)] == [number, number + 2]
+        await self.store.cancel_tasks(["0-g3"])
         self.clock.advance(5)
         await self.passes()
         await self.lift("delay", "drop")
         await self.passes()
         assert await self.statuses(["0-g1", "0-g2", "0-g3"]) == ["CANCELLED"] * 3
-        await self.store.note(AuditEntry(0, 0, "redrive", LAMBDA, {}, "ada", "", "3 tasks"))
-        assert len(await self.store.audit(None, 10)) >= 6
+        await self.store.add_audit(AuditEntry(0, 0, "redrive", LAMBDA, {}, "ada", "", "3 tasks"))
+        assert len(await self.store.list_audit(None, 10)) >= 6
         await self.fails(look)
 
     async def fails(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
         """A lambda fails until its automatic gate closes; then its tasks are redriven."""
         name = "shop/fails"
         record = LambdaRecord(name, b"", 100, ENQUEUE_TIMEOUT_US, paused=False, settings="fatal=0.5 version=7")
-        await self.store.register([record])
+        await self.store.register_lambdas([record])
         claims = await self.run(*(f"fails{number}" for number in range(20)), lambda_name=name)
         await self.finish(Outcome.SUCCEEDED, *claims[:10])
         await self.finish(Outcome.FAILED_FATAL, *claims[10:])
@@ -631,11 +633,11 @@ class World:
             await look()
         assert (await self.store.enqueue(0, 0)).failing == [name]
         assert await self.store.judge(name)
-        assert (await self.store.lambdas())[name].paused
+        assert (await self.store.list_lambdas())[name].paused
         assert (await self.get("0-fails15")).failed_version == 7
         redriven = await self.store.redrive([("0-fails15", 0), ("0-fails1", 0)])
         assert redriven == (self.clock.us, [True, False])
-        await self.store.set_paused(name, False)
+        await self.store.resume_lambda(name)
         await self.passes()
 
     async def items(self, batch: str, *numbers: int, **options: Any) -> list[bool]:
@@ -658,7 +660,7 @@ class World:
         await store.note_error("goes-on", "no such lambda")
         await store.open_batch("unmade", b"d", b"spec", "shop/items", US, home_only=True)
         await store.note_error("unmade", "shop/items: its payload is no JSON object", unmade=True)
-        await store.command_batch("unmade", "cancel")
+        await store.cancel_batch("unmade")
         for name, total in (("cancelled", 4), ("deleted", 3), ("half-deleted", 3)):
             await store.close_batch(name, total)
         await self.deliver()
@@ -676,22 +678,22 @@ class World:
             await look()
         await self.items("cancelled", 3)
         for name in ("deleted", "cancelled"):
-            await store.command_batch(name, "cancel")
+            await store.cancel_batch(name)
         await self.deliver()
         assert (await store.reserve_items("goes-on", "request", 0, 2)).found is Found.NEW
-        assert await store.command_batch("goes-on", "retry") is Commanded.DONE
-        assert await store.command_batch("deleted", "delete") is Commanded.DONE
-        assert await store.command_batch("half-deleted", "delete") is Commanded.DONE
-        assert await store.command_batch("deleted", "retry") is Commanded.MISSING
+        assert await store.retry_batch("goes-on") is Commanded.DONE
+        assert await store.delete_batch("deleted") is Commanded.DONE
+        assert await store.delete_batch("half-deleted") is Commanded.DONE
+        assert await store.retry_batch("deleted") is Commanded.MISSING
         if look is not None:
             await look()
         await self.deliver()
         assert await store.get_batch("deleted") is None
         assert (await store.get_batch("cancelled")) is not None
         await store.list_batches((await store.list_batches(None, 10))[0], 10)
-        page = await store.list_items("goes-on", 0, 10, statuses=[Status.NEW])
+        page = await store.list_batch_items("goes-on", 0, 10, statuses=[Status.NEW])
         assert [each.number for each in page.items] == [0, 1, 2]
-        assert await store.find_item("goes-on", page.items[0].work_item_id) is not None
+        assert await store.get_batch_item("goes-on", page.items[0].work_item_id) is not None
 
     async def deliver(self) -> None:
         """Delivers all that partitions owe each other, however long it takes."""
@@ -702,7 +704,7 @@ class World:
                 reply = await self.store._call("owed", partition, [256])
                 for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
                     record = OutboxRecord(partition, int(number), int(target), body)
-                    await (self.store.strike if b"batch_ended" in body else self.store.deliver)(record)
+                    await (self.store.acknowledge_outbox if b"batch_ended" in body else self.store.apply_outbox)(record)
                     owed = True
 
     async def check(self) -> Dump:

@@ -60,7 +60,7 @@ async def work(w: World, *ends: Outcome, result: bytes = b"", encoding: int = 0)
                 RunResult(each, outcome, result or each.task_id[-3:].join('""').encode(), encoding, "no")
                 for each, outcome in zip(claims, outcomes, strict=True)
             ]
-            await w.store.finish("e1", runs)
+            await w.store.set_results("e1", runs)
             ended += len(claims)
             await asyncio.sleep(0.1)
     await asyncio.sleep(0.1)
@@ -119,7 +119,7 @@ async def test_callbacks_are_told_the_summary_once_per_round(w: World) -> None:
     assert t.TaskSpec.FromString(task.spec).batch == t.BatchInfo(id=NAME)
     assert ended.created_at_us >= created_us
 
-    assert await w.store.command_batch(NAME, "retry") is Commanded.DONE
+    assert await w.store.retry_batch(NAME) is Commanded.DONE
     assert await work(w) == 1
     await asyncio.sleep(5.5)
     assert [each["batch"]["round"] for each in await told(w)] == [1, 2]
@@ -135,7 +135,7 @@ async def test_the_end_is_known_one_delivery_after_the_last_item(w: World) -> No
     ids = [each for partition in range(4) for each in await w.pop(partition)]
     claims = await w.claim(ids)
     await asyncio.sleep(1)
-    await w.store.finish("e1", [RunResult(each, Outcome.SUCCEEDED) for each in claims])
+    await w.store.set_results("e1", [RunResult(each, Outcome.SUCCEEDED) for each in claims])
     await asyncio.sleep(0.001)
     assert (await record(w)).ended
     assert len(await made(w)) == 1
@@ -148,7 +148,7 @@ async def test_results_are_given_in_the_order_of_the_items(w: World) -> None:
     only = callback(B.COMPLETION, B.RESULTS, to="shop/only", unwrap=True)
     await make(w, 5, results, only, callback(B.COMPLETION, B.NOTHING, to="shop/nothing"))
     assert await work(w, Outcome.FAILED_FATAL) == 5
-    page = await w.store.list_items(NAME, 0, 10)
+    page = await w.store.list_batch_items(NAME, 0, 10)
     expected = [f"{each.task.id[-3:]}" if each.task.status is Status.SUCCESS else None for each in page.items]
     assert expected.count(None) == 1
     assert await told(w) == [{"found": expected}]
@@ -193,7 +193,7 @@ async def test_a_chain_is_made_of_batches_of_one_item(w: World) -> None:
     link = link_id(NAME, 0, 1)
     assert ((await record(w, link)).ended, (await record(w, link)).lambda_name) == (True, "shop/mail")
     assert (await record(w, link)).home_only
-    (item,) = (await w.store.list_items(link, 0, 10)).items
+    (item,) = (await w.store.list_batch_items(link, 0, 10)).items
     assert item.task.id.startswith(f"{w.store.batch_home(link)}-")
     spec = t.TaskSpec.FromString(item.task.spec)
     assert spec.batch == t.BatchInfo(id=link, number=0)
@@ -239,8 +239,8 @@ async def test_consumers_that_are_killed_finish_what_was_asked_for(w: World) -> 
     """Commands go on where they were, and each end makes its callbacks once."""
     chance = random.Random(5)
     await make(w, 600, callback())
-    assert await w.store.command_batch(NAME, "cancel") is Commanded.DONE
-    plain, steps = w.store.walk, 0
+    assert await w.store.cancel_batch(NAME) is Commanded.DONE
+    plain, steps = w.store.sync_batch, 0
 
     async def slow(owed: Any) -> bool:
         nonlocal steps
@@ -248,7 +248,7 @@ async def test_consumers_that_are_killed_finish_what_was_asked_for(w: World) -> 
         await asyncio.sleep(0.02)
         return await plain(owed)
 
-    w.store.walk = slow  # type: ignore[method-assign, assignment]
+    w.store.sync_batch = slow  # type: ignore[method-assign, assignment]
     for _ in range(6):
         w.start()
         await asyncio.sleep(chance.uniform(0.01, 0.1))

@@ -39,9 +39,9 @@ class World:
         self.undeliverable: set[int] = set()
         self.delivered: list[OutboxRecord] = []
         self.jump_us = 0
-        self._enqueue, self._deliver_really = store.enqueue, store.deliver
+        self._enqueue, self._deliver_really = store.enqueue, store.apply_outbox
         store.enqueue = self._watched_enqueue  # type: ignore[assignment, method-assign]
-        store.deliver = self._deliver  # type: ignore[method-assign]
+        store.apply_outbox = self._deliver  # type: ignore[method-assign]
         store.now = lambda: runtime.wall_us() + self.jump_us
         self._duties: list[asyncio.Task[None]] = []
         self._number = 0
@@ -106,7 +106,7 @@ class World:
         return [Held(each.task_id, each.counter, each.nonce) for each in batch.claims]
 
     async def record(self, task_id: str) -> TaskRecord:
-        (found,) = await self.store.get([task_id])
+        (found,) = await self.store.get_tasks([task_id])
         assert found is not None
         return found
 
@@ -325,11 +325,11 @@ async def test_finished_tasks_are_removed_when_their_retention_is_over(w: World)
     await asyncio.sleep(0.1)
     for partition in (0, 1):
         held = await w.claim(await w.pop(partition))
-        await w.store.finish("e1", [RunResult(each, Outcome.SUCCEEDED) for each in held])
+        await w.store.set_results("e1", [RunResult(each, Outcome.SUCCEEDED) for each in held])
     await asyncio.sleep(9)
-    assert None not in await w.store.get(ids)
+    assert None not in await w.store.get_tasks(ids)
     await asyncio.sleep(10)
-    assert set(await w.store.get(ids)) == {None}
+    assert set(await w.store.get_tasks(ids)) == {None}
 
 
 @virtual(world())
@@ -338,7 +338,7 @@ async def test_a_sweep_says_how_many_records_it_removed(w: World) -> None:
     await w.consumer().once(0)
     while ids := await w.pop(want=256):
         held = await w.claim(ids)
-        await w.store.finish("e1", [RunResult(each, Outcome.SUCCEEDED) for each in held])
+        await w.store.set_results("e1", [RunResult(each, Outcome.SUCCEEDED) for each in held])
         await w.consumer().once(0)
     sweeper = Sweeper(store=w.store, settings=StoreConsumerSettings(), runtime=w.runtime)
     assert await sweeper.once(0) == 0

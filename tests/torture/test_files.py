@@ -66,7 +66,7 @@ async def imported(path: Path) -> tuple[int, int]:
             if not (made.enqueued or made.outbox):
                 break
         records, _ = await store.list_tasks("shop/mail", None, 100, "")
-        await store.cancel([record.id for record in records])
+        await store.cancel_tasks([record.id for record in records])
         await store.close()
 
 

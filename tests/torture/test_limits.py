@@ -164,7 +164,7 @@ async def test_the_times_of_a_run_are_cut(us: int) -> None:
     async with opened() as world:
         failed = h.Result(claim=world.held, outcome=t.FAILED, retry_in_us=us, ran_us=us, ended_ago_us=us)
         await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[failed]))
-        now_us, (record,) = await world.store.time_us(), await world.store.get([world.held.task_id])
+        now_us, (record,) = await world.store.time_us(), await world.store.get_tasks([world.held.task_id])
         assert record is not None
         assert record.status is Status.RETRIABLE_FAILURE
         assert 0 < record.next_at_us <= now_us + MAX_AHEAD_US
@@ -181,7 +181,7 @@ async def test_texts_that_are_only_for_people_are_cut(bad: str) -> None:
         await world.answer("HSC.Heartbeat", beat)
         ended = h.Result(claim=world.held, outcome=t.FAILED_FATAL, error=bad * 9_000)
         await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[ended]))
-        (record,) = await world.store.get([world.held.task_id])
+        (record,) = await world.store.get_tasks([world.held.task_id])
         assert record is not None
         for text, most in ((record.progress, MAX_PROGRESS_BYTES), (record.error, MAX_ERROR_BYTES)):
             assert most - 4 < len(text.encode()) <= most

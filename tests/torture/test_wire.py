@@ -98,13 +98,13 @@ async def test_fields_that_no_rule_knows_are_not_kept() -> None:
         options = t.TaskOptions.FromString(unknown)
         spec.options.CopyFrom(options)
         reply = await world.answer("Frontend.Schedule", f.ScheduleRequest(id="a", spec=spec))
-        (record,) = await world.store.get([reply.id])
+        (record,) = await world.store.get_tasks([reply.id])
         assert record is not None
         assert len(record.spec) < 200
         known = f.LambdaSpec.FromString(f.LambdaSpec(name="a/b").SerializeToString() + unknown)
         known.options.CopyFrom(options)
         await world.answer("Frontend.RegisterLambdas", f.RegisterLambdasRequest(lambdas=[known]))
-        assert len((await world.store.lambdas())["a/b"].spec) < 200
+        assert len((await world.store.list_lambdas())["a/b"].spec) < 200
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -102,17 +102,17 @@ async def export_tasks(
 async def _before_tasks(store: Store) -> AsyncIterator[Line]:
     """What stands in the file before tasks do, each kind behind what it needs."""
     yield Header(FORMAT, store.partitions, await store.time_us())
-    for each in (await store.lambdas()).values():
+    for each in (await store.list_lambdas()).values():
         yield await _lambda_line(store, each)
     for lines in (_cores(store), _jobs(store), _stops(store)):
         async for line in lines:
             yield line
-    async for window in store.windows():
+    async for window in store.list_unique_keys():
         yield WindowLine(*window)
 
 
 async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
-    gates = await store.gates(each.name) if each.gated else []
+    gates = await store.list_gates(each.name) if each.gated else []
     lines = [
         GateLine(gate.action, gate.labels, gate.amount, gate.until_us, gate.who, gate.why, gate.automatic)
         for gate in gates
@@ -149,18 +149,18 @@ async def _jobs(store: Store) -> AsyncIterator[JobLine]:
 
 
 async def _cores(store: Store) -> AsyncIterator[CoresLine]:
-    for pool in await store.pools():
-        record = await store.cores(pool)
+    for pool in await store.list_capacity():
+        record = await store.get_capacity(pool)
         if record is not None:
             yield CoresLine(pool, Pool.decode(record.state).settings)
 
 
 async def _stops(store: Store) -> AsyncIterator[StopLine]:
-    for name in await store.lambdas():
+    for name in await store.list_lambdas():
         token = ""
         while True:
             found, token = await store.list_keys(name, _STOPS_AT_ONCE, token)
-            records = await store.get([each.task_id for each in found])
+            records = await store.get_tasks([each.task_id for each in found])
             for key, record in zip(found, records, strict=True):
                 gone = TaskLine(key.task_id, name, MIN_PRIORITY, b"", b"", 0, 0, ordering_key=key.key)
                 yield StopLine(key.stopped_at_us, await _task_line(store, record) if record else gone)
@@ -171,7 +171,7 @@ async def _stops(store: Store) -> AsyncIterator[StopLine]:
 async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
     place = 0
     if record.ordering_key:
-        around = await store.explain(record.id)
+        around = await store.explain_task(record.id)
         place = max(around.position, 0) if around and not around.in_queue else 0
     return TaskLine(
         id=record.id,

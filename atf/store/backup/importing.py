@@ -120,7 +120,7 @@ async def import_tasks(
         InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
     """
     done = Imported()
-    work = _Work(store, old, await store.time_us(), report, done, set(await store.lambdas()))
+    work = _Work(store, old, await store.time_us(), report, done, set(await store.list_lambdas()))
     batch: list[TaskLine] = []
     ordered: list[TaskLine] = []
     complete = False
@@ -129,7 +129,7 @@ async def import_tasks(
             case Header():
                 done.begun_us = line.begun_us
                 if settle:
-                    done.claims_from_us = await store.settle()
+                    done.claims_from_us = await store.pause_claims()
             case TaskLine():
                 (ordered if line.ordering_key else batch).append(line)
                 if len(batch) == _PAGE:
@@ -216,15 +216,15 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     record = LambdaRecord(
         line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused, line.settings, line.overrides
     )
-    await store.register([record])
+    await store.register_lambdas([record])
     if line.overrides:
-        await store.override(line.name, lambda _: line.overrides)
+        await store.set_lambda(line.name, lambda _: line.overrides)
     now = await store.time_us()
     for gate in line.gates:
         if not gate.until_us or gate.until_us > now:
             await store.set_gate(_gate(line.name, gate), "imported", unless=Unless.SET)
     if line.paused and not any(gate.action is GateAction.PAUSE and not gate.labels for gate in line.gates):
-        await store.set_paused(line.name, paused=True)  # by a release before gates, which knew no more
+        await store.pause_lambda(line.name)  # by a release before gates, which knew no more
 
 
 def _gate(name: str, line: GateLine) -> NewGate:
@@ -243,9 +243,9 @@ def _gate(name: str, line: GateLine) -> NewGate:
 
 async def _restore_cores(store: Store, line: CoresLine) -> None:
     """A pool that has cores already keeps them."""
-    if await store.cores(line.pool) is None:
+    if await store.get_capacity(line.pool) is None:
         pool = Pool.make(line.settings, await store.time_us())
-        await store.set_cores(line.pool, 0, pool.encode(), deal_anew=True)
+        await store.set_capacity(line.pool, 0, pool.encode(), deal_anew=True)
 
 
 async def _restore_job(store: Store, line: JobLine) -> int:
@@ -298,7 +298,7 @@ class _Work:
             await self._open_windows()
 
     async def _open_windows(self) -> None:
-        await self.store.restore_windows(self.windows)
+        await self.store.restore_unique_keys(self.windows)
         self.windows = []
 
     def _task(self, line: TaskLine) -> RestoredTask:
@@ -306,7 +306,7 @@ class _Work:
 
     async def restore(self, lines: list[TaskLine]) -> None:
         await self._open_windows()
-        known = await self.old.get([each.id for each in lines]) if self.old else [None] * len(lines)
+        known = await self.old.get_tasks([each.id for each in lines]) if self.old else [None] * len(lines)
         kept: list[tuple[TaskLine, TaskRecord | None]] = []
         for line, record in zip(lines, known, strict=True):
             if record is not None and record.status in FINISHED:

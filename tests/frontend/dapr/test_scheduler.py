@@ -89,7 +89,7 @@ async def test_no_two_jobs_share_a_name_and_each_target_has_a_lambda_of_its_own(
         await w.schedule("b", each, due_time="1h", data={"value": b"%d" % number})
     for number, each in enumerate(metadata):
         assert (await get(w, "b", each)).data.value == b"%d" % number
-    lambdas = await w.stores[0].lambdas()
+    lambdas = await w.stores[0].list_lambdas()
     assert len(lambdas) == len(metadata) - 1, "two actors of one type share theirs"
     assert {"dapr-scheduler.x/job.a", "dapr-scheduler.x/actor.a"} <= lambdas.keys()
     await w.schedule("b", actor("a", "b", app_id="another", namespace="x"), overwrite=True, due_time="2h")

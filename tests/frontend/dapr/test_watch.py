@@ -325,7 +325,7 @@ async def test_a_task_that_is_no_trigger_fails_for_good_and_the_others_come(w: W
     watcher = w.watch()
     assert (await watcher.next()).name == "backup"
     await asyncio.sleep(1)
-    (task,) = await w.stores[0].get([made.id])
+    (task,) = await w.stores[0].get_tasks([made.id])
     assert task is not None
     assert (task.status, "no trigger" in task.error) == (Status.FATAL_FAILURE, True)
 
@@ -345,7 +345,7 @@ async def test_a_deleted_job_has_its_waiting_trigger_taken_back_and_a_given_one_
     assert late.triggers == []
     watcher.says(trigger)
     await asyncio.sleep(0.1)
-    first, second = await w.stores[0].get([waiting.id, given.id])
+    first, second = await w.stores[0].get_tasks([waiting.id, given.id])
     assert first is not None
     assert second is not None
     assert (first.status, second.status) == (Status.CANCELLED, Status.SUCCESS)

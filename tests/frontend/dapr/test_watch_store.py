@@ -69,7 +69,7 @@ async def test_a_store_that_is_away_for_a_while_loses_no_acknowledgement(w: Worl
     await w.schedule()
     watcher = w.watch()
     trigger = await watcher.next()
-    finish, failures = w.stores[0].finish, 0
+    finish, failures = w.stores[0].set_results, 0
 
     async def flaky(owner: str, results: Any) -> list[Verdict]:
         nonlocal failures
@@ -80,7 +80,7 @@ async def test_a_store_that_is_away_for_a_while_loses_no_acknowledgement(w: Worl
             return [Verdict.UNKNOWN] * len(results)  # as for a partition that is away while another one answers
         return await finish(owner, results)
 
-    w.stores[0].finish = flaky  # type: ignore[method-assign]
+    w.stores[0].set_results = flaky  # type: ignore[method-assign]
     watcher.says(trigger)
     await asyncio.sleep(10)
     assert ((await w.task()).status, failures) == (Status.SUCCESS, 5)
@@ -114,13 +114,13 @@ async def test_a_partition_that_does_not_answer_holds_up_no_other(w: World) -> N
 
 @virtual(world(partitions=1))
 async def test_what_is_said_while_a_slow_store_records_is_recorded_too(w: World) -> None:
-    finish = w.stores[0].finish
+    finish = w.stores[0].set_results
 
     async def slow(*args: Any) -> list[Verdict]:
         await asyncio.sleep(1)
         return await finish(*args)
 
-    w.stores[0].finish = slow  # type: ignore[assignment, method-assign]
+    w.stores[0].set_results = slow  # type: ignore[assignment, method-assign]
     for name in ("one", "two"):
         await w.schedule(name)
     watcher = w.watch()

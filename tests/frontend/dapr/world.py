@@ -113,7 +113,7 @@ class World:
 
     async def task(self, name: str = "dapr-scheduler.prod/job:billing:backup") -> TaskRecord:
         """The newest tick's."""
-        (found,) = await self.stores[0].get([(await self.job(name)).last_task])
+        (found,) = await self.stores[0].get_tasks([(await self.job(name)).last_task])
         assert found is not None
         return found
 
