@@ -1,7 +1,7 @@
 """The verbs of batches. What a batch's description means is for the caller to say; the store counts its items and knows when they have ended.
 
 A batch's record lies in its home, `partition_for(batch id)`. An item lies in `partition_for("<batch>.<md5>")`, so that identical ones meet; all
-items of a batch whose items share keys lie at its home. See lua/batches.lua.
+items of a batch whose items share keys lie at its home. See lua/shared/batches.lua.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every key of the task store, with its Redis type, on one page.
 
 A partition's keys share the hash tag {p}, so that on a cluster they share a slot. The Lua functions build them the same
-way (lua/common.lua); a test runs a whole life of tasks and holds every key it finds against `KEYS`.
+way (lua/shared/common.lua); a test runs a whole life of tasks and holds every key it finds against `KEYS`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:h:<lambda>",
         "hash",
-        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/home.lua); v, turn, e, seen, z",
+        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/shared/home.lua); v, turn, e, seen, z",
     ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
     KeySpec(
@@ -232,7 +232,7 @@ FIELDS: Final = {
     "err": "error of the last failure",
     "p": "progress",
     "R": "the last ended runs, a line each: owner, start, end, attempt, why",
-    "mf": "of a task whose payload did not fit an executor's signature: see lua/misfits.lua; absent: it fitted all that it met",
+    "mf": "of a task whose payload did not fit an executor's signature: see lua/shared/misfits.lua; absent: it fitted all that it met",
     "me": "where its payload did not fit the last of them",
     **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
 }
@@ -279,7 +279,7 @@ PERMIT_FIELDS: Final = {
     "e": "when this partition's server last forgot something, as home was told",
     "ae": "the same, as home has answered",
     "he": "when home's server last forgot something",
-    "me": "when this partition's server last forgot something, or an instant after one of which home knows (lua/permits.lua, epoch_of)",
+    "me": "when this partition's server last forgot something, or an instant after one of which home knows (lua/shared/permits.lua, epoch_of)",
     "ms": "the record's field `settled` when that was said",
 }
 

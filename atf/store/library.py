@@ -1,4 +1,4 @@
-"""The Lua function library: put together from lua/*.lua, loaded once per server.
+"""The Lua function library: put together from lua/*/*.lua, loaded once per server.
 
 Functions outlive a restart and replicate with the data. Their names are global to the server, so they carry VERSION and a
 digest of the code: a library that a running role may use is never replaced, a changed one stands beside it.
@@ -18,7 +18,7 @@ SHARED: Final = (
     *("home.lua", "door.lua", "shares.lua", "batches.lua"),
     *("placement.lua", "misfits.lua"),
 )
-"""What several verbs use; a file uses only those before it."""
+"""What several verbs use, of lua/shared; a file uses only those before it."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""
 
@@ -135,6 +135,26 @@ def limits(max_attempts: int, max_losses: int, retention_us: int) -> str:
 _DEFAULT_LIMITS: Final = f"{t.DEFAULT_MAX_ATTEMPTS} {t.DEFAULT_MAX_LOSSES} {t.DEFAULT_RETENTION_US}"
 
 
+_LUA: Final = files("atf.store") / "lua"
+_FOLDERS: Final = ("task", "lambda", "batch", "job", "partition")
+
+
+def _text(folder: str, name: str) -> str:
+    return (_LUA / folder / name).read_text(encoding="utf-8")
+
+
+VERBS: Final = {
+    name.removesuffix(".lua"): _text(folder, name)
+    for name, folder in sorted(
+        (entry.name, folder)
+        for folder in _FOLDERS
+        for entry in (_LUA / folder).iterdir()
+        if entry.name.endswith(".lua")
+    )
+}
+"""The verbs, each with the text of its file: one function of the same name."""
+
+
 def _code() -> str:
     constants = {
         "DEFAULT_LIMITS": f"'{_DEFAULT_LIMITS}'",
@@ -175,9 +195,7 @@ def _code() -> str:
         "misfits": f"{{FIRST = {MISFIT_WAIT_US}, MOST = {MOST_MISFIT_WAIT_US}, MOST_RETRY = {MOST_MISFIT_RETRY_US}, KEPT = {MISFITS_KEPT}, LATELY = {MISFIT_LATELY_US}, TIDIED = {MISFITS_TIDIED}}}",
         "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}, LOOKS = {SPREAD_LOOKS}}}",
     }
-    lua = files("atf.store") / "lua"
-    verbs = sorted(entry.name for entry in lua.iterdir() if entry.name.endswith(".lua") and entry.name not in SHARED)
-    shared = [(lua / name).read_text(encoding="utf-8") for name in SHARED]
+    shared = [_text("shared", name) for name in SHARED]
 
     def declared(text: str, *, but: str = "") -> str:
         """The constants that a text uses, and another one does not."""
@@ -193,8 +211,7 @@ def _code() -> str:
     ]
     parts += shared
     # each verb in a function of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
-    for name in verbs:
-        text = (lua / name).read_text(encoding="utf-8")
+    for text in VERBS.values():
         parts.append(f"do local function verb()\n{declared(text, but=everywhere)}{text}end verb() end")
     return "\n".join(parts) + "\n"
 

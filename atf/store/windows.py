@@ -1,4 +1,4 @@
-"""Open windows of unique keys: out of one store, into another. What they do is lua/schedule.lua's matter."""
+"""Open windows of unique keys: out of one store, into another. What they do is lua/task/schedule.lua's matter."""
 
 from __future__ import annotations
 

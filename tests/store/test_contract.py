@@ -12,13 +12,11 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final
 
 import fakeredis
 import pytest
 
-import atf.store
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import Internal
 from atf.runtime import SystemRuntime
@@ -57,11 +55,7 @@ from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump
 
 pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
 
-VERBS: Final = {
-    entry.name[:-4]
-    for entry in (files(atf.store) / "lua").iterdir()
-    if entry.name.endswith(".lua") and entry.name not in library.SHARED
-}
+VERBS: Final = set(library.VERBS)
 EXCEPTIONS: Final = {
     "created": "a field of the partition's record: when it was opened, by the server's own TIME",
     "server": "a field of the partition's record: the server's process; fakeredis is none, and is called 'fake'",

@@ -194,11 +194,7 @@ def test_a_queues_name_tells_its_parts() -> None:
 
 # --- the verbs' files -------------------------------------------------------------------------------------------------
 
-LUA = {
-    entry.name[:-4]: entry.read_text(encoding="utf-8")
-    for entry in (files(atf.store) / "lua").iterdir()
-    if entry.name.endswith(".lua") and entry.name not in library.SHARED
-}
+LUA = library.VERBS
 HEADERS = {
     verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
 }

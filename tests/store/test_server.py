@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 import fakeredis
@@ -14,6 +13,7 @@ import redis
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
+from atf.store import library
 from atf.store.servers import checks, permissions, settings
 from atf.store.servers.check_results import Changes, Finding, State, ok, refuse, warn
 from atf.store.servers.fake import fake_link
@@ -309,9 +309,7 @@ async def test_the_trial_changes_nothing(real: redis.Redis, embedded: Server) ->
 
 def test_the_user_and_the_trial_name_the_same_rights() -> None:
     given = {word for word in permissions.acl_user().split() if word.startswith("+")}
-    called = set()
-    for entry in (files("atf.store") / "lua").iterdir():
-        called |= {f"+{name.lower()}" for name in re.findall(r"redis\.call\('([A-Z]+)'", entry.read_text("utf-8"))}
+    called = {f"+{name.lower()}" for name in re.findall(r"redis\.call\('([A-Z]+)'", library.SOURCE)}
 
     assert given - {"+multi", "+discard", "+acl|whoami"} == set(permissions.SAMPLES)
     assert called - {"+publish"} <= given

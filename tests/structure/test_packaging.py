@@ -43,7 +43,8 @@ def test_a_role_is_linked_into_atf_by_a_relative_link(role: str) -> None:
 
 
 def test_every_kind_of_data_file_is_packaged() -> None:
-    known = {".py", *(Path(kind).suffix or kind for kind in SETUPTOOLS["package-data"]["*"])}
+    kinds = [kind for each in SETUPTOOLS["package-data"].values() for kind in each]
+    known = {".py", *(Path(kind).suffix or kind for kind in kinds)}
     found = {
         path.suffix or path.name
         for top in ("atf", *ROLES)
@@ -52,6 +53,12 @@ def test_every_kind_of_data_file_is_packaged() -> None:
     }
     assert found <= known | {".typed"}
     assert (ROOT / "atf" / "py.typed").is_file()
+
+
+def test_every_file_of_the_function_library_is_packaged() -> None:
+    store = ROOT / "atf" / "store"
+    packaged = {path for kind in SETUPTOOLS["package-data"]["atf.store"] for path in store.glob(kind)}
+    assert packaged == set(store.rglob("*.lua"))
 
 
 def test_the_pytest_plugin_is_registered_under_the_name_of_its_module() -> None:
