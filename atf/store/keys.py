@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 class KeySpec(NamedTuple):
     """One kind of key."""
 
-    pattern: str  # {p} partition, <digests> of signatures, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", the key as `stored_key` has it, or of an older release "key"
+    pattern: str  # {p} partition, <digests> of signatures, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", the key as `stored_key` has it
     type: str
     meaning: str
 
@@ -201,7 +201,7 @@ FIELDS: Final = {
     "spec": "the serialized TaskSpec",
     "d": "digest of the request",
     "lim": "max_attempts max_losses retention; absent: the defaults",
-    "k": "ordering key, as lambda:key; of an older release key alone",
+    "k": "ordering key, as lambda:key",
     "kc": "concurrency key, as lambda:key, its limit, and the policy's number",
     "uk": "unique key, as lambda:key",
     "u": "of a tombstone: the task that stands for it, being the first of its unique key's window",

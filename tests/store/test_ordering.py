@@ -10,7 +10,7 @@ from atf.errors import InvalidArgument
 from atf.store.types import Held, LambdaRecord, Mended, Outcome
 from atf.task import US, Status
 
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Dump, World, held
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Dump, World, held
 
 KEY = "customer-7"
 
@@ -395,19 +395,6 @@ async def test_one_key_is_shown_as_it_stands(world: World) -> None:
     assert await world.store.get_key(LAMBDA, KEY) == (KEY, 0, "0-a", "", 2)
     assert await world.store.get_key(LAMBDA, "none") is None
     assert await world.store.get_key("shop/none", KEY) is None
-
-
-async def test_a_key_that_an_older_release_filled_keeps_its_order(world: World) -> None:
-    """It named the list by the key alone; what is accepted now joins it until it is empty."""
-    args: list[Any] = ["0-old", QUEUE, b"spec", b"digest", "", 0, "", KEY, "", "", ""]
-    await world.store._call("schedule", 0, args)
-    await line_up(world, "a")
-    assert await world.store.get_key(LAMBDA, KEY) == (KEY, 0, "0-old", "", 2)
-    await world.finish(Outcome.SUCCEEDED, await start(world))
-    await world.finish(Outcome.SUCCEEDED, await start(world))
-    await line_up(world, "b")
-    assert (await world.store._link.command("EXISTS", f"atf:{{0}}:o:{LAMBDA}:{KEY}", key="atf:{0}")) == 1
-    assert await due(world) == ["0-b"]
 
 
 async def test_what_waits_is_listed_counted_and_explained(world: World) -> None:

@@ -13,8 +13,9 @@ register('list_keys', {'no-writes'}, function(keys, args)
     answer[#answer + 1] = {k, stopped and at or '0', id, err, length}
   end
   if args[3] ~= '' then
-    local k, head = ordering_of(P, name, args[3])
-    if k then tell(k, head, redis.call('ZSCORE', stops, k) or '0') end
+    local k = name .. ':' .. args[3]
+    local head = redis.call('LINDEX', order_key(P, k), 0)
+    if head then tell(k, head, redis.call('ZSCORE', stops, k) or '0') end
     return answer
   end
   local start = page_start(stops, args[4], args[5])

@@ -5,25 +5,11 @@
 -- ends or backs off (`let_go`). Where none is free it waits in the key's line, out of the way in the due index, until `give_slots`
 -- gives it one: each task is looked at once, however many wait, and once an hour, since functions of an older role give no slots.
 
--- The field k of a lambda's ordering key that is in use, and the head of its list. A release that knew ordering keys of all
--- lambdas together named lists by the key alone; such a list is used on until it is empty.
-local function ordering_of(P, name, key)
-  for _, k in ipairs({key, name .. ':' .. key}) do
-    local head = redis.call('LINDEX', order_key(P, k), 0)
-    if head then return k, head end
-  end
-end
-
--- The field k of a task that joins an ordering key.
-local function joined(P, k)
-  local old = string.match(k, '^.*:(.*)$') or k  -- anchored: else each start is tried, which takes most of a call where names are long
-  return redis.call('EXISTS', order_key(P, old)) == 1 and old or k
-end
-
--- The field k of an ordering key, and the task at which it has stopped; nil where it has not.
+-- The field k of a lambda's ordering key, and the task at which the key has stopped; nil where it has not.
 local function stopped_at(P, name, key)
-  local k, head = ordering_of(P, name, key)
-  if k and string.sub(head, 1, 1) == STOPPED then return k, string.sub(head, 2) end
+  local k = name .. ':' .. key
+  local head = redis.call('LINDEX', order_key(P, k), 0)
+  if head and string.sub(head, 1, 1) == STOPPED then return k, string.sub(head, 2) end
 end
 
 -- Takes a stop away. The task that failed stays what it is.

@@ -93,7 +93,6 @@ local function store_each(sets, P, now, args, records, all_new, answers, earlies
       else
         local score = at
         if ordering ~= '' then
-          ordering = joined(P, ordering)
           if redis.call('RPUSH', order_key(P, ordering), id) > 1 then score = nil end  -- waits behind another  -- mutant: no_order
         end
         redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec)
