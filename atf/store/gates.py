@@ -102,7 +102,7 @@ class Gates(Registry):
         if GateAction.DROP not in actions:
             return ""
         replies = await self._gates_in(HOME, [name])
-        number = _number_of(_about(GateAction.DROP, labels), replies[0][4].decode())
+        number = _number_of(_about(GateAction.DROP, labels), replies[0][3].decode())
         if number is None:
             return ""
         try:
@@ -110,9 +110,9 @@ class Gates(Registry):
                 replies += await self._gates_in(partition, [name])
         except Unavailable:  # which keeps nobody from lifting it
             return "; tasks dropped: unknown, as a partition was away"
-        here = (zip(reply[5::4], reply[7::4], strict=True) for reply in replies)
+        here = (zip(reply[4::4], reply[6::4], strict=True) for reply in replies)
         dropped = sum(int(count) for counts in here for each, count in counts if int(each) == number)
-        so_far = sum(int(reply[3]) for reply in replies)
+        so_far = sum(int(reply[2]) for reply in replies)
         return f"; tasks dropped: {dropped}, by all gates of the lambda so far: {so_far}"
 
     async def pause_lambda(self, name: str, who: str = "", why: str = "") -> bool:
@@ -220,35 +220,27 @@ def _parse(name: str, text: str, now_us: int) -> list[Gate]:
 
 def _together(name: str, replies: Sequence[list[Any]]) -> list[Gate]:
     """The gates of a lambda by what each partition says of them, their home first."""
-    now, paused, _, _, text, *_ = replies[0]
+    now, _, _, text, *_ = replies[0]
     found = {each.number: each for each in _parse(name, text.decode(), int(now))}
     for reply in replies:
-        for number, kept, dropped, said in zip(reply[5::4], reply[6::4], reply[7::4], reply[8::4], strict=True):
+        for number, kept, dropped, said in zip(reply[4::4], reply[5::4], reply[6::4], reply[7::4], strict=True):
             gate = found.get(int(number))
             if gate is not None:
                 gate = gate._replace(waiting=gate.waiting + int(kept), dropped=gate.dropped + int(dropped))
                 found[gate.number] = _with_record(gate, said) if reply is replies[0] else gate
-    return _with_pause(name, list(found.values()), paused == 1, sum(int(reply[2]) for reply in replies))
+    due = sum(int(reply[1]) for reply in replies)
+    return [each._replace(waiting=due) if _whole_pause(each) else each for each in found.values()]
+
+
+def _whole_pause(gate: Gate) -> bool:
+    """Whether it pauses the whole lambda: then all that is due waits for it."""
+    return gate.action is GateAction.PAUSE and not gate.labels
 
 
 def _with_record(gate: Gate, said: bytes) -> Gate:
     at, _, record = said.partition(b" ")
-    record = record.partition(b" ")[2]
-    if not at:
-        return gate
-    known = msgspec.json.decode(record, type=_Said)
+    known = msgspec.json.decode(record.partition(b" ")[2], type=_Said)
     return gate._replace(who=known.who, why=known.why, automatic=known.automatic, set_at_us=int(at))
-
-
-def _with_pause(name: str, gates: list[Gate], paused: bool, due: int) -> list[Gate]:
-    """The pause of the whole lambda as it is: roles of older releases set and lift it past the gates."""
-    shown = [each for each in gates if paused or each.action is not GateAction.PAUSE or each.labels]
-    whole = [at for at, each in enumerate(shown) if each.action is GateAction.PAUSE and not each.labels]
-    if whole:
-        shown[whole[0]] = shown[whole[0]]._replace(waiting=due)
-    elif paused:
-        shown.append(Gate(0, name, GateAction.PAUSE, {}, 0, 0, "", "", False, 0, due, 0))
-    return shown
 
 
 def _audit_entry(raw: bytes) -> AuditEntry:

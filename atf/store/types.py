@@ -475,7 +475,7 @@ class Gate(NamedTuple):
     who: str
     why: str
     automatic: bool
-    set_at_us: int  # 0: an older role set it, and did not say
+    set_at_us: int
     waiting: int  # tasks that it keeps; of a pause of the whole lambda those that are due
     dropped: int  # tasks that it dropped
 

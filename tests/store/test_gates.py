@@ -364,20 +364,9 @@ async def test_a_pause_that_is_over_is_none_though_no_visit_has_struck_it_off(on
         await one.store._link.call("retell", keys.record(0), [one.clock(), 0, one.store.partitions, ""])
         await one.deliver()
     assert [each.action for each in await one.store.list_gates(LAMBDA)] == [GateAction.ADMIT] * (what == "another gate")
-    assert not (await one.store.list_lambdas())[LAMBDA].paused
     await one.schedule("a")
     assert await in_queue(one) == ["0-a"]
-
-
-async def test_a_pause_of_an_older_role_outlives_the_end_of_a_gate_that_stood_before(one: World) -> None:
-    await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=10 * US))
-    version = one.clock() + US
-    await one.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "paused", "1", "pv", version, key=keys.record(0))
-    one.clock.advance(20)
-    (gate,) = await one.store.list_gates(LAMBDA)
-    assert (gate.action, gate.until_us) == (GateAction.PAUSE, 0)
-    await one.gate("admit", 0.5, team="web")
-    assert (await one.store.list_lambdas())[LAMBDA].paused
+    assert not (await one.store.list_lambdas())[LAMBDA].paused
 
 
 async def test_a_pause_until_it_is_lifted_takes_the_place_of_one_that_ends(one: World) -> None:

@@ -1,8 +1,7 @@
 -- get_gates: the gates of some lambdas as they stand in one partition
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the lambdas
--- RETURNS  per lambda: now, 1 paused and not only until an instant that is over, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the
---          gates, then per gate: number, tasks it keeps, tasks it dropped, "when it was set, id of the call, record" ("" = not known here)
+-- RETURNS  per lambda: now, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the gates, then per gate: number, tasks it keeps, tasks it dropped, "when it was set, id of the call, record" ("" = not known here)
 
 -- Due tasks of a lambda that wait.
 local function due_of(P, name, now)
@@ -22,12 +21,9 @@ register('get_gates', {'no-writes'}, function(keys, args)
   local P, now, answers = keys[1], instant(args[1]), {}
   for i = 2, #args do
     local name = args[i]
-    local known = redis.call('HMGET', lambda_key(P, name), 'paused', 'gates', 'pv', 'gv')
-    local text, lines = known[2] or '', {}
-    for line in string.gmatch(text, '[^;]+') do lines[#lines + 1] = line end
-    local paused = paused_now(lines, known[1], known[3], known[4], now) and 1 or 0
-    local answer = {fmt(now), paused, due_of(P, name, now), redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
-    for _, line in ipairs(lines) do
+    local text = redis.call('HGET', lambda_key(P, name), 'gates') or ''
+    local answer = {fmt(now), due_of(P, name, now), redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
+    for line in string.gmatch(text, '[^;]+') do
       local number = string.match(line, '^%d+')
       local tally = redis.call('HMGET', tally_key(P, name), number, 'r' .. number)
       local at = #answer

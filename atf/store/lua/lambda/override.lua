@@ -5,11 +5,10 @@
 -- RETURNS  1 done, 0 no such lambda, 2 its spec or what is set is another by now
 register('override', {'allow-oom'}, function(keys, args)
   local P, now, name = keys[1], instant(args[1]), args[4]
-  local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'limit', 'timeout', 'set')
+  local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
   if not known[1] then return 0 end
-  if known[1] ~= args[5] or (known[5] or '') ~= args[7] then return 2 end
+  if known[1] ~= args[5] or (known[3] or '') ~= args[7] then return 2 end
   redis.call('HSET', lambda_key(P, name), 'set', args[8])
-  local code = known[2] or ('limit=' .. known[3] .. ' timeout=' .. known[4])  -- an older role's functions wrote it
-  write_settings(P, name, args[6], code, args[8], nil, tonumber(args[2]), tonumber(args[3]), now)
+  write_settings(P, name, args[6], known[2], args[8], nil, tonumber(args[2]), tonumber(args[3]), now)
   return 1
 end)

@@ -26,8 +26,8 @@ end
 
 -- Whether others know of newer versions of a lambda than home. Then home's versions go on behind those.
 local function go_on_behind(P, name, settings_there, gates_there)
-  local settings, gates, pause = versions_of(P, name)
-  if settings_there <= settings and gates_there <= math.max(gates, pause) then return false end
+  local settings, gates = versions_of(P, name)
+  if settings_there <= settings and gates_there <= gates then return false end
   local version = tonumber(redis.call('HGET', P, 'lambda_version') or 0)
   redis.call('HSET', P, 'lambda_version', fmt(math.max(version, settings_there, gates_there)))
   return true
@@ -45,12 +45,10 @@ register('retell', {'allow-oom'}, function(keys, args)
       break
     end
     if name > after then
-      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set', 'limit', 'timeout')
+      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
       if known[1] then
-        local code = known[2] or 'limit=' .. known[4] .. ' timeout=' .. known[5]  -- an older role's functions wrote it
         local gates = table.concat(gate_lines(P, name, now), ';')
-        write_gates(P, name, gates, home, partitions, now)  -- an older role takes them from such a record alone
-        write_settings(P, name, base64(known[1]), code, known[3], gates, home, partitions, now)
+        write_settings(P, name, base64(known[1]), known[2], known[3], gates, home, partitions, now)
       end
       told, after = told + 1, name
     end

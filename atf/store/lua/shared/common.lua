@@ -700,11 +700,10 @@ end
 
 local settings_changed  -- home.lua
 
--- Of which versions a partition knows what holds of a lambda: of its settings, of its gates, and of its pause alone, of which an
--- older role's functions may have said more.
+-- Of which versions a partition knows a lambda's settings and gates.
 local function versions_of(P, name)
-  local known = redis.call('HMGET', lambda_key(P, name), 'rv', 'gv', 'pv')
-  return tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
+  local known = redis.call('HMGET', lambda_key(P, name), 'rv', 'gv')
+  return tonumber(known[1] or 0), tonumber(known[2] or 0)
 end
 
 -- Writes what holds of a lambda within one partition. The queue's limit and timeout have fields of their own, which every visit
@@ -755,9 +754,9 @@ local function forget_lambda(P, name)
 end
 
 -- Pauses or resumes a lambda within one partition, and has what waits for it looked at.
-local function set_paused(P, name, paused, version, now)
+local function set_paused(P, name, paused, now)
   local before = redis.call('HGET', lambda_key(P, name), 'paused')
-  redis.call('HSET', lambda_key(P, name), 'paused', paused, 'pv', version)
+  redis.call('HSET', lambda_key(P, name), 'paused', paused)
   visit_lambda(P, name, now)
   if before ~= '1' or paused == '1' then return end
   redis.call('DEL', P .. ':e:' .. name)  -- what has failed before it was resumed no longer counts

@@ -274,11 +274,11 @@ local function past_gates(P, queue, status, ids, now, text)
   return through, kept.count
 end
 
--- Writes a lambda's gates within one partition; their numbers are those of the text. A newer word about the lambda's pause stands. No
--- `version`: some of them have ended, which is a change all the same.
+-- Writes a lambda's gates within one partition; their numbers are those of the text. No `version`: some of them have ended, which is a
+-- change all the same.
 local function put_gates(P, name, text, version, now)
   local key, paused, single = lambda_key(P, name), '0', false
-  local known = redis.call('HMGET', key, 'gates', 'pv', 'paused')
+  local known = redis.call('HMGET', key, 'gates', 'paused')
   for line in string.gmatch(text, '[^;]+') do
     if whole_pause(line) then paused = '1' else single = true end
     redis.call('HINCRBY', tally_key(P, name), string.match(line, '^%d+'), 0)
@@ -287,54 +287,29 @@ local function put_gates(P, name, text, version, now)
   if single ~= single_before then redis.call('HINCRBY', P, 'gated', single and 1 or -1) end
   if text ~= '' then redis.call('HSET', key, 'gates', text) elseif known[1] then redis.call('HDEL', key, 'gates') end
   if version then redis.call('HSET', key, 'gv', version) else grown(P, 'lambda_version', now) end
-  local said = known[2] or '0'  -- about the pause, at last
-  if version and tonumber(version) > tonumber(said) then
-    set_paused(P, name, paused, version, now)
-  elseif not version and paused ~= known[3] then
-    set_paused(P, name, paused, said, now)
-  end
+  if version or paused ~= known[2] then set_paused(P, name, paused, now) end
   look_at_gates_by(P, name, now)
-  return paused
 end
 
--- Writes a lambda's gates in its home partition, and owes them to the others. An older role's functions understand of the record
--- whether the lambda is paused. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
+-- Writes a lambda's gates in its home partition, and owes them to the others. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
 -- heard of what home has forgotten, but not where much is owed already: one of them may be away for long.
 local function write_gates(P, name, text, home, partitions, now, same)
   if same and redis.call('ZCARD', P .. ':outbox:due') >= 64 then return end
   local version = grown(P, 'lambda_version', now)
-  local paused = put_gates(P, name, text, version, now)
-  local body = version .. '\n["gate","' .. name .. '","' .. paused .. '","' .. text .. '"]'  -- nothing in it needs to be escaped
+  put_gates(P, name, text, version, now)
+  local body = version .. '\n["gate","' .. name .. '","' .. text .. '"]'  -- nothing in it needs to be escaped
   for target = 0, partitions - 1 do
     if target ~= home then owe(P, target, body, now) end
   end
 end
 
--- Whether a lambda is paused, by its record: field `paused`, and the versions of what was said last of its pause and of its gates. A
--- pause among the gates that has ended is none any more, though no visit has struck it off yet. An older role's functions say so past
--- the gates, under a newer version.
-local function paused_now(lines, paused, said, version, now)
-  if paused ~= '1' then return false end
-  for _, line in ipairs(lines) do
-    local ends = tonumber(string.match(line, '^%d+ pause (%d+) %S+ ?$'))
-    if ends then return ends == 0 or ends > now or tonumber(said or 0) > tonumber(version or 0) end
-  end
-  return true
-end
-
--- The lines of a lambda's gates at home. Whether the lambda is paused may have been said by an older role's functions, past them.
+-- The lines of a lambda's gates, without those that have ended, though no visit has struck them off yet.
 local function gate_lines(P, name, now)
-  local known, all, lines, given = redis.call('HMGET', lambda_key(P, name), 'gates', 'paused', 'pv', 'gv'), {}, {}, false
-  for line in string.gmatch(known[1] or '', '[^;]+') do all[#all + 1] = line end
-  local paused = paused_now(all, known[2], known[3], known[4], now)
-  for _, line in ipairs(all) do
+  local lines = {}
+  for line in string.gmatch(redis.call('HGET', lambda_key(P, name), 'gates') or '', '[^;]+') do
     local ends = gate_of(line).ends
-    if (ends == 0 or ends > now) and (paused or not whole_pause(line)) then
-      lines[#lines + 1] = line
-      given = given or whole_pause(line)
-    end
+    if ends == 0 or ends > now then lines[#lines + 1] = line end
   end
-  if paused and not given then lines[#lines + 1] = grown(P, 'lambda_version', now) .. ' pause 0 0' end
   return lines
 end
 

@@ -40,18 +40,14 @@ local function read_home(P, name, heard)
     end
   end
   for number = 0, partitions - 1 do home.parts[number] = home.parts[number] or new_entry() end
-  home.v, home.turn = home.v or 0, home.turn or 0
-  if not home.counts then  -- written by an older role's functions, for which what runs was of account where any had a permit
-    home.counts = 0
-    for _, entry in pairs(home.parts) do home.counts = entry.nG > 0 and 1 or home.counts end
-  end
+  home.v, home.turn, home.counts = home.v or 0, home.turn or 0, home.counts or 0
   home.e, home.seen = epoch_of(home.e, home.seen, settled), settled
   if heard > home.e then home.e = heard + 1 end
   return home, partitions
 end
 
 local function write_home(P, name, home)
-  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'seen', fmt(home.seen), 'z', fmt(home.z or 0), 'counts', fmt(home.counts or 0)}
+  local values = {'v', fmt(home.v), 'turn', fmt(home.turn), 'e', fmt(home.e), 'seen', fmt(home.seen), 'z', fmt(home.z or 0), 'counts', fmt(home.counts)}
   for number, entry in pairs(home.parts) do
     local texts_of = {}
     for i, field in ipairs(ENTRY) do texts_of[i] = fmt(entry[field]) end
@@ -74,7 +70,7 @@ local function tell_part(P, home, number, limits, here, now)
   for _, each in ipairs({home.v, home.e, entry.e, entry.nG, entry.nR, entry.nC, entry.bG, entry.bR, entry.bC, home.z or 0}) do
     strings[#strings + 1] = fmt(each)
   end
-  owe(P, number, '0\n["' .. table.concat(strings, '","') .. '"]', now)  -- an older role takes version 0 for applied, and strikes it off
+  owe(P, number, '0\n["' .. table.concat(strings, '","') .. '"]', now)
 end
 
 local function by_place(one, other) return one.number < other.number end
@@ -142,7 +138,7 @@ end
 local function give_out(P, home, limits, partitions, asker, now)
   local here, changed, heard = tonumber(string.sub(P, 6, -2)), {}, true
   local counts = limits and limits.n and 1 or 0
-  if counts > (home.counts or 0) and home.v > 0 then  -- what runs was of no account so far: all have to say it
+  if counts > home.counts and home.v > 0 then  -- what runs was of no account so far: all have to say it
     home.e = home.e + 1
     for number in pairs(home.parts) do changed[number] = true end
   end

@@ -209,7 +209,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
   for _, status in ipairs(paused and not unknown and LEASED or LIVE) do
     local score = first_of(P, queue, status, firsts)
     if unknown and score then
-      score = math.max(score, now + UNKNOWN_REVISIT)  -- an older role's functions would not say that it is known now
+      score = math.max(score, now + UNKNOWN_REVISIT)  -- what home answers may be forgotten by its server: then it is asked anew
     elseif score and (status == 'CLAIMED' or status == 'PROCESSING') and score <= now then
       -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
       score = now + math.min(score - lease_now, CLOCK.REVISIT)
