@@ -159,7 +159,7 @@ def _print_imported(file: Path, ran: Path | None, done: Imported, as_json: bool)
     if done.ended:
         print(f"{done.ended} have ended in the old store since, and were left out")
     if done.may_have_run:
-        since = f"since the export of {when(done.begun_us)}" if done.begun_us else "since the export"
+        since = f"since the export of {when(done.begun_us)}"
         where = f"; see {ran}" if ran is not None else ""
         print(f"{done.may_have_run} may have run {since}, and run again{where}")
     if done.stored and done.claims_from_us:
@@ -171,7 +171,7 @@ def _print_contents(file: Path, inside: Contents, as_json: bool) -> None:
         shown = {"file": str(file), "dry_run": True, "tasks": inside.tasks, "jobs": inside.jobs}
         print_json({**shown, "exported_at_us": inside.begun_us})
         return
-    of = f", exported at {when(inside.begun_us)}" if inside.begun_us else ""
+    of = f", exported at {when(inside.begun_us)}"
     print(
         one_line(
             f"{file}: {inside.tasks} tasks and {inside.jobs} jobs{of}; those that the store does not have would be stored"

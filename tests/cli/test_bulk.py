@@ -128,7 +128,7 @@ def test_what_makes_no_sense_is_refused(words: list[str], says: str, atf: Atf, f
 
 
 def test_a_dry_run_of_an_import_reads_the_file(atf: Atf, tmp_path: Path) -> None:
-    (tmp_path / "export").write_text('{"type":"header","format":1,"partitions":1}\n')
+    (tmp_path / "export").write_text('{"type":"header","format":1,"partitions":1,"begun_us":1}\n')
     ran = atf("store", "import", str(tmp_path / "export"), "--dry-run")
     assert (ran.code, "the export was interrupted after 0 tasks" in ran.err) == (2, True)
     refused = atf("store", "import", str(tmp_path / "export"))

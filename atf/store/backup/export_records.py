@@ -54,7 +54,7 @@ class Header(msgspec.Struct, tag="header"):
 
     format: int
     partitions: int
-    begun_us: int = 0  # by the store's TIME, when the export began; 0: a release that did not write it down
+    begun_us: int  # by the store's TIME, when the export began
 
 
 class GateLine(msgspec.Struct, omit_defaults=True):
@@ -76,7 +76,6 @@ class LambdaLine(msgspec.Struct, tag="lambda"):
     spec: bytes
     queue_limit: int
     enqueue_timeout_us: int
-    paused: bool
     settings: str = ""
     overrides: str = ""
     gates: list[GateLine] = []
@@ -147,7 +146,7 @@ class WindowLine(msgspec.Struct, tag="window"):
 class PageLine(msgspec.Struct, tag="page"):
     """Everything above is complete; an interrupted export goes on at `cursor`. "" after the last page."""
 
-    cursor: str | int  # a number: of a release that could not tell whether the server is still the same
+    cursor: str
     tasks: int
 
 
@@ -193,10 +192,7 @@ def _check_header(line: Header) -> None:
 
 
 def _check_page(line: PageLine) -> None:
-    if isinstance(line.cursor, int):
-        _within("cursor", line.cursor, (1 << 64) - 1)
-    else:
-        _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
+    _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
     _within("tasks", line.tasks, MAX_COUNT)
 
 

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, NamedTuple
 from atf.cores.pool import Pool
 from atf.errors import InvalidArgument
 from atf.store.store import Store
-from atf.store.types import GateAction, LambdaRecord, TaskRecord
+from atf.store.types import LambdaRecord, TaskRecord
 from atf.task import MIN_PRIORITY, Status
 
 from .export_records import (
@@ -122,7 +122,6 @@ async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
         each.spec,
         each.queue_limit,
         each.enqueue_timeout_us,
-        each.paused and (not each.gated or any(gate.action is GateAction.PAUSE and not gate.labels for gate in gates)),
         each.settings,
         each.overrides,
         lines,
@@ -220,9 +219,9 @@ def _resume(path: Path, partitions: int) -> _Point:
                 raise InvalidArgument(f"{path} exists, and is no export; write to a new file")
             match line:
                 case Header() if line.format != FORMAT or line.partitions != partitions:
-                    raise InvalidArgument(f"{path} is an export of another store or release; write to a new file")
+                    raise InvalidArgument(f"{path} is an export of another store; write to a new file")
                 case PageLine():
-                    point = _Point(line.tasks, line.cursor if isinstance(line.cursor, str) else "", size)
+                    point = _Point(line.tasks, line.cursor, size)
                 case EndLine():
                     return _Point(line.tasks, "", size, complete=True)
                 case None:

@@ -24,7 +24,7 @@ from atf.store import keys, library
 from atf.store.adding import routing_key
 from atf.store.gates import Unless
 from atf.store.store import Store
-from atf.store.types import GateAction, JobTask, LambdaRecord, Made, NewGate, NewJob, Replace, RestoredTask, TaskRecord
+from atf.store.types import JobTask, LambdaRecord, Made, NewGate, NewJob, Replace, RestoredTask, TaskRecord
 from atf.store.windows import Window
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
@@ -84,7 +84,7 @@ class Imported:
         present: tasks that were there before, and were left alone.
         ended: tasks that had ended in the old store, and were left out.
         may_have_run: tasks of those stored or present that have run since the export, or may have.
-        begun_us: when the export began; 0: the file does not say.
+        begun_us: when the export began.
         claims_from_us: from when on tasks start; 0: at once.
     """
 
@@ -155,7 +155,7 @@ class Contents(NamedTuple):
 
     tasks: int
     jobs: int
-    begun_us: int  # when the export began; 0: the file does not say
+    begun_us: int  # when the export began
 
 
 def contents_of(path: Path) -> Contents:
@@ -214,7 +214,13 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
         return
     known.add(line.name)
     record = LambdaRecord(
-        line.name, line.spec, line.queue_limit, line.enqueue_timeout_us, line.paused, line.settings, line.overrides
+        line.name,
+        line.spec,
+        line.queue_limit,
+        line.enqueue_timeout_us,
+        paused=False,
+        settings=line.settings,
+        overrides=line.overrides,
     )
     await store.register_lambdas([record])
     if line.overrides:
@@ -223,8 +229,6 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
     for gate in line.gates:
         if not gate.until_us or gate.until_us > now:
             await store.set_gate(_gate(line.name, gate), "imported", unless=Unless.SET)
-    if line.paused and not any(gate.action is GateAction.PAUSE and not gate.labels for gate in line.gates):
-        await store.pause_lambda(line.name)  # by a release before gates, which knew no more
 
 
 def _gate(name: str, line: GateLine) -> NewGate:
