@@ -331,7 +331,6 @@ PART_FIELDS: Final = {
     "closed": "set: it takes no more items, being cancelled or deleted",
     "wv": "version of the newest walk that has come to its end",
     "walk": "version of the walk that is under way, and the number of the next item",
-    "check": "version at which its counts are being checked, number of the next item, those done, failed for good, cancelled; the counts then",
     "told": "the newest report to home, where that said that all items have ended",
     "number": "of the newest report",
 }

@@ -182,41 +182,12 @@ local function walk_on(P, batch, wv, what, at, now)
   return 0
 end
 
--- An older role's functions move items and count nothing. So where a part's counts say that some live, it is looked, a step at a time,
--- whether any does; where none has been found, and none was moved meanwhile, the counts are what was found. 1 where more are left.
-local function check_on(P, batch, v, now)
-  local key = part_key(P, batch)
-  local part = redis.call('HMGET', key, 'n', 'c100', 'c-2', 'c-3', 'c0', 'c1', 'c-1', 'check')
-  for i = 1, 7 do part[i] = part[i] or '0' end
-  local counts = table.concat(part, ' ', 1, 7)
-  local of, at, done, failed, cancelled, counted = string.match(part[8] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
-  if of ~= v then at, done, failed, cancelled, counted = 0, 0, 0, 0, counts end
-  local ended = {SUCCESS = tonumber(done), FATAL_FAILURE = tonumber(failed), CANCELLED = tonumber(cancelled)}
-  local items = redis.call('ZRANGE', items_key(P, batch), fmt(tonumber(at)), '+inf', 'BYSCORE', 'LIMIT', 0, STEP, 'WITHSCORES')
-  local lives = counted ~= counts or tonumber(part[5]) + tonumber(part[6]) + tonumber(part[7]) == 0
-  for i = 1, lives and 0 or #items, 2 do
-    local status = redis.call('HGET', task_key(P, item_id(P, batch, items[i])), 's') or 'FATAL_FAILURE'  -- its record is gone
-    if ended[status] then ended[status] = ended[status] + 1 else lives = true; break end
-  end
-  done, failed, cancelled = ended.SUCCESS, ended.FATAL_FAILURE, ended.CANCELLED
-  if not lives and #items == 2 * STEP then
-    redis.call('HSET', key, 'check', table.concat({v, fmt(tonumber(items[#items]) + 1), done, failed, cancelled, counts}, ' '))
-    return 1
-  end
-  redis.call('HDEL', key, 'check')
-  if not lives then
-    redis.call('HSET', key, 'n', done + failed + cancelled, 'c0', 0, 'c1', 0, 'c-1', 0, 'c100', done, 'c-2', failed, 'c-3', cancelled)
-  end
-  return 0
-end
-
 -- A part is told what home knows. Returns 1 where a walk is to go on: the same once more, then.
-tell_part = function(P, batch, home, v, sealed, wv, what, check, now)
+tell_part = function(P, batch, home, v, sealed, wv, what, now)
   local key = part_key(P, batch)
   local part = redis.call('HMGET', key, 'v', 'wv', 'walk')
   if tonumber(v) < tonumber(part[1] or 0) then return 0 end  -- what came before this says it all
   redis.call('HSET', key, 'home', home, 'v', v, 'sealed', sealed)
-  local more = 0
   if tonumber(wv) > tonumber(part[2] or 0) then
     local of, at = string.match(part[3] or '', '^(%d+) (%d+)$')
     if of ~= wv then
@@ -224,10 +195,8 @@ tell_part = function(P, batch, home, v, sealed, wv, what, check, now)
       redis.call('HSET', key, 'walk', wv .. ' 0')
       if what ~= 'retry' then redis.call('HSET', key, 'closed', '1') end
     end
-    more = walk_on(P, batch, wv, what, tonumber(at), now)
+    if walk_on(P, batch, wv, what, tonumber(at), now) == 1 then return 1 end
   end
-  if more == 0 and check == '1' and what ~= 'delete' then more = check_on(P, batch, v, now) end
-  if more == 1 then return 1 end
   if what == 'delete' then
     redis.call('DEL', key, pauses_key(P, batch), items_key(P, batch))
     if home == number_of(P) then
@@ -242,14 +211,13 @@ tell_part = function(P, batch, home, v, sealed, wv, what, check, now)
 end
 
 -- Has all parts told what home knows; the part that lies here at once, as far as one step goes.
-tell_parts = function(P, batch, now, check)
+tell_parts = function(P, batch, now)
   local own = number_of(P)
   local home = redis.call('HMGET', batch_key(P, batch), 'v', 'sealed', 'wv', 'what', 'partitions', 'alone')
   local v, sealed, wv, what = home[1], home[2] or '0', home[3], home[4] or ''
-  check = check and '1' or '0'
   for _, part in ipairs(parts_of(P, home[5], home[6])) do
-    if part ~= own or tell_part(P, batch, own, v, sealed, wv, what, check, now) == 1 then
-      owe(P, part, v .. strings('batch', batch, own, v, sealed, wv, what, check), now)
+    if part ~= own or tell_part(P, batch, own, v, sealed, wv, what, now) == 1 then
+      owe(P, part, v .. strings('batch', batch, own, v, sealed, wv, what), now)
     end
   end
 end
@@ -280,7 +248,7 @@ check_batch = function(P, batch, now)
     if at ~= home[3] then since = fmt(now) end
     redis.call('HSET', key, 'still', home[3] .. ' ' .. since .. ' ' .. (now - tonumber(since) < BATCH.PATIENCE and '0' or v))
   end
-  tell_parts(P, batch, now, true)
+  tell_parts(P, batch, now)
 end
 
 -- The retention of a batch is over, or the time for which the id of a deleted one stays taken.
