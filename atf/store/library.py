@@ -30,8 +30,8 @@ UNBELIEVED_REVISIT_US: Final = t.US
 """When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
 UNKNOWN_REVISIT_US: Final = t.US
 """When a queue is looked at again whose lambda its partition does not know."""
-PASSED_LATELY_US: Final = 30 * t.US
-"""Store consumers have passed lately: then one of them has to have seen a pause of claims go by."""
+CLOCK_IDLE_US: Final = 10 * t.US
+"""So often is noted, where no leases are given, how far TIME has come."""
 CLOCK_NOTED_US: Final = t.US // 100
 """So exactly is noted, where leases are given, how far TIME has come."""
 CLOCK_STEP_US: Final = t.US // 20
@@ -167,7 +167,7 @@ def _code() -> str:
         "VISITS_PER_PASS": VISITS_PER_PASS,
         "FULL_REVISIT": FULL_REVISIT_US,
         "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
-        "CLOCK": f"{{PASSED_LATELY = {PASSED_LATELY_US}, NOTED = {CLOCK_NOTED_US}, STEP = {CLOCK_STEP_US}, REVISIT = {UNBELIEVED_REVISIT_US}, APART = {CLOCK_APART_US}}}",
+        "CLOCK": f"{{IDLE = {CLOCK_IDLE_US}, NOTED = {CLOCK_NOTED_US}, STEP = {CLOCK_STEP_US}, REVISIT = {UNBELIEVED_REVISIT_US}, APART = {CLOCK_APART_US}}}",
         "roster": f"{{SPEAKS = {ROSTER_SPEAKS_US}, SILENT = {ROSTER_SILENT_US}}}",
         "PERMIT_REVISIT": PERMIT_REVISIT_US,
         "PERMIT_TURN": PERMIT_TURN_US,

@@ -98,16 +98,6 @@ async def test_a_restart_says_who_is_still_to_answer_and_then_nothing(server: Se
     assert await one.store.claim_pauses() == [None]
 
 
-async def test_a_pause_without_a_cause_on_record_counts_as_after_a_restart(server: Server, clock: Clock) -> None:
-    one, _ = await two_at_work(server)
-    server.restart("two")
-    await one.store.claim_pauses()
-    await one.store._link.command("HDEL", "atf:{0}", "cause", key="atf:{0}")
-    (pause,) = await one.store.claim_pauses()
-    assert isinstance(pause, ClaimPause)
-    assert pause.cause is Cause.RESTART
-
-
 async def test_a_pause_that_no_answer_ends_waits_for_nobody(server: Server, clock: Clock) -> None:
     one, _ = await two_at_work(server)
     server.memory = "0"

@@ -294,15 +294,19 @@ def test_libraries(libraries: dict[str, str], used: dict[str, int] | None, state
             State.WARN,
             "starts for another 7 s: claims are paused, since a server of the task store restarted or was replaced",
         ),
-        ({"settled": str(NOW_US)}, "claims", State.OK, "start"),
-        ({"settled": str(NOW_US), "calm": str(NOW_US)}, "claims", State.OK, "start"),
+        ({"settled": str(NOW_US), "cause": "import", "calm": str(NOW_US)}, "claims", State.OK, "start"),
         (
-            {"settled": str(NOW_US), "calm": f"-{NOW_US}"},
+            {"settled": str(NOW_US), "cause": "import"},
             "claims",
             State.WARN,
             "until a store consumer has seen the pause",
         ),
-        ({"settled": str(NOW_US), "calm": f"-{NOW_US - 1}"}, "claims", State.OK, "start"),
+        (
+            {"settled": str(NOW_US), "cause": "import", "calm": str(NOW_US - 1)},
+            "claims",
+            State.WARN,
+            "until a store consumer has seen the pause",
+        ),
     ],
 )
 def test_records(changed: dict[str, str], check: str, state: State, says: str) -> None:

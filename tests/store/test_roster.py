@@ -214,7 +214,7 @@ async def test_where_all_have_left_there_is_no_pause(server: Server) -> None:
 async def test_one_that_was_silent_for_long_is_struck_off(server: Server, clock: Clock) -> None:
     one, two = await two_at_work(server)
     clock.advance(library.ROSTER_SILENT_US / US + 1)
-    await one.passes()
+    await one.store.sweep(0, 1000)
     (held,) = await one.run("d")
     server.restart("two")
     assert not await pauses(one)
@@ -230,7 +230,7 @@ async def test_one_that_has_nothing_to_say_is_not_struck_off(server: Server, clo
     for _ in range(10):
         clock.advance(library.ROSTER_SPEAKS_US / US + 1)
         await two.store._lease("heartbeat", 0, [16 * US, 0])
-        await two.passes()
+        await two.store.sweep(0, 1000)
     assert two.store._on_roster[0].name == name
     assert await two.store._link.command("HKEYS", "atf:{0}:roster") == [name.encode()]
 

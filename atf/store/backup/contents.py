@@ -199,11 +199,8 @@ def _pause(record: Mapping[str, str], now_us: int) -> ClaimPause | None:
     settled, calm = record.get("settled"), record.get("calm")
     if settled is None or calm == settled or not now_us:
         return None
-    left_us, noted = int(settled) - now_us, calm == f"-{settled}"
-    if left_us <= 0 and not noted:
-        return None
-    waits_for, cause = int(record.get("waits_for", "0")), Cause(record.get("cause", Cause.RESTART))
-    return ClaimPause(left_us, left_us <= 0, waits_for, cause)
+    left_us = int(settled) - now_us
+    return ClaimPause(left_us, left_us <= 0, int(record.get("waits_for", "0")), Cause(record["cause"]))
 
 
 async def _record(link: Link, partition: int) -> dict[str, str]:

@@ -4,6 +4,6 @@
 -- RETURNS  the instant from which on claims are given again
 register('settle', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local record = redis.call('HMGET', P, 'settled', 'passed', 'clock')
-  return fmt(pause_claims(P, tonumber(record[1] or nil), tonumber(record[2] or nil), record[3], now, tonumber(args[2]), args[3]))
+  local settled = redis.call('HGET', P, 'settled')
+  return fmt(pause_claims(P, tonumber(settled or nil), now, tonumber(args[2]), args[3]))
 end)

@@ -159,24 +159,19 @@ local function note_clock(P, now, clock, least)
   end
 end
 
--- How long no claims are given, or nil: until `settled`, or until it is known sooner that nothing was forgotten (`calm` is settled). This server's clock may leap ahead meanwhile, and executors whose claims
--- were forgotten live on. So a pause of which store consumers know (`calm` is -settled) lasts until a pass of one has seen that
--- instant go by on the clock that it believes.
+-- How long no claims are given at least, or nil: a pause of claims is over once `calm` is `settled`. That is so when a pass of a store
+-- consumer has seen `settled` go by on the clock that it believes, since this server's clock may leap ahead while executors whose claims
+-- were forgotten live on; or as soon as it is known that nothing was forgotten.
 local function pause_left(settled, calm, now)
   if not settled or tonumber(calm or nil) == settled then return nil end
-  if now < settled then return settled - now end
-  return tonumber(calm or nil) == -settled and CLOCK.REVISIT or nil
+  return now < settled and settled - now or CLOCK.REVISIT
 end
 
--- No claims are given from now on, for so long. A store consumer whose functions see pauses go by has to, where one has passed lately;
--- where all are of an older release, the clock alone ends it. TIME may be behind that of the server before this one, and behind what it
--- had come to (`clock`) when that passed. `cause` is for people: "restart", "emptied" or "import". Returns the pause's end: another one each
--- time, since it is an epoch, too.
-local function pause_claims(P, settled, passed, clock, now, time, cause)
+-- No claims are given from now on, for so long. `cause` is for people: "restart", "emptied" or "import". Returns the pause's end: another
+-- one each time, since it is an epoch, too.
+local function pause_claims(P, settled, now, time, cause)
   settled = math.max((settled or 0) + 1, now + time)
   redis.call('HSET', P, 'settled', fmt(settled), 'cause', cause)
-  local latest = math.max(now, tonumber(clock or nil) or now)
-  if passed and math.abs(latest - passed) < CLOCK.PASSED_LATELY then redis.call('HSET', P, 'calm', fmt(-settled)) end
   return settled
 end
 
@@ -213,7 +208,7 @@ function roster.pause(P, now)
   local left = pause_left(settled, record[2], now)
   if not left then return NOTHING end
   local ends = tonumber(redis.call('HGET', roster.key(P, 'asked'), roster.EPOCH) or nil) == settled
-  return {fmt(left), now >= settled and 1 or 0, ends and roster.left(P) or 0, record[3] or 'restart'}
+  return {fmt(left), now >= settled and 1 or 0, ends and roster.left(P) or 0, record[3]}
 end
 
 -- Puts a name on a list, with its number, unless it is there.
@@ -263,8 +258,8 @@ local function note_server(P, server, memory, now, timeout)
   if server ~= '' and record[1] ~= server then
     redis.call('HSET', P, 'server', server, 'durable', memory)
     if record[1] and (memory ~= '1' or record[3] ~= '1') then
-      local known, old = redis.call('HMGET', P, 'passed', 'timeout'), settled
-      settled = pause_claims(P, settled, tonumber(known[1] or nil), record[5], now, math.max(timeout, tonumber(known[2] or 0)), 'restart')
+      local known, old = redis.call('HGET', P, 'timeout'), settled
+      settled = pause_claims(P, settled, now, math.max(timeout, tonumber(known or 0)), 'restart')
       redis.call('HSET', P, 'forgot', '1')
       local over = roster.ask(P, roster.MEMORY[memory] and roster.MEMORY[record[3]], pause, old, settled)
       pause = not over and settled - now or nil

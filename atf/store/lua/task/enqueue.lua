@@ -340,35 +340,30 @@ local function ask_of(P, name, now)
   redis.call('HSET', P, 'asked', owe(P, 0, '0\n["retell","","' .. only .. '"]', now))
 end
 
--- Notes that store consumers which see pauses of claims go by are here, and whether this one has gone by on the clock that this pass
--- believes (see pause_left). Returns how long that is to come yet, or nil.
+-- Notes whether a pause of claims has gone by on the clock that this pass believes (see pause_left). Returns how long that is to come yet,
+-- or nil.
 --
 -- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
 -- home says it all again (retell.lua).
 local function note_pass(P, now, lease_now, record)
-  if math.max(math.abs(now - tonumber(record[2] or 0)), now - tonumber(record[3] or 0)) > CLOCK.PASSED_LATELY / 3 then
-    redis.call('HSET', P, 'passed', fmt(now), 'clock', fmt(now))  -- in one write: an idle pass has no other
-    roster.strike(P, now)
-  end
+  if now - tonumber(record[2] or 0) > CLOCK.IDLE then redis.call('HSET', P, 'clock', fmt(now)) end
   local settled = tonumber(record[1] or 0)
-  local calm = tonumber(record[5] or 0)
-  if record[6] then
+  if record[5] then
     redis.call('HDEL', P, 'forgot')
     if redis.call('HGET', P, 'partitions') ~= '1' then owe(P, 0, '0\n["retell",""]', now) end
   end
-  if calm == settled then return nil end
-  local over = lease_now >= settled
-  if over or calm ~= -settled then redis.call('HSET', P, 'calm', over and fmt(settled) or fmt(-settled)) end
-  if over then redis.call('DEL', roster.key(P, 'asked')) end  -- whoever has not answered holds nothing any more that was forgotten
-  return not over and math.min(settled - lease_now, CLOCK.REVISIT) or nil
+  if tonumber(record[4] or 0) == settled then return nil end
+  if lease_now < settled then return math.min(settled - lease_now, CLOCK.REVISIT) end
+  redis.call('HSET', P, 'calm', fmt(settled))
+  redis.call('DEL', roster.key(P, 'asked'))  -- whoever has not answered holds nothing any more that was forgotten
 end
 
 -- The last step back of TIME (see note_clock), and whether this store consumer may end leases: it has seen a heartbeat timeout go by
 -- since the one that is `seen`. One that has just started may where another one has, or one that had just started long enough ago: both
 -- believe TIME by the clocks of their hosts, and some live too shortly to see that.
 local function step_back(P, now, believed, seen, timeout, record)
-  local stepped, over, started = record[4] or '0', '0', ''
-  if record[4] then
+  local stepped, over, started = record[3] or '0', '0', ''
+  if record[3] then
     local known = redis.call('HMGET', P, 'stepped_over', 'stepped_start')
     over, started = known[1] or '0', known[2] or ''
   end
@@ -376,7 +371,7 @@ local function step_back(P, now, believed, seen, timeout, record)
   local may = stepped == seen or starts and stepped == over
   -- where it may not, it has been told, or will be, of the step for which TIME is behind what it believes
   local further = may and believed > now + CLOCK.APART and fmt(believed)
-  local step = note_clock(P, now, further or record[3], math.huge)
+  local step = note_clock(P, now, further or record[2], math.huge)
   if step then return step, false end
   if starts and not may and believed > 1 then  -- 1: it does not believe any TIME yet
     local name, since = string.match(started, '^(%d+) (%d+)$')
@@ -401,7 +396,7 @@ end
 
 register('enqueue', {'allow-oom'}, function(keys, args)
   local P, now, believed, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
-  local record = redis.call('HMGET', P, 'settled', 'passed', 'clock', 'stepped', 'calm', 'forgot')
+  local record = redis.call('HMGET', P, 'settled', 'clock', 'stepped', 'calm', 'forgot')
   local stepped, over = step_back(P, now, believed, args[5], tonumber(args[6]), record)  -- mutant: early_by_an_instant_of_before
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
   local enqueued, again, lost, standing, pushed, owed, jobs, expired = 0, 0, 0, 0, {}, NOTHING, NOTHING, {}

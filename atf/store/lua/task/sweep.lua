@@ -22,6 +22,7 @@ register('sweep', {'allow-oom'}, function(keys, args)
   local P, now, kept, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local swept = 0
   misfits.tidy(P)
+  roster.strike(P, now)
   if redis.call('EXISTS', P .. ':due') == 1 then budget = math.min(budget, SWEPT_BESIDE) end
   for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
     local name, status = string.match(member, '^(.*):([A-Z_]+)$')
