@@ -63,8 +63,6 @@ TICKS_PER_CALL: Final = t.MAX_BATCH
 """Live tasks of jobs that one call cancels, holds or lets go on: a few milliseconds' work."""
 LINE_CHECK_US: Final = 30 * t.US
 """When a concurrency key for which tasks wait is looked at again, should nobody have said that a slot of it is free."""
-LINE_WAIT_US: Final = 3600 * t.US
-"""When a task is looked at again that waits for a slot, should it be given none. An older role then pushes it."""
 LINES_PER_PASS: Final = 4
 """Such keys that one pass looks at."""
 DRAINING_LAPSES: Final = 3
@@ -180,7 +178,6 @@ def _code() -> str:
         "JOB_ENDS": JOB_ENDS_US,
         "TICKS_PER_CALL": TICKS_PER_CALL,
         "LINE_CHECK": LINE_CHECK_US,
-        "LINE_WAIT": LINE_WAIT_US,
         "LINES_PER_PASS": LINES_PER_PASS,
         "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
         "BATCH": f"{{CHECK = {BATCH_CHECK_US}, PATIENCE = {BATCH_PATIENCE_US}}}",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from atf.store import keys
-from atf.store.library import LINE_WAIT_US
+from atf.store.library import LINE_CHECK_US
 from atf.store.types import Held, LambdaRecord, Outcome, SlotsRecord
 from atf.task import US
 
@@ -98,7 +100,7 @@ async def test_waiting_costs_one_look_each(world: World) -> None:
     await start(world)
     found = await dump(world.store)
     waiting = found.zset(f"atf:{{0}}:s:{LAMBDA}:1:NEW")
-    assert set(waiting.values()) == {world.clock.us + LINE_WAIT_US}
+    assert set(waiting.values()) == {math.inf}
     assert len(waiting) == 19
     done = await world.store.enqueue(0, 0)
     assert done.next_in_us is not None
@@ -258,10 +260,21 @@ async def test_one_that_waits_for_very_long_keeps_its_place(world: World) -> Non
     await start(world)
     begun = world.clock.us
     for _ in range(2):
-        world.clock.advance(LINE_WAIT_US / US)
+        world.clock.advance(2 * LINE_CHECK_US / US)
         await world.passes(believed_us=begun)
         around = [await world.store.explain_task(task_id) for task_id in ("0-b", "0-c")]
         assert [each.before for each in around if each] == [0, 1]
+
+
+async def test_a_slot_of_a_task_whose_record_somebody_deleted_is_free_after_a_while(world: World) -> None:
+    await add(world, "a", "b")
+    await start(world)
+    await world.store._link.command("DEL", "atf:{0}:t:0-a", key="atf:{0}")
+    await world.passes()
+    assert await world.pop() == []
+    world.clock.advance(LINE_CHECK_US / US)
+    await world.passes()
+    assert await world.pop() == ["0-b"]
 
 
 @pytest.mark.parametrize("when", ["waits", "due", "pushed"])

@@ -122,7 +122,7 @@ local function visit_all_by(P, ats)
 end
 
 -- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
--- their own: an older role's functions would take them for a queue in the other one.
+-- their own.
 function ticks.look_at_job(P, name, at)
   local first = redis.call('ZRANGE', P .. ':jobs', 0, 0, 'WITHSCORES')
   redis.call('ZADD', P .. ':jobs', fmt(at), name)
@@ -471,7 +471,7 @@ local function give_slots(P, key, now)
       return
     end
     local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'kc')
-    local waits = task[3] and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- else it has gone, by an older role's functions
+    local waits = task[3] and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- else somebody has deleted its record
     if waits and taken >= tonumber(string.match(task[3], ' (%d+) ')) then return end
     redis.call('ZREM', line_key(P, key), id)
     if waits then

@@ -2,8 +2,8 @@
 -- may become due (see `advance` and `release` in common.lua). A lambda may have its keys stop at a task that fails for good.
 --
 -- A concurrency key has slots, as many as each of its tasks says. A due task takes one before it is pushed, and holds it until it
--- ends or backs off (`let_go`). Where none is free it waits in the key's line, out of the way in the due index, until `give_slots`
--- gives it one: each task is looked at once, however many wait, and once an hour, since functions of an older role give no slots.
+-- ends or backs off (`let_go`). Where none is free it waits in the key's line, never due, until `give_slots` gives it one: each task is
+-- looked at once, however many wait.
 
 -- The field k of a lambda's ordering key, and the task at which the key has stopped; nil where it has not.
 local function stopped_at(P, name, key)
@@ -55,7 +55,7 @@ local function with_slots(P, queue, status, ids, now)
     elseif redis.call('ZSCORE', slots, id) then
       free[#free + 1], holding[id] = id, true
     elseif redis.call('ZSCORE', line_key(P, key), id) then
-      redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
+      redis.call('ZADD', live_key(P, queue, status), '+inf', id)
     else
       local taken = redis.call('ZCARD', slots)
       if taken < tonumber(limit) and redis.call('EXISTS', line_key(P, key)) == 0 then  -- mutant: no_slots
@@ -68,7 +68,7 @@ local function with_slots(P, queue, status, ids, now)
         cancelled = cancelled + 1
       else
         redis.call('ZADD', line_key(P, key), redis.call('ZSCORE', live_key(P, queue, status), id), id)
-        redis.call('ZADD', live_key(P, queue, status), fmt(now + LINE_WAIT), id)
+        redis.call('ZADD', live_key(P, queue, status), '+inf', id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         redis.call('ZADD', P .. ':lines', 'NX', fmt(now + LINE_CHECK), key)
         local ended = policy == CANCEL_RUNNING and cancel_oldest(P, key, now, id)
@@ -86,8 +86,8 @@ local function with_slots(P, queue, status, ids, now)
   return free, holding, cancelled
 end
 
--- Functions of an older role let go of nothing. So a key whose line is not empty is looked at now and then: slots of tasks that are
--- neither due nor pushed are free.
+-- A task whose record somebody has deleted lets go of nothing. So a key whose line is not empty is looked at now and then: slots of tasks
+-- that are neither due nor pushed are free.
 local function check_lines(P, now)
   for _, key in ipairs(redis.call('ZRANGE', P .. ':lines', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, LINES_PER_PASS)) do
     redis.call('ZADD', P .. ':lines', fmt(now + LINE_CHECK), key)

@@ -1,8 +1,7 @@
 -- Permits: how many tasks of a lambda may stand in queues or run (`running`), and how many may be pushed in a second (`rate`, `burst`).
 --
--- What stands in queues and runs is counted where it stands, in the sets of the due index: so nothing has to be given back, and tasks
--- that another release's functions push or end count as well. That a task has a permit (p in its field `h`) says that others may wait
--- for its end.
+-- What stands in queues and runs is counted where it stands, in the sets of the due index: so nothing has to be given back. That a task
+-- has a permit (p in its field `h`) says that others may wait for its end.
 --
 -- The rate is a bucket: one instant, `z`, at which it was empty; it fills with time, up to what a quarter of a second brings, or what
 -- `burst` leaves beside a second's rate. `log` says what was pushed within the last second, so that no second sees more than `burst`.
