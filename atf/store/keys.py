@@ -145,7 +145,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:served",
         "zset",
-        "pool and lambda, and the digest of its signature where that was said -> until when a worker there counts as running it; pool and *: somebody did not say; pool and =: as in workers",
+        "pool and lambda, and the digest of its signature where that was said -> until when a worker there counts as running it; pool and *: somebody did not say",
     ),
     KeySpec(
         "atf:{p}:signatures",

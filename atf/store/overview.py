@@ -99,7 +99,7 @@ class Overview(Caller):
         while len(page) == _PAGE:
             reply = await self._call("served", _HOME, [until, told, _PAGE])
             until, told, page = reply or (until, told, [])
-            found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page) if name != "=")
+            found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page))
         return found
 
     async def memory(self) -> list[Memory]:

@@ -173,14 +173,10 @@ class Reading(Caller):
         reply = await self._call("explain", self._partition(task_id), [task_id])
         if not reply:
             return None
-        now, paused, depth, limit, position, in_queue, behind, *more = reply  # an older role's functions say no more
-        stopped_at, waits_for, gate, unserved = (each.decode() for each in (*more[:4], b"", b"", b"", b"")[:4])
-        slots = more[4:6] or (0, -1)
-        hosts, aside = more[6:8] or (0, [])
-        (served,) = more[8:9] or (not unserved,)
-        not_run, unknown = (*more[9:11], 0, 0)[:2]
-        signatures = [each.decode() for each in (*more[11:12], [])[0]]
-        told = [each.decode() for each in (*more[12:13], [])[0]]
+        now, paused, depth, limit, position, in_queue, *more = reply
+        behind, stopped_at, waits_for, gate, unserved = (each.decode() for each in more[:5])
+        slots_taken, before, hosts, aside, served, not_run, unknown, *last = more[5:]
+        signatures, told = ([each.decode() for each in some] for some in last[:2])
         failing = dict(zip(told[::2], told[1::2], strict=True))
         in_hand = 0
         if waits_for.startswith("running"):
@@ -194,16 +190,16 @@ class Reading(Caller):
             queue_limit=limit,
             position=position,
             in_queue=bool(in_queue),
-            pause=ClaimPause.told((*more[13:14], [])[0]),
-            behind=behind.decode(),
+            pause=ClaimPause.told(last[2]),
+            behind=behind,
             stopped_at=stopped_at,
             waits_for=waits_for,
             in_hand=in_hand,
             gate=int(gate or 0),
             unserved=unserved,
             served=bool(served),
-            slots_taken=slots[0],
-            before=slots[1],
+            slots_taken=slots_taken,
+            before=before,
             hosts=hosts,
             aside={host.decode(): int(until) for host, until in zip(aside[::2], aside[1::2], strict=True)},
             not_run=bool(not_run),

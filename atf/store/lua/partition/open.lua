@@ -15,5 +15,5 @@ register('open', {'allow-oom'}, function(keys, args)
   note_server(P, args[2], args[3], now, tonumber(args[6]))
   local record = redis.call('HMGET', P, 'partitions', 'data', 'timeout', 'created')
   if not record[3] and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
-  return {record[1], record[2] or '1', record[3] or args[6], record[4] or '0'}  -- the first release did not write down the version
+  return {record[1], record[2], record[3] or args[6], record[4]}
 end)

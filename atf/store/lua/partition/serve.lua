@@ -6,8 +6,8 @@
 --          then lambdas that it serves, each with the digest of the signature behind a space where it was said, and once per such digest
 -- RETURNS  1, or 2 where the host is to drain: said in the home partition alone
 --
--- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it. Two more say whether that is all: "<pool> =", the instant written beside it
--- among the workers, and "<pool> *", until when somebody did not say what it runs. A role of an older release writes the former alone.
+-- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it.
+-- "<pool> *" says until when that may not be all: somebody did not say what it runs.
 -- Adds a digest to those that are known of a lambda, or takes one that nobody runs any more away.
 local function note_signature(P, said, add)
   local of, digest = string.match(said, '^(%S* %S+) (%S+)$')
@@ -41,14 +41,11 @@ register('serve', {'allow-oom'}, function(keys, args)
     end
   end
   if why == '' then
-    local before = redis.call('ZSCORE', workers, pool)
-    local silent = before and before ~= redis.call('ZSCORE', served, pool .. ' =')
-    if silent or #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
+    if #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
     for i = last + 1, #args do
       local said = pool .. ' ' .. args[i]
       if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
     end
-    redis.call('ZADD', served, till, pool .. ' =')
     redis.call('ZADD', workers, till, pool)
   end
   if host == '' then return 1 end

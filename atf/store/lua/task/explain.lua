@@ -46,11 +46,10 @@ register('explain', {'no-writes'}, function(keys, args)
   local waits_for = permits_wait(P, task[2], config[3])
   local pool = settings_of(config[3]).pool
   local now = instant(args[1])
-  local alive = tonumber(redis.call('ZSCORE', P .. ':workers', pool or '') or 0)
-  local served = alive > now
+  local served = tonumber(redis.call('ZSCORE', P .. ':workers', pool or '') or 0) > now
   local function said(what) return tonumber(redis.call('ZSCORE', P .. ':served', (pool or '') .. ' ' .. what) or 0) end
   local signatures = misfits.alive(P, lambda_of(task[2]), now)
-  local not_run = served and said('=') == alive and said('*') <= now and said(lambda_of(task[2])) <= now and #signatures == 0
+  local not_run = served and said('*') <= now and said(lambda_of(task[2])) <= now and #signatures == 0
   local hosts, aside, failing = 0, {}, {}
   for _, host in ipairs(redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, HOSTS_SEEN)) do
     local said = host_says(P, host)
