@@ -10,9 +10,10 @@ from typing import Final
 from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, StoreSettings, Timing
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
-from atf.rpc.channel import HSCStub, open_channel
+from atf.rpc.channel import open_channel
 from atf.rpc.health import of_store, said_by
 from atf.rpc.server import Server, Service, serve
+from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
 
 from .guards import command, start_guard

@@ -26,7 +26,8 @@ from atf.log import get_logger
 from atf.process.forks import FORK_SUPPORT
 from atf.process.role import Process, Stopped, run_role
 from atf.process.streams import exit_at_once, protect
-from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
+from atf.rpc.channel import BlockingChannel, open_channel
+from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
@@ -182,7 +183,7 @@ async def _work(
     heartbeats = Heartbeats(
         executor_id=executor_id,
         ledger=executor.ledger,
-        hsc=BlockingHSCStub(settings.hsc),
+        hsc=HSCStub(BlockingChannel(settings.hsc)),
         timing=timing,
         runtime=process.runtime,
         heard=heard,

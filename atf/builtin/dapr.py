@@ -122,7 +122,8 @@ class Deliveries:
     def _asked(self) -> Frontend:
         if self._frontend is None:
             if isinstance(self._address, str):
-                from atf.rpc.channel import FrontendStub, open_channel
+                from atf.rpc.channel import open_channel
+                from atf.rpc.stubs import FrontendStub
 
                 self._frontend = FrontendStub(open_channel(self._address))
             else:

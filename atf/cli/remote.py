@@ -52,7 +52,8 @@ async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -
 async def connect(address: str) -> AsyncIterator[api.Frontend]:
     """The frontend at `address`, host:port. A call that has no time of its own takes as long as a client's."""
     from atf.client.retrying import DEFAULT_TIMEOUT, call_timeout
-    from atf.rpc.channel import FrontendStub, open_channel
+    from atf.rpc.channel import open_channel
+    from atf.rpc.stubs import FrontendStub
 
     class Frontend(FrontendStub):
         async def _call(self, method: str, request: Message, reply: type[M], timeout: float) -> M:

@@ -22,7 +22,6 @@ from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.sdk.options import Duration, duration_us
 from atf.sdk.payload import short
@@ -30,6 +29,7 @@ from atf.task import US
 
 from .coalescing import MAX_CALLS, Coalescer, answer_of, batches, error_of
 from .fork import GATE
+from .frontend_calls import FrontendCalls
 
 if TYPE_CHECKING:
     from .transport import ForkSafeChannel
@@ -91,7 +91,7 @@ class _Gathering(NamedTuple):
     jobs: Coalescer[f.ScheduleJobRequest, j.Job]
 
 
-class Calls:
+class Calls(FrontendCalls):
     """The frontend as a client sees it.
 
     Args:
@@ -170,12 +170,6 @@ class Calls:
         reply = await self._connected().schedule_jobs(f.ScheduleJobsRequest(requests=requests), timeout=timeout)
         return [error_of(each.error) if each.HasField("error") else each.job for each in reply.results]
 
-    async def get_task(self, request: f.GetTaskRequest) -> t.Task:
-        return await self._repeat(lambda timeout: self._connected().get_task(request, timeout=timeout))
-
-    async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
-        return await self._repeat(lambda timeout: self._connected().list_tasks(request, timeout=timeout))
-
     async def wait_tasks(self, ids: Sequence[str], until: float, *, first: bool) -> f.WaitTasksReply:
         """Those that have finished within LONG_POLL, or by `until`; see _repeat."""
 
@@ -187,99 +181,6 @@ class Calls:
             return await self._connected().wait_tasks(request, timeout=min(held + timeout, left + LATE))
 
         return await self._repeat(poll, until)
-
-    async def cancel_tasks(self, request: f.CancelTasksRequest) -> f.CancelTasksReply:
-        return await self._repeat(lambda timeout: self._connected().cancel_tasks(request, timeout=timeout))
-
-    async def retry_tasks(self, request: f.RetryTasksRequest) -> f.RetryTasksReply:
-        return await self._repeat(lambda timeout: self._connected().retry_tasks(request, timeout=timeout))
-
-    async def explain_task(self, request: f.ExplainTaskRequest) -> f.ExplainTaskReply:
-        return await self._repeat(lambda timeout: self._connected().explain_task(request, timeout=timeout))
-
-    async def list_lambdas(self, request: f.ListLambdasRequest) -> f.ListLambdasReply:
-        return await self._repeat(lambda timeout: self._connected().list_lambdas(request, timeout=timeout))
-
-    async def pause_lambda(self, request: f.PauseLambdaRequest) -> f.PauseLambdaReply:
-        return await self._repeat(lambda timeout: self._connected().pause_lambda(request, timeout=timeout))
-
-    async def resume_lambda(self, request: f.ResumeLambdaRequest) -> f.ResumeLambdaReply:
-        return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout))
-
-    async def set_lambda(self, request: f.SetLambdaRequest) -> f.LambdaInfo:
-        return await self._repeat(lambda timeout: self._connected().set_lambda(request, timeout=timeout))
-
-    async def list_keys(self, request: f.ListKeysRequest) -> f.ListKeysReply:
-        return await self._repeat(lambda timeout: self._connected().list_keys(request, timeout=timeout))
-
-    async def list_concurrency_keys(self, request: f.ListConcurrencyKeysRequest) -> f.ListConcurrencyKeysReply:
-        return await self._repeat(lambda timeout: self._connected().list_concurrency_keys(request, timeout=timeout))
-
-    async def resume_key(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
-        return await self._repeat(lambda timeout: self._connected().resume_key(request, timeout=timeout))
-
-    async def skip_key(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
-        return await self._repeat(lambda timeout: self._connected().skip_key(request, timeout=timeout))
-
-    async def set_capacity(self, request: f.SetCapacityRequest) -> f.Capacity:
-        return await self._repeat(lambda timeout: self._connected().set_capacity(request, timeout=timeout))
-
-    async def get_capacity(self, request: f.GetCapacityRequest) -> f.Capacity:
-        return await self._repeat(lambda timeout: self._connected().get_capacity(request, timeout=timeout))
-
-    async def list_capacity(self, request: f.ListCapacityRequest) -> f.ListCapacityReply:
-        return await self._repeat(lambda timeout: self._connected().list_capacity(request, timeout=timeout))
-
-    async def list_hosts(self, request: f.ListHostsRequest) -> f.ListHostsReply:
-        return await self._repeat(lambda timeout: self._connected().list_hosts(request, timeout=timeout))
-
-    async def drain_host(self, request: f.DrainHostRequest) -> f.DrainHostReply:
-        return await self._repeat(lambda timeout: self._connected().drain_host(request, timeout=timeout))
-
-    async def delete_lambda(self, request: f.DeleteLambdaRequest) -> f.DeleteLambdaReply:
-        return await self._repeat(lambda timeout: self._connected().delete_lambda(request, timeout=timeout))
-
-    async def get_status(self, request: f.GetStatusRequest) -> f.GetStatusReply:
-        return await self._repeat(lambda timeout: self._connected().get_status(request, timeout=timeout))
-
-    async def set_gate(self, request: f.SetGateRequest) -> f.Gate:
-        return await self._repeat(lambda timeout: self._connected().set_gate(request, timeout=timeout))
-
-    async def lift_gate(self, request: f.LiftGateRequest) -> f.LiftGateReply:
-        return await self._repeat(lambda timeout: self._connected().lift_gate(request, timeout=timeout))
-
-    async def list_gates(self, request: f.ListGatesRequest) -> f.ListGatesReply:
-        return await self._repeat(lambda timeout: self._connected().list_gates(request, timeout=timeout))
-
-    async def redrive(self, request: f.RedriveRequest) -> f.RedriveReply:
-        return await self._repeat(lambda timeout: self._connected().redrive(request, timeout=timeout))
-
-    async def list_audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
-        return await self._repeat(lambda timeout: self._connected().list_audit(request, timeout=timeout))
-
-    async def get_job(self, request: f.GetJobRequest) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout))
-
-    async def list_jobs(self, request: f.ListJobsRequest) -> f.ListJobsReply:
-        return await self._repeat(lambda timeout: self._connected().list_jobs(request, timeout=timeout))
-
-    async def delete_job(self, request: f.DeleteJobRequest) -> f.DeleteJobReply:
-        return await self._repeat(lambda timeout: self._connected().delete_job(request, timeout=timeout))
-
-    async def delete_jobs_by_prefix(self, request: f.DeleteJobsByPrefixRequest) -> f.DeleteJobsByPrefixReply:
-        return await self._repeat(lambda timeout: self._connected().delete_jobs_by_prefix(request, timeout=timeout))
-
-    async def pause_job(self, request: f.PauseJobRequest) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().pause_job(request, timeout=timeout))
-
-    async def resume_job(self, request: f.ResumeJobRequest) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().resume_job(request, timeout=timeout))
-
-    async def run_job_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:
-        return await self._repeat(lambda timeout: self._connected().run_job_now(request, timeout=timeout))
-
-    async def preview_schedule(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
-        return await self._repeat(lambda timeout: self._connected().preview_schedule(request, timeout=timeout))
 
     async def schedule_batch(self, leg: Sequence[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
         """A header, and messages of items; sent again as a whole if the call breaks off."""
@@ -312,26 +213,6 @@ class Calls:
             with suppress(NotFound):
                 await self.get_batch(b.GetBatchRequest(id=batch_id))
 
-    async def get_batch(self, request: b.GetBatchRequest, until: float | None = None) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout), until)
-
-    async def list_batches(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
-        return await self._repeat(lambda timeout: self._connected().list_batches(request, timeout=timeout))
-
-    async def list_batch_items(
-        self, request: b.ListBatchItemsRequest, until: float | None = None
-    ) -> b.ListBatchItemsReply:
-        return await self._repeat(lambda timeout: self._connected().list_batch_items(request, timeout=timeout), until)
-
-    async def cancel_batch(self, request: b.CancelBatchRequest) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().cancel_batch(request, timeout=timeout))
-
-    async def retry_batch(self, request: b.RetryBatchRequest) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().retry_batch(request, timeout=timeout))
-
-    async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
-        return await self._repeat(lambda timeout: self._connected().delete_batch(request, timeout=timeout))
-
     async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
         """The batch whenever it has changed, until it has ended; asked for again, without end, where the stream breaks off."""
         pauses, said = self._pauses(), b.Batch()
@@ -362,7 +243,7 @@ class Calls:
             raise Unavailable("the client is closed")
         if self._frontend is None:
             with GATE.loading():
-                from atf.rpc.channel import FrontendStub
+                from atf.rpc.stubs import FrontendStub
 
                 from .transport import ForkSafeChannel
 
@@ -371,17 +252,6 @@ class Calls:
         return self._frontend
 
     async def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Q:
-        """Calls until it is answered.
-
-        Args:
-            call: is given the seconds that one try may take.
-            until: of what belongs to a wait: when the caller's time is over, on the monotonic clock; infinite: never. None: the client's
-                `timeout` counts.
-
-        Raises:
-            Unavailable, DeadlineExceeded: it was not answered within the client's `timeout`.
-            TimeoutError: it was not answered by `until`; the cause is the last failure.
-        """
         end, pauses = self._runtime.monotonic() + self.timeout if until is None else until, None
         while True:
             left = end - self._runtime.monotonic()

@@ -1,7 +1,7 @@
-"""The calling side of gRPC: connections, and the typed stubs of every service.
+"""The calling side of gRPC: connections, and what the stubs of stubs.py are made of.
 
-A stub implements an interface of api.py. What it raises is an AtfError, never a gRPC type. It does not call again by itself:
-whoever calls knows what may be repeated. Part of the client, so it needs no library of the server's.
+What a call raises is an AtfError, never a gRPC type. No call is repeated here: the caller knows what may be repeated. Part of the
+client, so it needs no library of the server's.
 """
 
 from __future__ import annotations
@@ -22,14 +22,6 @@ from atf.config.settings import ADDRESS, FRONTEND_PORT
 from atf.errors import Internal, InvalidArgument, Unavailable
 from atf.runtime import end
 
-from . import api
-from . import batch_pb2 as b
-from . import controller_pb2 as c
-from . import frontend_pb2 as f
-from . import hsc_pb2 as h
-from . import job_pb2 as j
-from . import store_consumer_pb2 as s
-from . import task_pb2 as t
 from .failure import MAX_MESSAGE_BYTES, Sign, sign_of, to_error
 
 R = TypeVar("R", bound=Message)
@@ -324,7 +316,7 @@ def open_channel(address: str) -> StreamingChannel:
     return AioChannel(address)
 
 
-# --- stubs ------------------------------------------------------------------------------------------------------------
+# --- what stubs are made of ------------------------------------------------------------------------------------------------------------
 
 
 class Stub:
@@ -340,221 +332,17 @@ class Stub:
         return await self.channel.call(self._paths[method], request, reply, timeout)
 
 
-class FrontendStub(Stub):
-    """api.Frontend over gRPC."""
-
-    service = f.DESCRIPTOR.services_by_name["Frontend"]
+class StreamingStub(Stub):
+    """A service some of whose methods take or give streams."""
 
     def __init__(self, channel: StreamingChannel) -> None:
         super().__init__(channel)
         self._streams = channel
 
-    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
-        return await self._call("Schedule", request, f.ScheduleReply, timeout)
-
-    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
-        return await self._call("ScheduleMany", request, f.ScheduleManyReply, timeout)
-
-    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
-        return await self._call("GetTask", request, t.Task, timeout)
-
-    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
-        return await self._call("ListTasks", request, f.ListTasksReply, timeout)
-
-    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
-        return await self._call("WaitTasks", request, f.WaitTasksReply, timeout)
-
-    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
-        return await self._call("CancelTasks", request, f.CancelTasksReply, timeout)
-
-    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
-        return await self._call("RetryTasks", request, f.RetryTasksReply, timeout)
-
-    async def register_lambdas(
-        self, request: f.RegisterLambdasRequest, *, timeout: float = 10
-    ) -> f.RegisterLambdasReply:
-        return await self._call("RegisterLambdas", request, f.RegisterLambdasReply, timeout)
-
-    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
-        return await self._call("ListLambdas", request, f.ListLambdasReply, timeout)
-
-    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
-        return await self._call("PauseLambda", request, f.PauseLambdaReply, timeout)
-
-    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
-        return await self._call("ResumeLambda", request, f.ResumeLambdaReply, timeout)
-
-    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
-        return await self._call("SetLambda", request, f.LambdaInfo, timeout)
-
-    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
-        return await self._call("SetGate", request, f.Gate, timeout)
-
-    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
-        return await self._call("LiftGate", request, f.LiftGateReply, timeout)
-
-    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
-        return await self._call("ListGates", request, f.ListGatesReply, timeout)
-
-    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
-        return await self._call("Redrive", request, f.RedriveReply, timeout)
-
-    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
-        return await self._call("ListAudit", request, f.ListAuditReply, timeout)
-
-    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
-        return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
-
-    async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
-        return await self._call("ListKeys", request, f.ListKeysReply, timeout)
-
-    async def list_concurrency_keys(
-        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
-    ) -> f.ListConcurrencyKeysReply:
-        return await self._call("ListConcurrencyKeys", request, f.ListConcurrencyKeysReply, timeout)
-
-    async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
-        return await self._call("ResumeKey", request, f.ResumeKeyReply, timeout)
-
-    async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
-        return await self._call("SkipKey", request, f.SkipKeyReply, timeout)
-
-    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
-        return await self._call("SetCapacity", request, f.Capacity, timeout)
-
-    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
-        return await self._call("GetCapacity", request, f.Capacity, timeout)
-
-    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
-        return await self._call("ListCapacity", request, f.ListCapacityReply, timeout)
-
-    async def schedule_batch(
-        self, requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 600
-    ) -> b.ScheduleBatchReply:
-        path = self._paths["ScheduleBatch"]
-        return await self._streams.send(path, requests, b.ScheduleBatchRequest, b.ScheduleBatchReply, timeout)
-
-    async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
-        return await self._call("GetBatch", request, b.Batch, timeout)
-
-    async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
-        return await self._call("ListBatches", request, b.ListBatchesReply, timeout)
-
-    async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:
-        return await self._call("ListBatchItems", request, b.ListBatchItemsReply, timeout)
-
-    def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float = 3600) -> AsyncGenerator[b.Batch, None]:
-        return self._streams.receive(self._paths["WatchBatch"], request, b.Batch, timeout)
-
-    async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
-        return await self._call("CancelBatch", request, b.Batch, timeout)
-
-    async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
-        return await self._call("RetryBatch", request, b.Batch, timeout)
-
-    async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
-        return await self._call("DeleteBatch", request, b.DeleteBatchReply, timeout)
-
-    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
-        return await self._call("ListHosts", request, f.ListHostsReply, timeout)
-
-    async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
-        return await self._call("DrainHost", request, f.DrainHostReply, timeout)
-
-    async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
-        return await self._call("DeleteLambda", request, f.DeleteLambdaReply, timeout)
-
-    async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
-        return await self._call("GetStatus", request, f.GetStatusReply, timeout)
-
-    async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("ScheduleJob", request, j.Job, timeout)
-
-    async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
-        return await self._call("ScheduleJobs", request, f.ScheduleJobsReply, timeout)
-
-    async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("GetJob", request, j.Job, timeout)
-
-    async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
-        return await self._call("ListJobs", request, f.ListJobsReply, timeout)
-
-    async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
-        return await self._call("DeleteJob", request, f.DeleteJobReply, timeout)
-
-    async def delete_jobs_by_prefix(
-        self, request: f.DeleteJobsByPrefixRequest, *, timeout: float = 10
-    ) -> f.DeleteJobsByPrefixReply:
-        return await self._call("DeleteJobsByPrefix", request, f.DeleteJobsByPrefixReply, timeout)
-
-    async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("PauseJob", request, j.Job, timeout)
-
-    async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("ResumeJob", request, j.Job, timeout)
-
-    async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
-        return await self._call("RunJobNow", request, f.ScheduleReply, timeout)
-
-    async def preview_schedule(
-        self, request: f.PreviewScheduleRequest, *, timeout: float = 10
-    ) -> f.PreviewScheduleReply:
-        return await self._call("PreviewSchedule", request, f.PreviewScheduleReply, timeout)
-
-    async def find_dapr_app(self, request: f.FindDaprAppRequest, *, timeout: float = 10) -> f.FindDaprAppReply:
-        return await self._call("FindDaprApp", request, f.FindDaprAppReply, timeout)
-
-
-class ControllerStub(Stub):
-    """api.Controller over gRPC."""
-
-    service = c.DESCRIPTOR.services_by_name["Controller"]
-
-    async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
-        return await self._call("NextWork", request, c.NextWorkReply, timeout)
-
-
-class StoreConsumerStub(Stub):
-    """api.StoreConsumer over gRPC."""
-
-    service = s.DESCRIPTOR.services_by_name["StoreConsumer"]
-
-    async def poll(self, request: s.PollRequest, *, timeout: float = 10) -> s.PollReply:
-        return await self._call("Poll", request, s.PollReply, timeout)
-
-
-class HSCStub(Stub):
-    """api.HSC over gRPC."""
-
-    service = h.DESCRIPTOR.services_by_name["HSC"]
-
-    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
-        return await self._call("ClaimTasks", request, h.ClaimTasksReply, timeout)
-
-    async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
-        return await self._call("Heartbeat", request, h.HeartbeatReply, timeout)
-
-    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
-        return await self._call("SetResults", request, h.SetResultsReply, timeout)
-
-    async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
-        return await self._call("HandBack", request, h.HandBackReply, timeout)
-
-    async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
-        return await self._call("ReportLoss", request, h.ReportLossReply, timeout)
-
-    async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
-        return await self._call("FirstTime", request, h.FirstTimeReply, timeout)
-
-
-class BlockingHSCStub(HSCStub):
-    """api.HSC over a connection of its own, for the thread that does nothing but heartbeats."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(BlockingChannel(address))
-
-
-# Holds the stubs and the interfaces together: a type checker refuses a stub that lacks a method.
-_FRONTEND: type[api.Frontend] = FrontendStub
-_CONTROLLER: type[api.Controller] = ControllerStub
-_HSC: type[api.HSC] = HSCStub
+    async def _send(
+        self, method: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float
+    ) -> R:
+        return await self._streams.send(self._paths[method], requests, request, reply, timeout)
+
+    def _receive(self, method: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
+        return self._streams.receive(self._paths[method], request, reply, timeout)

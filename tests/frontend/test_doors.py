@@ -16,8 +16,9 @@ from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Doors
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
-from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.channel import open_channel
 from atf.rpc.server import Server, free_address, serve
+from atf.rpc.stubs import FrontendStub
 
 from .conftest import Bench
 

@@ -19,8 +19,9 @@ from atf.frontend.pending import KEPT_S, PARTS
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.channel import open_channel
 from atf.rpc.server import Service, serve
+from atf.rpc.stubs import FrontendStub
 from atf.store.types import NewTask, Outcome, Scheduled
 from atf.task import US
 

@@ -21,8 +21,9 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
-from atf.rpc.channel import FrontendStub, HSCStub, open_channel
+from atf.rpc.channel import open_channel
 from atf.rpc.health import WHY
+from atf.rpc.stubs import FrontendStub, HSCStub
 from atf.task import US
 
 from .roles import end

@@ -19,7 +19,8 @@ from atf.controller.guards import start_guard
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import controller_pb2 as c
 from atf.rpc import store_consumer_pb2 as s
-from atf.rpc.channel import ControllerStub, StoreConsumerStub, open_channel
+from atf.rpc.channel import open_channel
+from atf.rpc.stubs import ControllerStub, StoreConsumerStub
 from atf.runtime import SystemRuntime
 from atf.runtime import end as end_all
 from atf.store.library import PLACE_PATIENCE_US

@@ -14,7 +14,8 @@ import pytest
 import atf
 from atf.client import retrying
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.channel import open_channel
+from atf.rpc.stubs import FrontendStub
 
 from .roles import end
 from .test_services import register, running, start

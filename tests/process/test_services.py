@@ -20,7 +20,8 @@ from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
-from atf.rpc.channel import FrontendStub, HSCStub, open_channel
+from atf.rpc.channel import open_channel
+from atf.rpc.stubs import FrontendStub, HSCStub
 from atf.task import US
 
 from .roles import end, line

@@ -23,8 +23,9 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import store_consumer_pb2 as s
 from atf.rpc import task_pb2 as t
-from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.channel import open_channel
 from atf.rpc.failure import MAX_MESSAGE_BYTES
+from atf.rpc.stubs import FrontendStub
 from atf.runtime import SystemRuntime
 from atf.task import MAX_BATCH
 from tests.torture import wire

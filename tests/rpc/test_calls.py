@@ -16,9 +16,10 @@ from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
-from atf.rpc.channel import BlockingHSCStub, ControllerStub, FrontendStub, HSCStub, open_channel
+from atf.rpc.channel import BlockingChannel, open_channel
 from atf.rpc.failure import to_error
 from atf.rpc.server import Server, Service, serve, snake_case
+from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub, StoreConsumerStub
 
 FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
 CONTROLLER = c.DESCRIPTOR.services_by_name["Controller"]
@@ -65,7 +66,7 @@ async def test_a_call_reaches_the_method_of_its_name() -> None:
 
 
 def test_every_method_of_every_service_has_a_stub() -> None:
-    for stub in (FrontendStub, ControllerStub, HSCStub):
+    for stub in (FrontendStub, ControllerStub, HSCStub, StoreConsumerStub):
         for name in stub.service.methods_by_name:
             assert callable(getattr(stub, snake_case(name))), name
 
@@ -395,7 +396,7 @@ async def test_a_blocking_stub_answers_and_fails_like_the_others() -> None:
 
     def from_a_thread(address: str) -> h.HeartbeatReply:
         async def body() -> h.HeartbeatReply:
-            stub = BlockingHSCStub(address)
+            stub = HSCStub(BlockingChannel(address))
             reply = await stub.heartbeat(h.HeartbeatRequest(claims=[h.HeldClaim()]), timeout=2)
             with pytest.raises(errors.StoreSettling, match="settling"):
                 await stub.heartbeat(h.HeartbeatRequest(), timeout=2)

@@ -14,17 +14,10 @@ from google.protobuf.message_factory import GetMessageClass
 
 from atf.client.transport import ForkSafeChannel
 from atf.errors import AtfError, Internal
-from atf.rpc.channel import (
-    AioChannel,
-    BlockingChannel,
-    Channel,
-    ControllerStub,
-    FrontendStub,
-    HSCStub,
-    StoreConsumerStub,
-)
+from atf.rpc.channel import AioChannel, BlockingChannel, Channel
 from atf.rpc.failure import DETAILS_KEY
 from atf.rpc.server import snake_case
+from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub, StoreConsumerStub
 
 from .world import METHODS, PATIENCE_S
 

@@ -25,7 +25,8 @@ from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, TaskInfo
 from atf.embedded.child import Child
 from atf.rpc import frontend_pb2 as f
-from atf.rpc.channel import FrontendStub, open_channel
+from atf.rpc.channel import open_channel
+from atf.rpc.stubs import FrontendStub
 from atf.sdk.lambdas import named
 from atf.verify.outcome import percentile
 from atf.verify.record import DIRECTORY, Record
