@@ -20,9 +20,10 @@ from atf.runtime import Runtime
 from atf.single_flight import SharedReading
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
+from atf.task import check_lambda
 
 from .settings import in_force
-from .validate import check_options, filled_in
+from .validate import check_options, filled_in, shown
 
 _FRESH_S: Final = 1.0
 _PATIENCE_S: Final = 0.3
@@ -106,6 +107,17 @@ class Lambdas:
         if known is None:
             raise self.unknown(name)
         return known
+
+    async def known(self, name: str) -> Known:
+        """A lambda by the name that a caller gives, which another frontend may have registered a moment ago.
+
+        Raises:
+            InvalidArgument: no lambda can be called so.
+            UnknownLambda: there is none of this name; the message names the nearest.
+        """
+        check_lambda(shown(name))
+        await self.load([name])
+        return self.get(name)
 
     def unknown(self, name: str) -> UnknownLambda:
         """The error that names the nearest lambdas of the copy."""

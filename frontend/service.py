@@ -5,61 +5,39 @@ It keeps nothing that another frontend would need. Implements atf.rpc.api.Fronte
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from atf.config.dapr_names import check_app_id
 from atf.config.settings import FrontendSettings
-from atf.errors import InvalidArgument, NotFound, Unavailable
+from atf.errors import NotFound
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
-from atf.sdk.isolation import chokes
-from atf.store.claim_pause import ClaimPause
 from atf.store.store import Store
-from atf.store.types import AuditEntry, LambdaRecord, QueueDepth, TaskRecord
 from atf.task import (
-    DEFAULT_ENQUEUE_TIMEOUT_US,
-    DEFAULT_QUEUE_LIMIT,
-    MAX_AHEAD_US,
-    MAX_BATCH,
-    US,
-    Status,
-    check_lambda,
     pool_called,
 )
-from atf.times import length
 
-from . import view
 from .batches import Batches
 from .capacity import Capacity
-from .explain import explain, waits_for_executors
-from .gates import Gates, check_who
+from .gates import Gates
+from .hosts import Hosts
 from .jobs import Jobs
 from .keys import Keys
-from .lambdas import Known, Lambdas, did_you_mean, spec_of
+from .lambdas import Lambdas
 from .pools import Pools
 from .redaction import Redaction
 from .redrive import Redrive
+from .registration import Registration
 from .removal import Removal
 from .scheduling import Scheduling
-from .settings import ALL, door_settings, in_force, overridden, said
-from .status import ClusterStatus, is_served
-from .validate import MAX_REGISTERED_AT_ONCE, check_ids, check_lambda_spec, check_stored_id, shown
+from .status import ClusterStatus
+from .tasks import Tasks
+from .validate import shown
 from .waiting import Waiting
-
-DEFAULT_PAGE: Final = 100
-MAX_WAIT_S: Final = 60.0
-_READ_TOGETHER: Final = 32
-_READ_WITH_SPEC: Final = 2
-"""The same with their payloads, of 1 MiB each."""
-_ANSWER_BYTES: Final = 3 << 19
-"""Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""
 
 _log = get_logger()
 
@@ -81,6 +59,9 @@ class FrontendService:
         self._redrive = Redrive(store, self._lambdas, self._redaction)
         self._status = ClusterStatus(store, self._lambdas, self._jobs)
         self._waiting = Waiting(store, runtime)
+        self._tasks = Tasks(store, self._lambdas, self._redaction, self._waiting, self._gates, self._capacity)
+        self._registration = Registration(store, self._lambdas, self._pools, self._capacity)
+        self._hosts = Hosts(store)
         self._batches = Batches(
             store,
             self._lambdas,
@@ -114,118 +95,50 @@ class FrontendService:
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         """A task's record."""
-        (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
-        if record is None:
-            raise view.no_task(request.id)
-        (record,) = await self._shown([record], request)
-        return view.task(record, with_spec=request.with_spec)
+        return await self._tasks.get_task(request)
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
         """A page of a lambda's tasks. Shorter than asked for where large results or payloads would make it more than 4 MiB."""
-        if not 0 <= request.page_size <= MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
-        await self._known(getattr(request, "lambda"))
-        status = _status(request.status)
-        reply, token = f.ListTasksReply(), request.page_token
-        left, size = request.page_size or DEFAULT_PAGE, 0
-        while left > 0 and size < _ANSWER_BYTES:
-            some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
-            records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
-            shown = await self._shown(records, request)
-            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
-            left -= some
-            size = reply.ByteSize()
-            if not token:
-                break
-        reply.next_page_token = token
-        return reply
-
-    async def _shown(
-        self, records: Sequence[TaskRecord], request: f.GetTaskRequest | f.ListTasksRequest
-    ) -> list[TaskRecord]:
-        if request.with_spec:
-            return await self._redaction.with_spec(records, unredacted=request.unredacted)
-        return [self._redaction.record(each) for each in records]
+        return await self._tasks.list_tasks(request)
 
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         """Answers when tasks have finished. At most 4 MiB of them: a caller asks again for those that are missing."""
-        ids = check_ids(request.ids, self._store.partitions)
-        if not ids:
-            raise InvalidArgument("ids: name at least one task")
-        if request.timeout_us < 0:
-            raise InvalidArgument(f"timeout_us {request.timeout_us}: at least 0")
-        seconds = min(request.timeout_us / US, MAX_WAIT_S)
-        done = await self._waiting.finished(ids, seconds=seconds, want_all=request.all)
-        return await self._finished([each for each in dict.fromkeys(ids) if each in done])
-
-    async def _finished(self, ids: Sequence[str]) -> f.WaitTasksReply:
-        reply = f.WaitTasksReply()
-        for start in range(0, len(ids), _READ_TOGETHER):
-            records = await self._store.get_tasks(ids[start : start + _READ_TOGETHER])
-            done = (self._redaction.record(each) for each in records if each is not None and each.status.finished)
-            reply.tasks.extend(map(view.task, done))
-            if reply.ByteSize() > _ANSWER_BYTES:
-                break
-        return reply
+        return await self._tasks.wait_tasks(request)
 
     async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
         """Cancels what has not started; asks what runs to stop."""
-        ids = check_ids(request.ids, self._store.partitions)
-        reply = f.CancelTasksReply()
-        for task_id, result in zip(ids, await self._store.cancel_tasks(ids), strict=True):
-            reply.results.add(
-                id=task_id,
-                status=view.status(result.status),
-                cancelled=result.cancelled,
-                cancel_requested=result.cancel_requested,
-            )
-        return reply
+        return await self._tasks.cancel_tasks(request)
 
     async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
         """Starts dead-lettered or cancelled tasks afresh."""
-        ids = check_ids(request.ids, self._store.partitions)
-        reply = f.RetryTasksReply()
-        for task_id, result in zip(ids, await self._store.retry_tasks(ids), strict=True):
-            reply.results.add(
-                id=task_id, status=view.status(result.status), retried=result.retried, held_by=result.held_by
-            )
-        return reply
+        return await self._tasks.retry_tasks(request)
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         """Says why a task has not started."""
-        found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions))
-        if found is None:
-            raise view.no_task(request.id)
-        found = found._replace(record=self._redaction.record(found.record))
-        if found.waits_for.startswith("rate="):
-            held = (await self._known(found.record.lambda_name)).in_force
-            found = found._replace(waits_for=f"burst={held.burst}") if chokes(held) else found
-        gates = await self._gates.met(found)
-        core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
-        return explain(found, gates, core)
+        return await self._tasks.explain_task(request)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         """The keys of a lambda that have stopped, or one key."""
-        await self._known(getattr(request, "lambda"))
+        await self._lambdas.known(getattr(request, "lambda"))
         return await self._keys.list(request)
 
     async def list_concurrency_keys(
         self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
     ) -> f.ListConcurrencyKeysReply:
         """The concurrency keys of a lambda for which tasks wait, or one key."""
-        await self._known(getattr(request, "lambda"))
+        await self._lambdas.known(getattr(request, "lambda"))
         return await self._keys.list_concurrency(request)
 
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """Lets a stopped key go on with the task that stopped it."""
-        await self._known(getattr(request, "lambda"))
+        await self._lambdas.known(getattr(request, "lambda"))
         return await self._keys.resume(request)
 
     async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         """Lets a stopped key go on without the task that stopped it."""
-        await self._known(getattr(request, "lambda"))
+        await self._lambdas.known(getattr(request, "lambda"))
         return await self._keys.skip(request)
 
     # --- batches ------------------------------------------------------------------------------------------------------
@@ -334,69 +247,11 @@ class FrontendService:
         self, request: f.RegisterLambdasRequest, *, timeout: float = 10
     ) -> f.RegisterLambdasReply:
         """Makes lambdas known, all or none of them; what is known already is brought up to date."""
-        if len(request.lambdas) > MAX_REGISTERED_AT_ONCE:
-            raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_REGISTERED_AT_ONCE} in one call")
-        await self._check_specs(request.lambdas)
-        changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
-        await self._lambdas.refresh()
-        if forgotten := [spec.name for spec in request.lambdas if not self._lambdas.said_of(spec.name)]:
-            # It has come back with less than it had acknowledged; whoever registers asks again, and goes on only then.
-            raise Unavailable(
-                f"the task store has forgotten what was just registered ({forgotten[0]}): it was restarted. Try again"
-            )
-        if changed:
-            _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
-            self._warn_of_chokes(spec.name for spec in request.lambdas)
-        return f.RegisterLambdasReply(warnings=await self._pools.warnings({spec.name for spec in request.lambdas}))
-
-    async def _check_specs(self, specs: Sequence[f.LambdaSpec]) -> None:
-        try:
-            for spec in specs:
-                check_lambda_spec(spec)
-        except InvalidArgument:  # perhaps it was registered so already, with an older release
-            await self._lambdas.refresh()
-            for spec in specs:
-                check_lambda_spec(spec, self._lambdas.said_of(spec.name))
-
-    def _warn_of_chokes(self, names: Iterable[str]) -> None:
-        """What an operator has set may not go with what new code says; that must not keep an executor from starting."""
-        for held in (self._lambdas.get(name).in_force for name in names):
-            if chokes(held):
-                _log.warning(
-                    "a burst below the rate bounds a lambda in its place: atf lambda set NAME burst=…, or none",
-                    name=held.name,
-                    burst=held.burst,
-                    rate=held.rate,
-                )
+        return await self._registration.register_lambdas(request)
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
         """A page of lambdas with their counts and queues. It is shorter than asked for if their specs are large."""
-        if not 0 <= request.page_size <= MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {MAX_BATCH}")
-        if request.page_token:
-            _check_token(request.page_token)
-        name = getattr(request, "lambda")
-        await self._lambdas.refresh()
-        if name:
-            chosen: Sequence[Known] = [self._lambdas.get(check_lambda(shown(name)))]
-            more = False
-        else:
-            chosen, more = _page(self._lambdas.all(), request.page_token, request.page_size or MAX_BATCH)
-        counts = await self._store.counts_of([known.record.name for known in chosen])
-        queues: dict[str, list[QueueDepth]] = defaultdict(list)
-        for depth in await self._store.queues():
-            queues[depth.lambda_name].append(depth)
-        served = await self._store.served()
-        infos = [
-            _info(known, counts[known.record.name], queues[known.record.name], is_served(known, served))
-            for known in chosen
-        ]
-        pause = ClaimPause.of_all(await self._store.claim_pauses())
-        return f.ListLambdasReply(
-            lambdas=infos,
-            next_page_token=chosen[-1].record.name if more else "",
-            claims_paused=pause.sentence if pause else "",
-        )
+        return await self._registration.list_lambdas(request)
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""
@@ -410,27 +265,7 @@ class FrontendService:
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         """Sets what goes before what a lambda's code says."""
-        name = getattr(request, "lambda")
-        await self._known(name)
-
-        def change(record: LambdaRecord) -> str:
-            return overridden(spec_of(record), record.overrides, request.set, request.unset)
-
-        if {"pool", ALL} & {*request.set, *request.unset}:
-            await self._check_move(name, change)
-        await self._store.set_lambda(name, change)
-        _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
-        (info,) = (await self.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": name}))).lambdas
-        return info
-
-    async def _check_move(self, name: str, change: Callable[[LambdaRecord], str]) -> None:
-        """Whether a lambda may go to the pool that this change gives it."""
-        await self._lambdas.refresh()
-        known = self._lambdas.get(name)
-        pool = in_force(known.spec, change(known.record)).pool
-        if pool != known.in_force.pool:
-            await self._pools.check_known(pool)
-            await self._capacity.check_may_leave(name, known.in_force.pool)
+        return await self._registration.set_lambda(request)
 
     # --- cores of pools -----------------------------------------------------------------------------------------------
 
@@ -448,32 +283,11 @@ class FrontendService:
 
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         """The worker hosts that are alive."""
-        now_us, hosts = await self._store.list_hosts()
-        return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
+        return await self._hosts.list_hosts()
 
     async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
         """Has a worker host drain, or take tasks again."""
-        check_who(request.who, request.why)
-        if request.HasField("for_us") and not 0 < request.for_us <= MAX_AHEAD_US:  # 0 would be taken for no end
-            raise InvalidArgument(f"for {length(request.for_us)}: use more than 0 s and at most ten years")
-        if request.resume and request.HasField("for_us"):
-            raise InvalidArgument("for_us: of no use with resume; leave it out")
-        _, hosts = await self._store.list_hosts()
-        names = {each.name for each in hosts}
-        host = shown(request.host)
-        if host not in names and not request.resume:
-            raise NotFound(
-                f"no worker host {host!r} is alive{did_you_mean(host, names) or '; atf host lists those that are'}"
-            )
-        if not await self._store.drain_host(host, drains=not request.resume, seconds=request.for_us / US):
-            draining = {each.name for each in hosts if each.drain_until_us is not None}
-            raise NotFound(
-                f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
-            )
-        verb = "resume_host" if request.resume else "drain_host"
-        await self._store.add_audit(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))
-        _log.info(verb, host=host)
-        return f.DrainHostReply()
+        return await self._hosts.drain_host(request)
 
     async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
         """Forgets a lambda."""
@@ -504,62 +318,3 @@ class FrontendService:
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         """Who did what to lambdas."""
         return await self._gates.audit(request)
-
-    async def _known(self, name: str) -> Known:
-        check_lambda(shown(name))
-        await self._lambdas.load([name])
-        return self._lambdas.get(name)
-
-
-def _status(asked: int) -> Status | None:
-    try:
-        return Status(asked) if asked else None
-    except ValueError:
-        raise InvalidArgument(f"status {asked}: there is none of this number") from None
-
-
-def _check_token(token: str) -> None:
-    try:
-        check_lambda(shown(token))
-    except InvalidArgument:
-        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before") from None
-
-
-def _page(every: Sequence[Known], token: str, size: int) -> tuple[Sequence[Known], bool]:
-    """The lambdas after the name that is the token, as many as one answer holds; and whether there are more."""
-    first = last = bisect_right(every, token, key=lambda each: each.record.name)
-    taken = 0
-    while last < len(every) and last - first < size and taken < _ANSWER_BYTES:
-        taken += 2 * len(every[last].record.spec)  # it comes twice: as the code says, and in force
-        last += 1
-    return every[first:last], last < len(every)
-
-
-def _record(spec: f.LambdaSpec) -> LambdaRecord:
-    known = f.LambdaSpec()
-    known.CopyFrom(spec)
-    known.DiscardUnknownFields()  # of any size, and no rule has looked at them
-    return LambdaRecord(
-        name=spec.name,
-        spec=known.SerializeToString(deterministic=True),
-        queue_limit=spec.queue_limit or DEFAULT_QUEUE_LIMIT,
-        enqueue_timeout_us=spec.enqueue_timeout_us or DEFAULT_ENQUEUE_TIMEOUT_US,
-        paused=False,  # the store leaves it as it stands
-        settings=" ".join(f"{name}={value}" for name, value in sorted(door_settings(spec).items())),
-    )
-
-
-def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth], served: bool) -> f.LambdaInfo:
-    limit = known.record.queue_limit
-    return f.LambdaInfo(
-        spec=known.spec,
-        overrides=said(known.record.overrides),
-        in_force=known.in_force,
-        paused=known.record.paused,
-        served=served,
-        counts={status.name: count for status, count in counts.items()},
-        queues=[
-            f.QueueInfo(name=each.name, partition=each.partition, priority=each.priority, depth=each.depth, limit=limit)
-            for each in queues
-        ],
-    )

@@ -14,6 +14,8 @@ from atf.store.capacity import STARTS, HostRecord
 from atf.store.types import Run, TaskRecord
 from atf.task import US, Status, pool_called
 
+ANSWER_BYTES: Final = 3 << 19
+"""Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""
 _MAX_SENTENCE_CHARS: Final = 500
 
 

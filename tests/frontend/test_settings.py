@@ -180,7 +180,7 @@ async def test_new_code_registers_beside_a_rate_that_an_operator_set(
 ) -> None:
     warned: list[dict[str, Any]] = []
     said_by_nobody = SimpleNamespace(info=lambda *_, **__: None, warning=lambda _, **fields: warned.append(fields))
-    monkeypatch.setattr("atf.frontend.service._log", said_by_nobody)
+    monkeypatch.setattr("atf.frontend.registration._log", said_by_nobody)
     await set_lambda(bench, {"rate": "200"})
     await bench.register(rate=100, burst=150)
     await bench.register(rate=100, burst=150)

@@ -1,0 +1,54 @@
+"""Worker hosts as callers ask for them: those that are alive, and their draining."""
+
+from __future__ import annotations
+
+from atf.errors import InvalidArgument, NotFound
+from atf.log import get_logger
+from atf.rpc import frontend_pb2 as f
+from atf.store.store import Store
+from atf.store.types import AuditEntry
+from atf.task import MAX_AHEAD_US, US
+from atf.times import length
+
+from . import view
+from .gates import check_who
+from .lambdas import did_you_mean
+from .validate import shown
+
+_log = get_logger()
+
+
+class Hosts:
+    """The calls on worker hosts."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def list_hosts(self) -> f.ListHostsReply:
+        """The worker hosts that are alive."""
+        now_us, hosts = await self._store.list_hosts()
+        return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
+
+    async def drain_host(self, request: f.DrainHostRequest) -> f.DrainHostReply:
+        """Has a worker host drain, or take tasks again."""
+        check_who(request.who, request.why)
+        if request.HasField("for_us") and not 0 < request.for_us <= MAX_AHEAD_US:  # 0 would be taken for no end
+            raise InvalidArgument(f"for {length(request.for_us)}: use more than 0 s and at most ten years")
+        if request.resume and request.HasField("for_us"):
+            raise InvalidArgument("for_us: of no use with resume; leave it out")
+        _, hosts = await self._store.list_hosts()
+        names = {each.name for each in hosts}
+        host = shown(request.host)
+        if host not in names and not request.resume:
+            raise NotFound(
+                f"no worker host {host!r} is alive{did_you_mean(host, names) or '; atf host lists those that are'}"
+            )
+        if not await self._store.drain_host(host, drains=not request.resume, seconds=request.for_us / US):
+            draining = {each.name for each in hosts if each.drain_until_us is not None}
+            raise NotFound(
+                f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
+            )
+        verb = "resume_host" if request.resume else "drain_host"
+        await self._store.add_audit(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))
+        _log.info(verb, host=host)
+        return f.DrainHostReply()

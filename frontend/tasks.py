@@ -1,0 +1,145 @@
+"""Tasks as callers ask for them: one, a page of a lambda's, those that have ended; their cancelling, retrying and explaining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from atf.errors import InvalidArgument
+from atf.rpc import frontend_pb2 as f
+from atf.rpc import task_pb2 as t
+from atf.sdk.isolation import chokes
+from atf.store.store import Store
+from atf.store.types import TaskRecord
+from atf.task import MAX_BATCH, US, Status
+
+from . import view
+from .capacity import Capacity
+from .explain import explain, waits_for_executors
+from .gates import Gates
+from .lambdas import Lambdas
+from .redaction import Redaction
+from .validate import check_ids, check_stored_id
+from .view import ANSWER_BYTES
+from .waiting import Waiting
+
+DEFAULT_PAGE: Final = 100
+MAX_WAIT_S: Final = 60.0
+_READ_TOGETHER: Final = 32
+_READ_WITH_SPEC: Final = 2
+"""The same with their payloads, of 1 MiB each."""
+
+
+class Tasks:
+    """The calls on tasks that are there."""
+
+    def __init__(
+        self,
+        store: Store,
+        lambdas: Lambdas,
+        redaction: Redaction,
+        waiting: Waiting,
+        gates: Gates,
+        capacity: Capacity,
+    ) -> None:
+        self._store, self._lambdas, self._redaction = store, lambdas, redaction
+        self._waiting, self._gates, self._capacity = waiting, gates, capacity
+
+    async def get_task(self, request: f.GetTaskRequest) -> t.Task:
+        """A task's record."""
+        (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
+        if record is None:
+            raise view.no_task(request.id)
+        (record,) = await self._shown([record], request)
+        return view.task(record, with_spec=request.with_spec)
+
+    async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
+        """A page of a lambda's tasks. Shorter than asked for where large results or payloads would make it more than 4 MiB."""
+        if not 0 <= request.page_size <= MAX_BATCH:
+            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
+        await self._lambdas.known(getattr(request, "lambda"))
+        status = _status(request.status)
+        reply, token = f.ListTasksReply(), request.page_token
+        left, size = request.page_size or DEFAULT_PAGE, 0
+        while left > 0 and size < ANSWER_BYTES:
+            some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
+            records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
+            shown = await self._shown(records, request)
+            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
+            left -= some
+            size = reply.ByteSize()
+            if not token:
+                break
+        reply.next_page_token = token
+        return reply
+
+    async def _shown(
+        self, records: Sequence[TaskRecord], request: f.GetTaskRequest | f.ListTasksRequest
+    ) -> list[TaskRecord]:
+        if request.with_spec:
+            return await self._redaction.with_spec(records, unredacted=request.unredacted)
+        return [self._redaction.record(each) for each in records]
+
+    async def wait_tasks(self, request: f.WaitTasksRequest) -> f.WaitTasksReply:
+        """Answers when tasks have finished. At most 4 MiB of them: a caller asks again for those that are missing."""
+        ids = check_ids(request.ids, self._store.partitions)
+        if not ids:
+            raise InvalidArgument("ids: name at least one task")
+        if request.timeout_us < 0:
+            raise InvalidArgument(f"timeout_us {request.timeout_us}: at least 0")
+        seconds = min(request.timeout_us / US, MAX_WAIT_S)
+        done = await self._waiting.finished(ids, seconds=seconds, want_all=request.all)
+        return await self._finished([each for each in dict.fromkeys(ids) if each in done])
+
+    async def _finished(self, ids: Sequence[str]) -> f.WaitTasksReply:
+        reply = f.WaitTasksReply()
+        for start in range(0, len(ids), _READ_TOGETHER):
+            records = await self._store.get_tasks(ids[start : start + _READ_TOGETHER])
+            done = (self._redaction.record(each) for each in records if each is not None and each.status.finished)
+            reply.tasks.extend(map(view.task, done))
+            if reply.ByteSize() > ANSWER_BYTES:
+                break
+        return reply
+
+    async def cancel_tasks(self, request: f.CancelTasksRequest) -> f.CancelTasksReply:
+        """Cancels what has not started; asks what runs to stop."""
+        ids = check_ids(request.ids, self._store.partitions)
+        reply = f.CancelTasksReply()
+        for task_id, result in zip(ids, await self._store.cancel_tasks(ids), strict=True):
+            reply.results.add(
+                id=task_id,
+                status=view.status(result.status),
+                cancelled=result.cancelled,
+                cancel_requested=result.cancel_requested,
+            )
+        return reply
+
+    async def retry_tasks(self, request: f.RetryTasksRequest) -> f.RetryTasksReply:
+        """Starts dead-lettered or cancelled tasks afresh."""
+        ids = check_ids(request.ids, self._store.partitions)
+        reply = f.RetryTasksReply()
+        for task_id, result in zip(ids, await self._store.retry_tasks(ids), strict=True):
+            reply.results.add(
+                id=task_id, status=view.status(result.status), retried=result.retried, held_by=result.held_by
+            )
+        return reply
+
+    async def explain_task(self, request: f.ExplainTaskRequest) -> f.ExplainTaskReply:
+        """Says why a task has not started."""
+        found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions))
+        if found is None:
+            raise view.no_task(request.id)
+        found = found._replace(record=self._redaction.record(found.record))
+        if found.waits_for.startswith("rate="):
+            held = (await self._lambdas.known(found.record.lambda_name)).in_force
+            found = found._replace(waits_for=f"burst={held.burst}") if chokes(held) else found
+        gates = await self._gates.met(found)
+        core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
+        return explain(found, gates, core)
+
+
+def _status(asked: int) -> Status | None:
+    try:
+        return Status(asked) if asked else None
+    except ValueError:
+        raise InvalidArgument(f"status {asked}: there is none of this number") from None
