@@ -1,6 +1,6 @@
 """A pause of claims, during which no task of a partition starts: what it is, and the words for it.
 
-Claims pause where executors may still run tasks of which the store has forgotten the claims (docs/explanation/design.md): none may run twice at once.
+Claims pause where executors may still run tasks of which the store has forgotten the claims (docs/decisions/07-no-claims-while-leases-may-be-forgotten.md): none may run twice at once.
 """
 
 from __future__ import annotations

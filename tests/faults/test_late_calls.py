@@ -20,7 +20,7 @@ from .line import LATE_S, Fault
 from .test_calls import CALLS
 from .world import World, app, hopeless, of, play, runs, step
 
-GUARANTEES: Final = Path(__file__).parents[2] / "docs" / "explanation" / "guarantees.md"
+FAULTS: Final = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 FAILING: Final = 3
 """Runs that fail: one beyond those that a story and the late copy start."""
 
@@ -207,8 +207,6 @@ def test_a_copy_of_a_client_s_call_that_arrives_late(method: str) -> None:
 
 
 def test_the_page_names_the_calls_that_are_carried_out_late() -> None:
-    (line,) = re.findall(
-        r"^Carried out whenever they arrive: (.+)$", GUARANTEES.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    (line,) = re.findall(r"^Carried out whenever they arrive: (.+)$", FAULTS.read_text(encoding="utf-8"), re.MULTILINE)
     names = {re.sub(r"(?<!^)(?=[A-Z])", "_", each).lower() for each in re.findall(r"`(\w+)`", line)}
     assert names == CARRIED_OUT_LATE
