@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, StoreSettling
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t

@@ -15,11 +15,11 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+from atf.calls.retry import Pauses, Trouble
 from atf.cores.groups import core_of, deal
 from atf.cores.pool import Pool
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, happens
 from atf.store.capacity import CoresKnown, CoresRecord, Waiting
 from atf.store.store import Store

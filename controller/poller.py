@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import ControllerSettings
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end, happens
 from atf.store.servers.notifications import where
 from atf.store.store import Store

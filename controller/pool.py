@@ -16,11 +16,11 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
+from atf.calls.retry import Pauses
 from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT, EXIT_UNAVAILABLE
 from atf.log import get_logger
 from atf.process.descriptors import in_words
-from atf.retry import Pauses
 from atf.runtime import Runtime, end, happens
 from atf.task import clip
 

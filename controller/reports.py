@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.rpc import api
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t

@@ -21,10 +21,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from atf.calls.retry import Trouble
 from atf.config.settings import ExecutorSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import HSC, Controller
 from atf.runtime import Runtime, end, happens

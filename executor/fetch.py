@@ -14,9 +14,9 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError, FailedPrecondition
-from atf.retry import Pauses, Trouble
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import Controller
 from atf.runtime import Runtime

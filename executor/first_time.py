@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
+from atf.calls.retry import Pauses
 from atf.client.fork import GATE
 from atf.errors import DeadlineExceeded, Unavailable
-from atf.retry import Pauses
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
 from atf.runtime import Runtime

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import Runtime
 from atf.task import MAX_BATCH

@@ -11,6 +11,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from atf import task as rules
+from atf.calls.single_flight import SingleFlight
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound, Unavailable
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
@@ -18,7 +19,6 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
-from atf.single_flight import SharedReading
 from atf.store.store import Store
 from atf.store.types import JobRecord, Made, MadeJob, NewJob
 
@@ -49,7 +49,7 @@ class Jobs:
         self._lambdas = lambdas
         self._scheduling = scheduling
         self._cap = max_attempts_cap
-        self._now_us = SharedReading(store.time_us)
+        self._now_us = SingleFlight(store.time_us)
 
     async def schedule(self, request: f.ScheduleJobRequest) -> j.Job:
         """Makes or replaces a job."""

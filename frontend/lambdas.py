@@ -13,11 +13,11 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from atf.calls.single_flight import SingleFlight
 from atf.errors import Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
-from atf.single_flight import SharedReading
 from atf.store.store import Store
 from atf.store.types import LambdaRecord
 from atf.task import check_lambda
@@ -70,7 +70,7 @@ class Lambdas:
         self._known: dict[str, Known] = {}
         self._read: Mapping[str, LambdaRecord] = {}
         self._read_at = float("-inf")
-        self.refresh: SharedReading[None] = SharedReading(self._refresh)
+        self.refresh: SingleFlight[None] = SingleFlight(self._refresh)
         """Reads the registry."""
         self._refreshing: asyncio.Task[None] | None = None
 

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from atf.calls.single_flight import SingleFlight
 from atf.errors import TooManyPending, Unavailable
 from atf.runtime import Runtime
-from atf.single_flight import SharedReading
 from atf.store.store import Store
 
 from .lambdas import Known
@@ -40,7 +40,7 @@ class _Count:
         self._parts: dict[int, tuple[int, float]] = {}  # by partition: what was found, and when
         self.stored = 0
         self.under_way = 0
-        self._read: SharedReading[None] = SharedReading(self._count)
+        self._read: SingleFlight[None] = SingleFlight(self._count)
 
     @property
     def pending(self) -> int:

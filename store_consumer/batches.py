@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
+from atf.calls.retry import Trouble
 from atf.errors import AtfError, ResourceExhausted, Unavailable
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
 from atf.store.registry import BATCH_ENDED, BATCH_TOLD

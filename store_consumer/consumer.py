@@ -16,10 +16,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import StoreConsumerSettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end, happens
 from atf.store.servers.notifications import where
 from atf.store.store import Store

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from atf.calls.retry import Trouble
 from atf.errors import AtfError
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.runtime import Runtime
 from atf.store.store import Store
 

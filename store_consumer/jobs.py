@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from atf.calls.retry import Trouble
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.runtime import Runtime
 from atf.store.library import JOBS_PER_PASS
 from atf.store.store import Store

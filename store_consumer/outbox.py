@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from atf.calls.retry import Trouble
 from atf.errors import AtfError
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.types import OutboxRecord

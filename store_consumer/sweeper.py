@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from atf.calls.retry import Trouble
 from atf.config.settings import StoreConsumerSettings
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.runtime import Runtime
 from atf.store.store import Store
 

@@ -14,10 +14,10 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from atf.calls.retry import Pauses
 from atf.config.dapr_names import DELIVER, split_job
 from atf.config.settings import ExecutorSettings
 from atf.errors import AtfError, DeadlineExceeded, Fatal, Retry, Unavailable
-from atf.retry import Pauses
 from atf.sdk.app import App
 from atf.sdk.context import Context
 

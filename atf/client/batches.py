@@ -10,9 +10,9 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
 
+from atf.calls.retry import Pauses
 from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
-from atf.retry import Pauses
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id

@@ -16,8 +16,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from atf.calls.retry import Pauses
 from atf.errors import AtfError, DeadlineExceeded, InvalidArgument, NotFound, Unavailable
-from atf.retry import Pauses
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from atf.calls.retry import Pauses
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
-from atf.retry import Pauses
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import uvloop
 
 from atf import __version__, log
+from atf.calls.retry import Pauses
 from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
-from atf.retry import Pauses
 from atf.runtime import SystemRuntime, happens
 
 from . import streams

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import redis.exceptions as rx
 
+from atf.calls.single_flight import SingleFlight
 from atf.errors import ResourceExhausted, Unavailable
-from atf.single_flight import SharedReading
 from atf.store.servers.connection import Arg
 from atf.store.servers.refusals import translate
 
@@ -174,9 +174,9 @@ class Registry(Caller):
         await self._call("delivered", record.partition, [record.number])
 
     @cached_property
-    def _apply_all_outboxes(self) -> SharedReading[None]:
+    def _apply_all_outboxes(self) -> SingleFlight[None]:
         """Delivers what other partitions are owed. Many that change lambdas at the same time share it."""
-        return SharedReading(self._deliver_now)
+        return SingleFlight(self._deliver_now)
 
     async def _deliver_now(self) -> None:
         reply = await self._call("owed", HOME, [_OWED_AT_ONCE])

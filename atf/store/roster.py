@@ -19,10 +19,10 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, Final
 
+from atf.calls.retry import Trouble
 from atf.durability import Durability
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
-from atf.retry import Trouble
 from atf.runtime import end, new_id
 from atf.store.servers.connection import Arg
 from atf.task import US

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.runtime import Runtime, end
 from atf.store.store import Store
 from atf.store.types import Beat, Held, Outcome, RunResult, Verdict

@@ -14,10 +14,10 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from atf.calls.retry import Pauses, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError
 from atf.log import get_logger
-from atf.retry import Pauses, Trouble
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from atf.calls.retry import Trouble
 from atf.errors import Unavailable
-from atf.retry import Trouble
 
 
 class Log:

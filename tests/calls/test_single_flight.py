@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from atf.single_flight import SharedReading
+from atf.calls.single_flight import SingleFlight
 
 
 async def test_those_who_come_while_it_reads_share_the_next_reading() -> None:
@@ -20,7 +20,7 @@ async def test_those_who_come_while_it_reads_share_the_next_reading() -> None:
         await let_go.wait()
         return number
 
-    shared = SharedReading(read)
+    shared = SingleFlight(read)
     first = asyncio.ensure_future(shared())
     await asyncio.sleep(0)
     others = [asyncio.ensure_future(shared()) for _ in range(5)]
@@ -41,7 +41,7 @@ async def test_what_failed_is_read_again() -> None:
             raise answer
         return answer
 
-    shared = SharedReading(read)
+    shared = SingleFlight(read)
     first, second = asyncio.ensure_future(shared()), asyncio.ensure_future(shared())
     with pytest.raises(OSError, match="away"):
         await first
@@ -55,7 +55,7 @@ async def test_whoever_gives_up_takes_nobody_along() -> None:
         await let_go.wait()
         return 1
 
-    shared = SharedReading(read)
+    shared = SingleFlight(read)
     first, second = asyncio.ensure_future(shared()), asyncio.ensure_future(shared())
     await asyncio.sleep(0)
     first.cancel()

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class SharedReading(Generic[T]):
+class SingleFlight(Generic[T]):
     """Reads for whoever calls it. Calls that come while it reads share the next reading: none is answered by one that began before.
 
     Args:

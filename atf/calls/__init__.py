@@ -1,0 +1,1 @@
+"""How calls of others are made, whoever makes them: repeated, gathered, shared. Knows no role, no store and no transport."""
