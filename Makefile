@@ -34,7 +34,7 @@ PYTEST := .venv/bin/python -P -m pytest
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 .PHONY: demo
 demo: .venv/.ready ## watch thousands of tasks pass through six processes, one of which is killed
@@ -111,6 +111,16 @@ check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; genera
 proto: .build/proto/.ready ## generate atf/rpc/*_pb2.py from the .proto files
 	.build/proto/bin/python -P tools/generate_proto.py
 
+.PHONY: docs
+docs: .build/docs/.ready ## build the pages of docs/ into .build/site; a broken link fails
+	.build/docs/bin/sphinx-build $(SPHINX) docs .build/site
+
+.PHONY: docs-serve
+docs-serve: .build/docs/.ready ## show the pages on http://127.0.0.1:8000, and again after each change: DOCS_PORT=8000
+	.build/docs/bin/sphinx-autobuild $(SPHINX) --host 127.0.0.1 --port "$(or $(DOCS_PORT),8000)" docs .build/site
+
+SPHINX := --quiet --nitpicky --fail-on-warning --keep-going --doctree-dir .build/doctrees
+
 .PHONY: venv
 venv: .venv/.ready ## set up .venv, if it is not up to date
 
@@ -119,6 +129,9 @@ venv: .venv/.ready ## set up .venv, if it is not up to date
 
 .build/proto/.ready: requirements/proto.txt tools/make_venv.py
 	$(SET_UP) .build/proto requirements/proto.txt
+
+.build/docs/.ready: requirements/docs.txt tools/make_venv.py
+	$(SET_UP) .build/docs requirements/docs.txt
 
 .build/dapr-%/.ready: requirements/dapr/%.txt tools/make_venv.py
 	$(SET_UP) .build/dapr-$* requirements/dapr/$*.txt
