@@ -100,7 +100,7 @@ dapr: .venv/.ready .build/dapr-1.16/.ready .build/dapr-1.19/.ready ## drive real
 	PYTHONPATH=. .venv/bin/python -P -m proof.chaos --row dapr-1.16,dapr-1.19 --trials "$(N)"
 
 .PHONY: upgrade
-upgrade: .venv/.ready ## replace role by role of an older release, under load, and go back; needs the history of git
+upgrade: .venv/.ready ## replace role by role of a copy of this tree, under load, and go back
 	.venv/bin/python -P tools/rolling_upgrade.py
 
 .PHONY: check

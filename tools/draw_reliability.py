@@ -155,7 +155,7 @@ def _upgrade(found: Mapping[str, Any]) -> tuple[str, str, bool]:
     status = "**failed**: " + "; ".join(found["failures"][:3]) if found["status"] == "failed" else found["status"]
     figures = found["figures"]
     counts = (
-        f"{len(figures.get('exit_codes', ()))} times a role was replaced, from {found['from']} to this code and back, under {found['rate']:g} tasks a"
+        f"{len(figures.get('exit_codes', ()))} times a role was replaced, by this code from {found['from']} and back, under {found['rate']:g} tasks a"
         f" second: {figures.get('accepted', 0):,} tasks, {figures.get('first_attempt', 0):,} with their first attempt, {figures.get('failed', 0)}"
         f" failed, {figures.get('losses', 0)} losses"
     )

@@ -1,9 +1,10 @@
-"""Upgrades a running system role by role, from an older commit to this tree, and back again, under load; then judges it.
+"""Upgrades a running system role by role, from a copy of this tree to this tree, and back again, under load; then judges it.
 
-    python tools/rolling_upgrade.py [--from COMMIT] [--rate TASKS_PER_SECOND] [--seconds PER_STEP]
+    python tools/rolling_upgrade.py [--rate TASKS_PER_SECOND] [--seconds PER_STEP]
 
-The older release comes out of git. Every role is a process with a port of its own; a role is replaced as in any deployment: asked
-to end, and started anew from the other release. Every task must succeed with its first attempt, whatever runs beside whatever.
+The copy's function library has another digest, so that both stand side by side in the store. Every role is a process with a port of its
+own; a role is replaced as in any deployment: asked to end, and started anew from the other tree. Every task must succeed with its first
+attempt, whatever runs beside whatever.
 
 The result goes to proof/results/reliability/ as JSON, also where it broke down: then it has failed.
 """
@@ -15,6 +16,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,8 +43,8 @@ from proof.chaos import frame  # noqa: E402
 SUITE: Final = "tools/rolling_upgrade.py"
 """What tries and judges: this file alone."""
 ALSO: Final = ()
-FOUNDATION: Final = "9477391"
-"""The commit whose function library is the fixture of the store's tests."""
+PACKAGE: Final = ("atf", "frontend", "store_consumer", "controller", "executor", "hsc")
+"""What a release is made of; a role's folder is linked into `atf`."""
 ROLES: Final = ("store-consumer", "hsc", "frontend", "controller")
 """In the order in which they are replaced."""
 PARTITIONS: Final = "2"
@@ -98,13 +100,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def unpack(commit: str, folder: Path) -> Path:
-    """The tree of a commit."""
-    folder.mkdir()
-    with subprocess.Popen(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE) as archive:
-        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
-    if archive.returncode:
-        sys.exit(f"git has no {commit} here; fetch the whole history, or name another commit with --from")
+def copied(folder: Path) -> Path:
+    """A copy of this tree, whose function library has another digest."""
+    for each in PACKAGE:
+        shutil.copytree(ROOT / each, folder / each, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "atf" / "store" / "lua" / "shared" / "common.lua").open("a", encoding="utf-8") as file:
+        file.write("-- of another release\n")
     return folder
 
 
@@ -147,7 +148,6 @@ async def roles(folder: Path, url: str) -> AsyncIterator[dict[str, Role]]:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description="A rolling upgrade under load, and back.")
-    parser.add_argument("--from", dest="commit", default=FOUNDATION)
     parser.add_argument("--rate", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=4, help="of load after each step")
     parser.add_argument("--results", type=Path, default=frame.RESULTS)
@@ -156,7 +156,7 @@ async def main() -> None:
     facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="atf-upgrade-") as scratch:
         folder = Path(scratch)
-        old = unpack(args.commit, folder / "old")
+        old = copied(folder / "old")
         (folder / "shop_app.py").write_text(APP, encoding="utf-8")
         sys.path.append(scratch)
         data = DataDir(folder / "data")
@@ -172,7 +172,7 @@ async def main() -> None:
         data.release()
     if frame.proof(*ALSO, harness=SUITE) != where["proof"]:
         sys.exit(f"{frame.CHANGED}: there is no result")
-    asked = {"from": args.commit, "rate": args.rate, "seconds_per_step": args.seconds}
+    asked = {"from": "a copy of it", "rate": args.rate, "seconds_per_step": args.seconds}
     frame.write(result(facts, failures) | asked | where, args.results)
     print("\n".join(failures) or "ok")
     sys.exit(bool(failures))

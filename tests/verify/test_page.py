@@ -71,7 +71,7 @@ UPGRADE: dict[str, Any] = {
     "code": CODE,
     "proof": "u",
     "dirty": False,
-    "from": "9477391",
+    "from": "a copy of it",
     "rate": 50.0,
 }
 
@@ -191,7 +191,7 @@ def test_the_newest_contract_fuzz_and_upgrade_results_are_linked_by_themselves(t
         " [`c.json`](../proof/results/reliability/c.json)"
     )
     assert upgrade == (
-        "- `make upgrade`: ok; 8 times a role was replaced, from 9477391 to this code and back, under 50 tasks a second: 1,234 tasks,"
+        "- `make upgrade`: ok; 8 times a role was replaced, by this code from a copy of it and back, under 50 tasks a second: 1,234 tasks,"
         " 1,234 with their first attempt, 0 failed, 0 losses; 2030-01-02, 01234567: [`f.json`](../proof/results/reliability/f.json)"
     )
 
