@@ -318,8 +318,8 @@ def test_records(changed: dict[str, str], check: str, state: State, says: str) -
     assert all(each.state is State.OK for name, each in found.items() if name != check)
 
 
-def test_a_store_of_a_release_that_put_less_on_record() -> None:
-    old = [{"partitions": "1"}]
-    found = {each.check: each for each in contents.judge_partitions(old, 1, 1, Timing(), NOW_US)}
+def test_a_store_that_only_tools_have_opened() -> None:
+    made = [{"partitions": "1", "data": "1"}]
+    found = {each.check: each for each in contents.judge_partitions(made, 1, 1, Timing(), NOW_US)}
     assert {each.state for each in found.values()} == {State.OK}
     assert found["timing"].value == "none yet"

@@ -22,9 +22,7 @@ _FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm", "cause")
 _PAUSE: Final = "@"
 """Among those who are asked after a restart: the pause that their answers may end."""
 _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
-_CLIENT: Final = re.compile(r"\bname=(atf_\S+|atf)(?=\s)")
-_UNTOLD: Final = "atf"
-"""The name of the first release's connections, which does not tell their library."""
+_CLIENT: Final = re.compile(r"\bname=(atf_\S+)(?=\s)")
 
 
 async def libraries(link: Link) -> Finding:
@@ -58,8 +56,7 @@ def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> 
     if ours not in code:
         said = f"this release's, {ours}, is not there yet; the first role loads it"
         return ok("library", shown or "none", said)
-    known = used is not None and not used.get(_UNTOLD)
-    idle = [name for name in code if name != ours and used is not None and known and not used.get(name)]
+    idle = [name for name in code if name != ours and used is not None and not used.get(name)]
     if idle:
         return ok(
             "library",
@@ -155,7 +152,7 @@ def _number(recorded: int, configured: int) -> Finding:
 
 
 def _data(records: Sequence[Mapping[str, str]]) -> list[Finding]:
-    versions = sorted({int(each.get("data", "1")) for each in records})
+    versions = sorted({int(each["data"]) for each in records})
     if versions == [library.VERSION]:
         return [ok("data", f"version {library.VERSION}", "the data are of this release's version")]
     shown = ", ".join(map(str, versions))
