@@ -4,7 +4,6 @@ Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, 
 
 - A queue is *waiting* once it rang or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
 - A waiting queue counts as one priority higher for every `ageing` seconds, so that none starves.
-- A queue may be left alone for a while; then it waits again.
 - Only waiting queues are asked for. As the net for a lost ring, each partition is scanned every poll_interval: a pop that takes
   nothing and names the queues that hold something. So a thousand lambdas without tasks cost nothing.
 """
@@ -66,14 +65,12 @@ class Backlog:
         self._waiting: list[dict[str, float]] = [{} for _ in range(partitions)]
         self._scan_at = [0.0] * partitions
         self._shut_until = [0.0] * partitions
-        self._alone: list[dict[str, float]] = [{} for _ in range(partitions)]
 
     def rang(self, partition: int, queue: str, now: float) -> bool:
         """Something was pushed onto a queue. Returns whether it is one of ours."""
         if lambda_of(queue) not in self.lambdas:
             return False
-        if queue not in self._alone[partition]:
-            self._waiting[partition].setdefault(queue, now)
+        self._waiting[partition].setdefault(queue, now)
         return True
 
     def missed(self) -> None:
@@ -82,9 +79,6 @@ class Backlog:
 
     def choose(self, want: int, now: float) -> Ask | None:
         """The pop to make now; None: wait until `next_look`. Each Ask must come back through `popped` or `failed`."""
-        for alone, waiting in zip(self._alone, self._waiting, strict=True):
-            for queue in [queue for queue, until in alone.items() if until <= now]:
-                waiting[queue] = alone.pop(queue)
         open_now = [each for each, until in enumerate(self._shut_until) if until <= now]
         due = [each for each in open_now if self._scan_at[each] <= now]
         if due:
@@ -97,9 +91,8 @@ class Backlog:
         return self._serve(min(best)[1], want, now) if best else None
 
     def next_look(self) -> float:
-        """The instant of the next scan, or at which a queue is left alone no longer, where no ring comes before."""
-        looks = zip(self._scan_at, self._alone, self._shut_until, strict=True)
-        return min(max(min(scan_at, *alone.values()) if alone else scan_at, shut) for scan_at, alone, shut in looks)
+        """The instant of the next scan, where no ring comes before."""
+        return min(map(max, self._scan_at, self._shut_until))
 
     def popped(self, ask: Ask, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
         """Learns from the answer to a pop which queues are empty, and where some was left to other hosts."""
@@ -120,12 +113,6 @@ class Backlog:
             if ids:  # behind the others, also where all have waited equally long
                 self._waiting[ask.partition].pop(queue, None)
                 self._waiting[ask.partition][queue] = now
-
-    def leave(self, partition: int, queues: Iterable[str], until: float) -> None:
-        """Queues are left alone until that instant, though they hold something."""
-        for queue in queues:
-            self._waiting[partition].pop(queue, None)
-            self._alone[partition][queue] = until
 
     def shut(self, partition: int, until: float) -> None:
         """A partition is left alone until that instant: a pop of it failed, whoever made it."""

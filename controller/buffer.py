@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from .demand import Popped, Serves
+from .demand import Popped, Serves, lambda_of
 
 KEEP_S: Final = 1.0
 """Seconds an id waits for a call; far below half of any sensible enqueue_timeout, at which it must be gone from here."""
@@ -33,11 +33,11 @@ class Buffer:
 
     def count(self, serves: Serves) -> int:
         """How many of the ids a call for this may be given."""
-        return sum(serves.fits(each.task_id, each.queue) for each in self._entries)
+        return sum(lambda_of(each.queue) in serves.lambdas for each in self._entries)
 
     def take(self, serves: Serves, room: int) -> list[tuple[str, list[str]]]:
         """Removes up to `room` of them, most urgent queues first."""
-        fitting = [each for each in self._entries if serves.fits(each.task_id, each.queue)]
+        fitting = [each for each in self._entries if lambda_of(each.queue) in serves.lambdas]
         fitting = sorted(fitting, key=lambda each: each.queue[-1])[:room]
         if not fitting:
             return []

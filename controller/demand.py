@@ -7,21 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from atf.sdk.work_items import ITEM_MARK
-
 Lambdas = frozenset[str]
 
 
 class Serves(NamedTuple):
-    """What a call may be given: tasks of these lambdas, and items of batches among them or none; and what fits these signatures."""
+    """What a call may be given: tasks of these lambdas that fit these signatures."""
 
     lambdas: Lambdas
-    items: bool
     signatures: frozenset[str] = frozenset()  # "<lambda> <digest>"
-
-    def fits(self, task_id: str, queue: str) -> bool:
-        """Whether that is one of them."""
-        return lambda_of(queue) in self.lambdas and (self.items or not is_item(task_id))
 
 
 Popped = Sequence[tuple[str, Sequence[str]]]
@@ -41,11 +34,6 @@ def lambda_of(queue: str) -> str:
     return queue.rpartition(":")[0]
 
 
-def is_item(task_id: str) -> bool:
-    """Whether a task is an item of a batch: no other id has a dot."""
-    return ITEM_MARK in task_id
-
-
 class Call:
     """One open NextWork. `known` is `signed` where an earlier call had it made: of thousands of lambdas it takes a while.
 
@@ -53,7 +41,6 @@ class Call:
         executor_id: who asks.
         lane: of it.
         lambdas: what it can run.
-        items: whether it takes items of batches.
         signatures: by lambda the digest of the signature that it runs.
         serves: what it may be given now.
         room: how many tasks it takes at most.
@@ -69,17 +56,15 @@ class Call:
         lambdas: Lambdas,
         room: int,
         *,
-        items: bool,
         signatures: Mapping[str, str] = _NONE,
         known: Lambdas | None = None,
     ) -> None:
         self.executor_id = executor_id
         self.lane = lane
         self.lambdas = lambdas
-        self.items = items
         self.signatures = signatures
         self.signed = signed(signatures) if known is None else known
-        self.serves = Serves(lambdas, items, self.signed)
+        self.serves = Serves(lambdas, self.signed)
         self.room = room
         self.ids: dict[str, str] = {}
         self.answered = asyncio.Event()

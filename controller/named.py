@@ -21,13 +21,13 @@ class Runs(NamedTuple):
     """What a call asks for."""
 
     lambdas: Lambdas
-    signatures: Mapping[str, str]  # by lambda the digest of its signature; of none where the executor does not say
+    signatures: Mapping[str, str]  # by lambda the digest of its signature
     signed: Lambdas  # "<lambda> <digest>"
 
 
 def runs(request: c.NextWorkRequest) -> Runs:
     """What a request names."""
-    signatures = dict(zip(request.lambdas, request.signatures, strict=True)) if request.signatures else {}
+    signatures = dict(zip(request.lambdas, request.signatures, strict=True))
     return Runs(frozenset(request.lambdas), signatures, signed(signatures))
 
 

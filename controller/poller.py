@@ -23,7 +23,7 @@ from atf.task import MAX_BATCH
 
 from .backlog import Ask, Backlog
 from .buffer import Buffer
-from .demand import Call, Demand, Lambdas, Serves, is_item, lambda_of
+from .demand import Call, Demand, Lambdas, Serves, lambda_of
 
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
@@ -49,14 +49,6 @@ MOST_REST_S: Final = 0.03
 
 MOST_POPS: Final = 8
 """Pops under way at once: where executors run many different sets of lambdas, the store gets those of one host bit by bit."""
-
-MOST_PASSED: Final = 40
-"""Pops of MAX_BATCH ids at most, one after the other, that may bring nothing but items of batches for executors that take none: as
-many ids as a queue has by default."""
-PASSED_A_S: Final = 2_000
-"""Ids a second at most that are popped and handed back for such executors."""
-LEAVE_S: Final = 0.25
-"""Seconds at least for which a queue with such items is left alone by them."""
 
 _log = get_logger(duty="pop")
 
@@ -147,7 +139,7 @@ class Poller:
         return self._demand.waits(lambda_name)
 
     def _serves(self, call: Call) -> Serves:
-        serves = Serves(self._may_run(call.executor_id, call.lambdas), call.items, call.signed)
+        serves = Serves(self._may_run(call.executor_id, call.lambdas), call.signed)
         self._used_at[serves] = self._runtime.monotonic()
         return serves
 
@@ -228,8 +220,6 @@ class Poller:
         now = self._runtime.monotonic()
         if self._brought(ask, found) >= FLOODS and self._beside_quiet():
             self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
-        if not serves.items:
-            found = await self._without_items(backlog, ask, found)
         self._deal(serves, found)
 
     def _deal(self, serves: Serves, found: list[tuple[str, list[str]]]) -> None:
@@ -237,26 +227,6 @@ class Poller:
         found = self._buffer.take(serves, self._demand.wanted(serves, MAX_BATCH)) + found
         if found:
             self._buffer.put(self._demand.give(serves, found), self._runtime.monotonic())
-
-    async def _without_items(
-        self, backlog: Backlog, ask: Ask, found: list[tuple[str, list[str]]]
-    ) -> list[tuple[str, list[str]]]:
-        """What of a pop executors that take no items of batches may have. The items are handed back; where there was nothing else, it
-        looks behind them first, since handed back they stand in front again. Then such executors leave those queues alone for a while.
-        """
-        items: dict[str, list[str]] = {}
-        plain, more = _sift(found, items), ask.want
-        for _ in range(MOST_PASSED):
-            if plain or ask.scan or sum(len(ids) for _, ids in found) < more:
-                break
-            more = MAX_BATCH
-            found = await self._pop(backlog, ask._replace(want=more))
-            plain = _sift(found, items)
-        if items:
-            count = sum(map(len, items.values()))
-            backlog.leave(ask.partition, items, self._runtime.monotonic() + max(LEAVE_S, count / PASSED_A_S))
-            self._give_back([task_id for ids in items.values() for task_id in ids])
-        return plain
 
     def _beside_quiet(self) -> bool:
         """Whether several lambdas are busy, and some of them don't flood; but not where many are and none floods."""
@@ -343,15 +313,3 @@ class Poller:
                     for message in messages:
                         if backlog.rang(*where(message), now):
                             self._stir.set()
-
-
-def _sift(found: Sequence[tuple[str, list[str]]], items: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
-    """What of a pop is no item of a batch; the others are added to `items`, by their queue."""
-    plain = []
-    for queue, ids in found:
-        rest = [each for each in ids if not is_item(each)]
-        if rest:
-            plain.append((queue, rest))
-        if len(rest) < len(ids):
-            items.setdefault(queue, []).extend(each for each in ids if is_item(each))
-    return plain

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Final
 
 from atf.config.settings import ControllerSettings, Timing
@@ -44,11 +44,7 @@ MAX_LAMBDAS: Final = 4_096
 """Of one executor: so many names of the greatest length are half of what a message may have."""
 _LANE: Final = re.compile(r"[a-z]{0,16}")
 MAX_ACK: Final = 1 << 53
-MAX_FEATURES: Final = 16
-_FEATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
-_SIGNATURE: Final = _FEATURE
-BATCHES: Final = "batches"
-"""The feature of executors that may be given items of batches."""
+_SIGNATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
 
 KNOWN_S: Final = 30.0
 """Seconds for which workers that said they are alive count as such."""
@@ -214,13 +210,11 @@ class ControllerService:
         if request.draining:
             self._cores.left(executor_id)
             return c.NextWorkReply(draining=self._draining.is_set())
-        items = BATCHES in request.features
         call = Call(
             executor_id,
             request.lane,
             asked.lambdas,
             request.max_tasks,
-            items=items,
             signatures=asked.signatures,
             known=asked.signed,
         )
@@ -314,23 +308,14 @@ class ControllerService:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")
         for name in request.lambdas:
             check_lambda(name)
-        self._check_features(request.features)
         self._check_signatures(request)
         self._check_host(request)
 
     @staticmethod
-    def _check_features(features: Sequence[str]) -> None:
-        if len(features) > MAX_FEATURES:
-            raise InvalidArgument(f"{len(features)} features: at most {MAX_FEATURES}")
-        for each in features:
-            if not _FEATURE.fullmatch(each):
-                raise InvalidArgument(f"feature {each[:40]!r}: use 1 to 32 of the characters a-z 0-9 _ -")
-
-    @staticmethod
     def _check_signatures(request: c.NextWorkRequest) -> None:
-        if request.signatures and len(request.signatures) != len(request.lambdas):
+        if len(request.signatures) != len(request.lambdas):
             raise InvalidArgument(
-                f"{len(request.signatures)} signatures of {len(request.lambdas)} lambdas: give one of each, in their order, or none"
+                f"{len(request.signatures)} signatures of {len(request.lambdas)} lambdas: give one of each, in their order"
             )
         for each in request.signatures:
             if not _SIGNATURE.fullmatch(each):
@@ -348,7 +333,7 @@ class ControllerService:
                 " controller's --pool, or with none"
             )
         asked_us, ours_us = request.heartbeat_timeout_us, self._timing.heartbeat_timeout_us
-        if asked_us not in {0, ours_us}:  # 0: of a release that does not say
+        if asked_us != ours_us:
             raise FailedPrecondition(
                 f"the executor is set to heartbeat_timeout = {asked_us / US:g} s, and this controller to {ours_us / US:g} s: they"
                 " must agree on how long a lease lasts. Start the executor with the controller's (ATF_HEARTBEAT_TIMEOUT)"

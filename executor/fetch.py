@@ -24,8 +24,6 @@ from atf.task import MAX_BATCH, US
 
 WAIT_S: Final = 30.0
 """Seconds that a call waits for work."""
-FEATURES: Final = ("batches",)
-"""What this release's executors are able to do, and some older one's are not: see NextWorkRequest.features."""
 _SLACK_S: Final = 5.0
 """Seconds that an answer may take beyond the wait."""
 LEAVE_S: Final = 1.0
@@ -180,5 +178,4 @@ class Fetch:
             call=self._call,
             heartbeat_timeout_us=self._lease_us,
             pool=self._pool,
-            features=FEATURES,
         )

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NextWorkRequest(_message.Message):
-    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id", "call", "heartbeat_timeout_us", "pool", "lane", "draining", "signatures", "set", "features")
+    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id", "call", "heartbeat_timeout_us", "pool", "lane", "draining", "signatures", "set")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -23,7 +23,6 @@ class NextWorkRequest(_message.Message):
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
-    FEATURES_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     ack: int
     max_tasks: int
@@ -37,8 +36,7 @@ class NextWorkRequest(_message.Message):
     draining: bool
     signatures: _containers.RepeatedScalarFieldContainer[str]
     set: int
-    features: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., lane: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., set: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., lane: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., set: _Optional[int] = ...) -> None: ...
 
 class NextWorkReply(_message.Message):
     __slots__ = ("number", "claims", "claim_sent_us", "draining", "set")

@@ -24,6 +24,7 @@ def request(
         signatures=["aaa"] * len(lambdas),
         max_tasks=10,
         wait_us=100_000,
+        heartbeat_timeout_us=16_000_000,
         boot_id="virtual",
         call=call,
         ack=ack,

@@ -203,7 +203,9 @@ async def test_a_busy_partition_does_not_hide_the_other_one_even_without_wake_up
 
 @virtual(world())
 async def test_an_executor_of_another_host_is_refused(w: World) -> None:
-    request = c.NextWorkRequest(executor_id="e1", max_tasks=1, lambdas=["shop/mail"], boot_id="another")
+    request = c.NextWorkRequest(
+        executor_id="e1", max_tasks=1, lambdas=["shop/mail"], signatures=["d"], boot_id="another"
+    )
     with pytest.raises(FailedPrecondition, match="another host"):
         await w.controller.next_work(request)
 

@@ -155,31 +155,9 @@ def test_a_partition_that_failed_is_left_alone_and_forgets_nothing() -> None:
 # --- sharing out ------------------------------------------------------------------------------------------------------
 
 
-def test_a_queue_that_is_left_alone_is_not_asked_for_before_its_time() -> None:
-    built = backlog(partitions=2)
-    built.rang(1, f"{MAIL}:1", 1.0)
-    ask = taken(built, 1, 1.0)
-    built.popped(ask, [(f"{MAIL}:1", ["a"])], 1.0)
-    built.leave(1, [f"{MAIL}:1"], 3.0)
-    built.rang(1, f"{MAIL}:1", 2.0)
-    assert built.choose(10, 2.9) is None
-    assert built.next_look() == 3.0
-    assert taken(built, 10, 3.0).groups == [[f"{MAIL}:1"]]
-
-
-def test_a_scan_leaves_out_the_queues_that_are_left_alone() -> None:
-    built = backlog(MAIL)
-    built.leave(0, [f"{MAIL}:1"], 150.0)
-    scan = taken(built, 10, 100.0)
-    assert scan.scan
-    built.popped(scan, [(f"{MAIL}:1", [])], 100.0)
-    assert built.choose(10, 149.0) is None
-    assert built.next_look() == 150.0
-
-
 def test_ids_are_dealt_evenly_within_the_room_of_each_call_and_the_rest_stays() -> None:
-    demand, need = Demand(), Serves(frozenset([MAIL]), items=True)
-    small, large = (Call(name, "def", need.lambdas, room, items=True) for name, room in (("e1", 1), ("e2", 3)))
+    demand, need = Demand(), Serves(frozenset([MAIL]))
+    small, large = (Call(name, "def", need.lambdas, room) for name, room in (("e1", 1), ("e2", 3)))
     demand.open(small)
     demand.open(large)
     assert demand.wanted(need, 256) == 4
@@ -194,21 +172,13 @@ def test_the_buffer_gives_the_most_urgent_ids_first_and_lets_go_of_old_ones() ->
     buffer = Buffer()
     buffer.put([(f"{MAIL}:2", ["a"]), (f"{BILL}:0", ["b"])], 0.0)
     buffer.put([(f"{MAIL}:0", ["c"])], 0.5)
-    mail = Serves(frozenset([MAIL]), items=True)
+    mail = Serves(frozenset([MAIL]))
     assert buffer.count(mail) == 2
     assert buffer.take(mail, 1) == [(f"{MAIL}:0", ["c"])]
     assert buffer.stale(KEEP_S - 0.1) == []
     assert buffer.stale_at() == KEEP_S
     assert buffer.stale(KEEP_S) == ["a", "b"]
     assert buffer.drain() == []
-
-
-def test_an_item_of_a_batch_stays_for_a_call_that_takes_items() -> None:
-    buffer, mail = Buffer(), frozenset([MAIL])
-    buffer.put([(f"{MAIL}:1", ["0-b.268a", "0-a"])], 0.0)
-    assert buffer.count(Serves(mail, items=False)) == 1
-    assert buffer.take(Serves(mail, items=False), 5) == [(f"{MAIL}:1", ["0-a"])]
-    assert buffer.take(Serves(mail, items=True), 5) == [(f"{MAIL}:1", ["0-b.268a"])]
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ BEFORE = "before"
 AFTER = "after"
 """The call has its effect, and its answer is lost."""
 SLOW_S = 30.0
+DIGEST = "dddddddddddd"
+"""Of the signature that executors run which do not name another one."""
 
 
 class Hsc:
@@ -176,10 +178,9 @@ class World:
         most: int = 256,
         wait: float = 1.0,
         lambdas: Sequence[str] = ("shop/mail",),
-        heartbeat_timeout_us: int = 0,
+        heartbeat_timeout_us: int = 16 * US,
         pool: str = "",
-        features: Sequence[str] = (),
-        signatures: Sequence[str] = (),
+        signatures: Sequence[str] | None = None,
         of: ControllerService | None = None,
     ) -> c.NextWorkReply:
         """One NextWork."""
@@ -194,8 +195,7 @@ class World:
             boot_id=self.runtime.boot_id(),
             heartbeat_timeout_us=heartbeat_timeout_us,
             pool=pool,
-            features=features,
-            signatures=signatures,
+            signatures=[DIGEST] * len(lambdas) if signatures is None else signatures,
         )
         return await (of or self.controller).next_work(request)
 

@@ -72,7 +72,6 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     assert (request.lane, list(first.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
     assert 1 <= request.max_tasks <= 256
     assert list(first.signatures) == [app.lambdas[each].digest for each in first.lambdas]
-    assert list(request.features) == ["batches"]
     (other,) = world.controller.async_requests
     assert (other.lane, list(other.lambdas), other.call, other.ack) == (
         "async",

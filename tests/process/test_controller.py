@@ -81,7 +81,9 @@ def next_work(executor_id: str, *, wait: float, ack: int = 0) -> c.NextWorkReque
         max_tasks=256,
         wait_us=round(wait * US),
         lambdas=["shop/mail"],
+        signatures=["d"],
         boot_id=SystemRuntime().boot_id(),
+        heartbeat_timeout_us=16 * US,
     )
 
 

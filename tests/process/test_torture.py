@@ -100,14 +100,21 @@ async def hsc_round(torturer: Torturer) -> None:
 
 def asks(**fields: Any) -> bytes:
     """A call for work that is in order, but for these fields."""
-    said = {"executor_id": "e", "max_tasks": 1, "lambdas": ["photos/thumbnail"], "boot_id": SystemRuntime().boot_id()}
+    said = {
+        "executor_id": "e",
+        "max_tasks": 1,
+        "lambdas": ["photos/thumbnail"],
+        "signatures": ["d"],
+        "boot_id": SystemRuntime().boot_id(),
+        "heartbeat_timeout_us": 16_000_000,
+    }
     return c.NextWorkRequest(**{**said, **fields}).SerializeToString()
 
 
 async def controller_round(torturer: Torturer) -> None:
     many = asks(lambdas=["x/y"] * 600_000)
     await asyncio.gather(*(torturer.send("Controller/NextWork", many, INVALID) for _ in range(8)))
-    for long in (asks(executor_id=SECRET * 500_000), asks(features=[SECRET] * 400_000), asks(lane="a" * 3_000_000)):
+    for long in (asks(executor_id=SECRET * 500_000), asks(signatures=[SECRET] * 400_000), asks(lane="a" * 3_000_000)):
         await asyncio.gather(*(torturer.send("Controller/NextWork", long, INVALID) for _ in range(4)))
     await asyncio.gather(*(torturer.send("Controller/NextWork", many + many, TOO_LARGE) for _ in range(4)))
     others = asks(boot_id=SECRET * 500_000)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from atf.controller.service import MAX_ACK, MAX_FEATURES, MAX_LAMBDAS
+from atf.controller.service import MAX_ACK, MAX_LAMBDAS
 from atf.cores.pool import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
 from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE
@@ -76,6 +76,7 @@ def _shares(shares: dict[int, float]) -> Message:
 
 def next_work(w: World, **fields: Any) -> Message:
     given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
+    given = {"signatures": ["d"] * len(given["lambdas"]), "heartbeat_timeout_us": 16_000_000, **given}
     return c.NextWorkRequest(**given)
 
 
@@ -315,9 +316,6 @@ BOUNDS = {
     "tasks of an answer": Bound("NextWork", lambda w, n: next_work(w, max_tasks=n), 1, MAX_BATCH, "max_tasks"),
     "lambdas of an executor": Bound(
         "NextWork", lambda w, n: next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
-    ),
-    "features of an executor": Bound(
-        "NextWork", lambda w, n: next_work(w, features=["x"] * n), 0, MAX_FEATURES, "features"
     ),
     "a set of lambdas": Bound("NextWork", lambda w, n: next_work(w, set=n), 0, MAX_ACK, "set"),
     "an acknowledgement": Bound("NextWork", lambda w, n: next_work(w, ack=n), 0, MAX_ACK, "ack"),

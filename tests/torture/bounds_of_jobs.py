@@ -215,7 +215,6 @@ BOUNDS: Final[dict[str, Bound]] = {
         "key of first_time",
     ),
     "a lane": Bound("NextWork", lambda w, n: next_work(w, lane="x" * n), 0, 16, "lane"),
-    "a feature": Bound("NextWork", lambda w, n: next_work(w, features=["x" * n]), 1, 32, "feature"),
     "a partition": Bound("StoreConsumer.Poll", lambda _, n: s.PollRequest(partitions=[n]), 0, 1, "partitions"),
     "partitions": Bound("StoreConsumer.Poll", lambda _, n: s.PollRequest(partitions=[0] * n), 0, 2, "partitions"),
     **{what: bound for method, made in MAKES_A_JOB.items() for what, bound in _of_dapr(method, made).items()},

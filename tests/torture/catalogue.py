@@ -337,7 +337,6 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas",): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
         ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
         ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),
-        ("features",): Rule(_must("[a-z0-9_-]{1,32}"), "feature"),
         ("signatures",): _DIGEST,
     },
 }

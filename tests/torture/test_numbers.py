@@ -74,7 +74,6 @@ UNBOUNDED: Final = {
     "HSC.SetResults results.claim.token": _CLAIM,
     "HSC.HandBack claims.token": _CLAIM,
     "HSC.ReportLoss claims.token": _CLAIM,
-    "Controller.NextWork signatures": "as many as lambdas, whose number is bounded, or it is refused",
     "Controller.NextWork call": "the executor's own count, which is compared and not kept beyond its next call",
     "Dapr.ScheduleJob job.failure_policy.constant.interval.nanos": "added to the seconds, and the sum is bounded",
     "Scheduler.ScheduleJob job.failure_policy.constant.interval.nanos": "added to the seconds, and the sum is bounded",

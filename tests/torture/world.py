@@ -548,7 +548,7 @@ class _Valid:
             signatures=["aaa"],
             boot_id=boot_id,
             call=0,
-            features=["batches"],
+            heartbeat_timeout_us=16_000_000,
         )
 
 
