@@ -250,7 +250,7 @@ class Batches(Caller):
         """At most `size` items of each partition, by number, as far as all partitions have told: where to go on, and number, partition, id."""
 
         async def part(partition: int) -> tuple[int | None, list[tuple[int, int, str]]]:
-            following, *found = await self._call("list_items", partition, [batch_id, first, size, *names])
+            following, *found = await self._call("list_batch_items", partition, [batch_id, first, size, *names])
             listed = [
                 (int(number), partition, text(item)) for number, item in zip(found[::2], found[1::2], strict=True)
             ]
@@ -287,7 +287,7 @@ class Batches(Caller):
     async def sync_batch(self, record: OutboxRecord) -> bool:
         """Tells a partition what a batch's home owes it, and does to some of its items what is to be done to all. Whether that was the last step."""
         args = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
-        return bool(await self._call("tell_batch", record.target, args[1:]) == 0)
+        return bool(await self._call("sync_batch", record.target, args[1:]) == 0)
 
     async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
         return await self.get_tasks(ids) if ids else []

@@ -101,7 +101,7 @@ class Capacity(Caller):
         for start in range(0, max(len(names), 1), MAX_BATCH):
             some = names[start : start + MAX_BATCH]
             args: list[Arg] = [pool, known.version, known.deal, stay_us, sum(is_here for _, is_here in some)]
-            reply = await self._call("cores", _HOME, [*args, *(name for name, _ in some)])
+            reply = await self._call("get_capacity", _HOME, [*args, *(name for name, _ in some)])
             if not reply:
                 return None
         now, version, state, deal, groups, membership, stale, to_deal = reply
@@ -139,11 +139,11 @@ class Capacity(Caller):
         groups, membership = (
             ("", "-1" if deal_anew else "") if dealt is None else (_JSON.encode(dealt[0]), str(dealt[1]))
         )
-        return int(await self._call("set_cores", _HOME, [pool, version, state, groups, membership]))
+        return int(await self._call("set_capacity", _HOME, [pool, version, state, groups, membership]))
 
     async def list_capacity(self) -> list[str]:
         """The names of the pools that have cores."""
-        return sorted(name.decode() for name in await self._call("pools", _HOME, []))
+        return sorted(name.decode() for name in await self._call("list_capacity", _HOME, []))
 
     async def live_pools(self) -> list[str]:
         """The names of the pools of which workers are alive; "" where some are of none."""
@@ -151,7 +151,7 @@ class Capacity(Caller):
 
     async def list_hosts(self) -> tuple[int, list[HostRecord]]:
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
-        now, found = await self._call("hosts", _HOME, [MAX_HOSTS])
+        now, found = await self._call("list_hosts", _HOME, [MAX_HOSTS])
         hosts = []
         for name, until, said, run, drain, why_not in zip(*(found[place::6] for place in range(6)), strict=True):
             says = dict(each.split("=", 1) for each in said.decode().split())

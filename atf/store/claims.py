@@ -118,7 +118,7 @@ class Claims(Roster):
             elif outcome is Outcome.MISFIT:
                 result, error = f"{signature} {grace_us}".encode(), clip(error, MAX_MISFIT_BYTES)
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
-        return [_VERDICTS[each] for each in await self._call("finish", partition, args)]
+        return [_VERDICTS[each] for each in await self._call("set_results", partition, args)]
 
     async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
         """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
@@ -143,7 +143,7 @@ class Claims(Roster):
 
         async def call(partition: int, batch: list[Held]) -> list[Verdict]:
             args: list[Arg] = [why, int(shared), *(part for each in batch for part in each)]
-            return [Verdict(each) for each in await self._call("lose", partition, args)]
+            return [Verdict(each) for each in await self._call("report_loss", partition, args)]
 
         return await by_partition(claims, lambda each: self._partition(each.task_id), call)
 

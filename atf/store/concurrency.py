@@ -24,7 +24,7 @@ class Concurrency(Caller):
         looked = 0
         while partition < self.partitions and looked < size:
             number, seen_at, seen, told = await self._call(
-                "list_slots", partition, [lambda_name, "", at, last, size - looked]
+                "list_concurrency_keys", partition, [lambda_name, "", at, last, size - looked]
             )
             found += _records(told)
             if number < size - looked:
@@ -36,7 +36,9 @@ class Concurrency(Caller):
 
     async def get_concurrency_key(self, lambda_name: str, key: str) -> SlotsRecord | None:
         """One key, whether tasks wait for it or not; None where it has none."""
-        reply = await self._call("list_slots", self.partition_for(key), [lambda_name, keys.stored_key(key), "", "", 1])
+        reply = await self._call(
+            "list_concurrency_keys", self.partition_for(key), [lambda_name, keys.stored_key(key), "", "", 1]
+        )
         return next(iter(_records(reply[3])), None)
 
 

@@ -93,7 +93,7 @@ class Gates(Registry):
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
         entry = msgspec.json.encode(_Entry("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
         args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
-        lifted = int(await self._call("lift_gates", HOME, args))
+        lifted = int(await self._call("lift_gate", HOME, args))
         await self._apply_all_outboxes()
         return None if lifted < 0 else lifted
 
@@ -139,14 +139,14 @@ class Gates(Registry):
     async def _gates_in(self, partition: int, names: Sequence[str]) -> list[list[Any]]:
         found: list[list[Any]] = []
         for start in range(0, len(names), _READ_AT_ONCE):
-            found += await self._call("get_gates", partition, list(names[start : start + _READ_AT_ONCE]))
+            found += await self._call("list_gates", partition, list(names[start : start + _READ_AT_ONCE]))
         return found
 
     async def judge(self, name: str) -> Gate | None:
         """Closes the automatic gate of a lambda if it has to by what all partitions know. Returns it; None: it stays open."""
         ended, fatal, share = 0, 0, ""
         for partition in range(self.partitions):
-            some, failed, threshold, paused = await self._call("ends", partition, [name])
+            some, failed, threshold, paused = await self._call("judge", partition, [name])
             if paused:
                 return None
             ended, fatal, share = ended + some, fatal + failed, threshold.decode() or share
@@ -175,11 +175,11 @@ class Gates(Registry):
     async def add_audit(self, entry: AuditEntry) -> None:
         """Adds to the audit log."""
         said = _Entry(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
-        await self._call("note", HOME, [msgspec.json.encode(said)])
+        await self._call("add_audit", HOME, [msgspec.json.encode(said)])
 
     async def list_audit(self, before: int | None, most: int) -> list[AuditEntry]:
         """Entries of the audit log, newest first: those before the one of this number, or the newest."""
-        reply = await self._call("audit", HOME, ["" if before is None else before, most])
+        reply = await self._call("list_audit", HOME, ["" if before is None else before, most])
         return [_audit_entry(each) for each in reply]
 
 

@@ -73,7 +73,7 @@ class Overview(Caller):
             nonlocal now_us
             for start in range(0, max(len(names), 1), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
-                now, reply = await self._call("overview", partition, [recent_us, *some])
+                now, reply = await self._call("get_status", partition, [recent_us, *some])
                 now_us = max(now_us, int(now))
                 for at in range(0, len(reply), _FIELDS):
                     number, waiting, later, running, since, dead, recent, newest, failed = reply[at : at + _FIELDS]

@@ -55,7 +55,7 @@ class Reading(Caller):
             records: list[TaskRecord | None] = []
             for start in range(0, len(batch), _READ_BATCH):
                 part = batch[start : start + _READ_BATCH]
-                replies = await self._call("get", partition, part)
+                replies = await self._call("get_tasks", partition, part)
                 records += [task_record(task_id, reply) for task_id, reply in zip(part, replies, strict=True)]
             return records
 
@@ -79,7 +79,7 @@ class Reading(Caller):
 
         async def look(partition: int) -> ClaimPause | Unavailable | None:
             try:
-                return ClaimPause.told(await self._call("claim_pause", partition, []))
+                return ClaimPause.told(await self._call("claim_pauses", partition, []))
             except Unavailable as error:
                 return error
 
@@ -137,7 +137,7 @@ class Reading(Caller):
         while index < end and len(ids) < size:
             partition, passed = divmod(index, len(sets))
             args: list[Arg] = [score, last, size - len(ids), *(each for some in sets[passed:] for each in some)]
-            passed, *found = await self._call("list", partition, args)
+            passed, *found = await self._call("list_tasks", partition, args)
             ids += [each.decode() for each in found[::2]]
             index += passed
             score, last = (found[-1].decode(), ids[-1]) if len(ids) == size else ("", "")
@@ -170,7 +170,7 @@ class Reading(Caller):
         (record,) = await self.get_tasks([task_id])
         if record is None:
             return None
-        reply = await self._call("explain", self._partition(task_id), [task_id])
+        reply = await self._call("explain_task", self._partition(task_id), [task_id])
         if not reply:
             return None
         now, paused, depth, limit, position, in_queue, *more = reply

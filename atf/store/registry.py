@@ -72,7 +72,7 @@ class Registry(Caller):
                 body = msgspec.json.encode(["register", each.name, spec, limit, timeout, each.settings])
                 args += (each.name, each.spec, limit, timeout, body)
             try:
-                changed += int(await self._call("register", HOME, args))
+                changed += int(await self._call("register_lambdas", HOME, args))
             except ResourceExhausted:
                 if not await self._stand_as_given(some):
                     raise
@@ -80,7 +80,7 @@ class Registry(Caller):
         return changed
 
     async def _stand_as_given(self, records: Iterable[LambdaRecord]) -> bool:
-        _, *said = await self._call("lambdas", HOME, [""])
+        _, *said = await self._call("list_lambdas", HOME, [""])
         known = {name: (spec, code) for name, spec, _, _, _, code, *_ in said}
         return all(
             known.get(each.name.encode())
@@ -116,7 +116,7 @@ class Registry(Caller):
             settings = change(record)
             spec64 = base64.b64encode(record.spec)
             args: list[Arg] = [HOME, self.partitions, name, record.spec, spec64, record.overrides, settings]
-            if await self._call("override", HOME, args) == 1:
+            if await self._call("set_lambda", HOME, args) == 1:
                 await self._apply_all_outboxes()
                 return True
 
@@ -125,9 +125,9 @@ class Registry(Caller):
         seen = self._lambdas_seen
         server = self._link.run_id(keys.record(HOME))
         known = seen.version if seen.server == server else b""
-        version, *said = await self._call("lambdas", HOME, [known])
+        version, *said = await self._call("list_lambdas", HOME, [known])
         if self._link.run_id(keys.record(HOME)) != server:  # another one may have forgotten what had this version
-            version, *said = await self._call("lambdas", HOME, [known := b""])
+            version, *said = await self._call("list_lambdas", HOME, [known := b""])
             server = self._link.run_id(keys.record(HOME))
         if version != known:
             records = {record.name: record for record in map(_lambda_record, said)}
@@ -157,21 +157,21 @@ class Registry(Caller):
                     f"partition {record.target} of the task store has lost its data, and no role has opened it since"
                 )
         elif kind == "retell":
-            await self._call("retell", record.target, [HOME, self.partitions, name, *rest])
+            await self._call("resync_lambdas", record.target, [HOME, self.partitions, name, *rest])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
         elif kind == BATCH_TOLD:
             while not await self.sync_batch(record):
                 pass
         elif kind == "batch_report":
-            await self._call("hear_batch", record.target, args[2:])
+            await self._call("report_batch", record.target, args[2:])
         else:
-            await self._call("apply", record.target, args)
+            await self._call("apply_outbox", record.target, args)
         return True
 
     async def acknowledge_outbox(self, record: OutboxRecord) -> None:
         """Strikes off what has been delivered."""
-        await self._call("delivered", record.partition, [record.number])
+        await self._call("acknowledge_outbox", record.partition, [record.number])
 
     @cached_property
     def _apply_all_outboxes(self) -> SingleFlight[None]:
@@ -179,7 +179,7 @@ class Registry(Caller):
         return SingleFlight(self._deliver_now)
 
     async def _deliver_now(self) -> None:
-        reply = await self._call("owed", HOME, [_OWED_AT_ONCE])
+        reply = await self._call("list_outbox", HOME, [_OWED_AT_ONCE])
         by_target: dict[int, list[OutboxRecord]] = {}
         for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
             if _OF_BATCHES not in body:  # a walk over many items is for store consumers
@@ -191,7 +191,7 @@ class Registry(Caller):
 
     async def _deliver_to(self, records: Sequence[OutboxRecord]) -> None:
         done: list[Arg] = [record.number for record in records if await self._apply(record)]
-        await self._call("delivered", HOME, done)
+        await self._call("acknowledge_outbox", HOME, done)
 
     async def _register_with_rq(self, names: Iterable[str]) -> None:
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""

@@ -182,7 +182,7 @@ class Store(
         """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
         args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
         try:
-            made, timeout_us = self._check_record(await self._call("open", partition, args, server=True))
+            made, timeout_us = self._check_record(await self._call("open_partition", partition, args, server=True))
             run_id = self._link.run_id(keys.record(partition))
             if self._made.setdefault(partition, made) != made:
                 # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
@@ -259,7 +259,7 @@ class Store(
         demand: Durability = Durability.RELAXED,
     ) -> Any:
         record, now = keys.record(partition), self.now() if self.now else ""
-        again = self._ready and verb not in {"open", "settle"}
+        again = self._ready and verb not in {"open_partition", "pause_claims"}
         if again and partition not in self._opened:
             await self._open_partition(partition)  # it was away when this role started, or failed to be opened since
         reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
@@ -274,8 +274,8 @@ class Store(
         args: list[Arg] = [time_us, cause]
         if self._link.proves:
             with contextlib.suppress(FailedPrecondition):
-                return int(await self._call("settle", partition, args, demand=Durability.DISK))
-        return int(await self._call("settle", partition, args))
+                return int(await self._call("pause_claims", partition, args, demand=Durability.DISK))
+        return int(await self._call("pause_claims", partition, args))
 
     def _partition(self, task_id: str) -> int:
         return partition_of(task_id, self.partitions)
@@ -435,7 +435,7 @@ class Store(
         """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""
 
         async def call(partition: int, batch: list[str]) -> list[CancelResult]:
-            reply = await self._call("cancel", partition, batch)
+            reply = await self._call("cancel_tasks", partition, batch)
             return [CancelResult(_status(name), bool(cancelled), bool(flagged)) for name, cancelled, flagged in reply]
 
         return await by_partition(ids, self._partition, call)
@@ -444,7 +444,7 @@ class Store(
         """FATAL_FAILURE, CANCELLED → NEW, due now, unless an unfinished task holds its unique key."""
 
         async def call(partition: int, batch: list[str]) -> list[RetryResult]:
-            reply = await self._call("retry", partition, batch)
+            reply = await self._call("retry_tasks", partition, batch)
             return [RetryResult(_status(name), bool(done), holder.decode()) for name, done, holder in reply]
 
         return await by_partition(ids, self._partition, call)
@@ -453,7 +453,7 @@ class Store(
         """Reads statuses, and has the bell `done` ring at the end of those unfinished."""
 
         async def call(partition: int, batch: list[str]) -> list[Status | None]:
-            return [_status(name) for name in await self._call("watch", partition, batch)]
+            return [_status(name) for name in await self._call("watch_tasks", partition, batch)]
 
         return await by_partition(ids, self._partition, call)
 

@@ -29,7 +29,7 @@ class Windows(Caller):
         """Every window that is open and has a task; one that is put off meanwhile may come twice."""
         for partition in range(self.partitions):
             until, last = "", ""
-            while reply := await self._call("windows", partition, [until, last, _PAGE]):
+            while reply := await self._call("list_unique_keys", partition, [until, last, _PAGE]):
                 for key, task_id, end in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
                     if task_id:
                         yield Window(key.decode(), task_id.decode(), int(float(end)))
@@ -42,6 +42,6 @@ class Windows(Caller):
             args: list[Arg] = []
             for each in batch:
                 args += (each.key, each.task_id, each.until_us)
-            return list(await self._call("restore_windows", partition, args))
+            return list(await self._call("restore_unique_keys", partition, args))
 
         return await by_partition(windows, lambda each: self.partition_for(keys.bare(each.key)), call)

@@ -50,9 +50,9 @@ EXCEPTED: Final = {
     "store announce": "of the frame of a role's process (atf/process/role.py), in whose place the simulation stands",
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
     "store restore": "of `atf store import`, which no role calls",
-    "store restore_windows": "of `atf store import`, which no role calls",
+    "store restore_unique_keys": "of `atf store import`, which no role calls",
     "store retime": "of `atf store timing --set`, after which every role is started anew",
-    "store windows": "of `atf store export`, which reads",
+    "store list_unique_keys": "of `atf store export`, which reads",
 }
 """Calls that nobody in the simulation makes, and why not."""
 CALLS: Final = tuple(

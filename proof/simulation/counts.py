@@ -129,9 +129,9 @@ class Counts:
                 for verdict, each in zip(reply[:-1], _runs(args[4:], _BEAT), strict=True):
                     if verdict != Outcome.FAILED:  # 2: lost
                         self.tallies[each[0]].marked = int(each[1])
-            case "finish":
+            case "set_results":
                 yield from self._finished(args[1:], reply, before)
-            case "lose":
+            case "report_loss":
                 yield from self._lost(args[3:], reply, before, shared=str(args[2]) == "1")
             case "enqueue":
                 for task_id, (status, counter) in before.items():

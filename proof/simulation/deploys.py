@@ -159,7 +159,7 @@ class Deploys:
         for task_id in mine:
             if task_id not in before or before[task_id][0] in {"FATAL_FAILURE", "CANCELLED"}:
                 self.met[task_id] = Met()
-        if verb == "finish":
+        if verb == "set_results":
             yield from self._finished(args[1:], reply, before, after, instants)
         for task_id in mine:
             met, was, status = self.met[task_id], before.get(task_id, ("",))[0], after[task_id][0]

@@ -30,7 +30,7 @@ from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
 
-_READS: Final = calls.READS | {"pop", "pop_misfits", "open"}
+_READS: Final = calls.READS | {"pop", "pop_misfits", "open_partition"}
 """What changes no task's record."""
 AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
@@ -164,7 +164,7 @@ class StoreServer:
         identity = (self.run_id, "1" if self.durable else "p") if server else ()
         self.rates.look(self.offset_us)
         standing, length = (self._standing(), self.rates.standing(self._data)) if verb == "enqueue" else ({}, 0)
-        cores_before = self._cores() if verb == "set_cores" else {}
+        cores_before = self._cores() if verb == "set_capacity" else {}
         try:
             reply = self._call(f"{self.library.name}_{verb}", record, now, *identity, *args[1:])
         except Exception as error:
@@ -184,7 +184,7 @@ class StoreServer:
         if verb == "enqueue":
             self.rates.pushed(self.rates.standing(self._data) - length, self._loop.now_us)
         self._watch_batch()
-        if verb == "set_cores":
+        if verb == "set_capacity":
             self._chronicle.odd += cores.judge(cores_before, args, reply)
         self._ring()
         return reply
@@ -434,7 +434,7 @@ class StoreServer:
             self._held(args, touched)
         elif verb == "tick":
             self.ticks += jobs.told(args, reply, now_us, self._ticks_found)
-        elif verb == "finish":
+        elif verb == "set_results":
             self._finished(before, after, args, reply, now_us)
 
     def _unfit(self, task_id: str) -> bool:
@@ -483,7 +483,7 @@ class StoreServer:
                 self._chronicle.event(Accepted(self._loop.now_us, task_id, now_us, self._loop.now_us))
         self._judge_stop(name, task_id, told)
         self._judge_losses(name, task_id, told, old[2] if old else 0, new[2])
-        if verb in {"retry", "redrive"} and ITEM_MARK in task_id:
+        if verb in {"retry_tasks", "redrive"} and ITEM_MARK in task_id:
             self.ends.by_hand += 1
         if name in AFRESH:
             if key := self.field(task_id, "uk"):
@@ -519,7 +519,7 @@ class StoreServer:
     def _gone(self, verb: str, key: bytes, last: State) -> None:
         """A task's record has been removed."""
         self._saw(key, last, None)
-        if verb in {"command_batch", "tell_batch"}:
+        if verb in {"command_batch", "sync_batch"}:
             # What a late copy of a call has made anew goes with the batch a second time, unfinished.
             self.deleted.setdefault(key.split(b":t:", 1)[1].decode(), last[0])
 
@@ -617,22 +617,22 @@ def _row(
         ("enqueue", Status.ENQUEUED): "enqueue",
         ("claim", Status.CLAIMED): "claim",
         ("heartbeat", Status.PROCESSING): "start",
-        ("finish", Status.SUCCESS): "succeed",
-        ("finish", Status.RETRIABLE_FAILURE): "fail",
-        ("finish", Status.FATAL_FAILURE): "fail for good",
-        ("finish", Status.ENQUEUED): "cut",
-        ("finish", Status.NEW): "misfit" if unfit else "put off",
+        ("set_results", Status.SUCCESS): "succeed",
+        ("set_results", Status.RETRIABLE_FAILURE): "fail",
+        ("set_results", Status.FATAL_FAILURE): "fail for good",
+        ("set_results", Status.ENQUEUED): "cut",
+        ("set_results", Status.NEW): "misfit" if unfit else "put off",
         ("hand_back", Status.ENQUEUED): "hand back",
-        ("cancel", Status.CANCELLED): "cancel",
-        ("retry", Status.NEW): "retry",
+        ("cancel_tasks", Status.CANCELLED): "cancel",
+        ("retry_tasks", Status.NEW): "retry",
         ("schedule_items", Status.NEW): "schedule",
         ("tick", Status.NEW): "schedule",
         ("run_job_now", Status.NEW): "schedule",
         ("delete_jobs", Status.CANCELLED): "cancel",
         ("resume_key", Status.NEW): "retry",
-        ("tell_batch", Status.CANCELLED): "cancel",
+        ("sync_batch", Status.CANCELLED): "cancel",
         ("command_batch", Status.CANCELLED): "cancel",
-        ("tell_batch", Status.NEW): "retry",
+        ("sync_batch", Status.NEW): "retry",
         ("command_batch", Status.NEW): "retry",
         ("redrive", Status.NEW): "redrive",
         ("claim", Status.NEW): "leave to others" if unfit else "set aside",
@@ -644,9 +644,9 @@ def _row(
     }
     name = names.get((verb, target))
     if source in {Status.CLAIMED, Status.PROCESSING}:
-        if target is Status.CANCELLED and verb in {"finish", "lose", "enqueue", "hand_back"}:
+        if target is Status.CANCELLED and verb in {"set_results", "report_loss", "enqueue", "hand_back"}:
             name = "stop"
-        elif verb in {"lose", "enqueue"}:
+        elif verb in {"report_loss", "enqueue"}:
             again = "lapse" if verb == "enqueue" and not counted else "lose"
             name = {Status.ENQUEUED: again, Status.FATAL_FAILURE: "lose for good"}.get(target)
             if verb == "enqueue" and target is Status.NEW and unfit:

@@ -48,10 +48,10 @@ def test_what_a_full_store_refuses_is_what_its_functions_say() -> None:
 
 
 def test_calls_that_never_occurred_count_0() -> None:
-    ways = {"rpc get_task slow": 2, "rpc get_task answer lost": 1, "store get lost": 4}
+    ways = {"rpc get_task slow": 2, "rpc get_task answer lost": 1, "store get_tasks lost": 4}
     found = calls.disturbed(ways)
     assert set(found) == set(calls.CALLS)
-    assert +found == {"rpc get_task": 3, "store get": 4}
+    assert +found == {"rpc get_task": 3, "store get_tasks": 4}
     assert set(ways) <= set(calls.WAYS)
 
 
@@ -91,12 +91,12 @@ def carried(work: Callable[[SimLink, World], Awaitable[Any]]) -> tuple[Any, Worl
 def test_a_store_that_has_lost_everything_has_no_functions_until_a_role_loads_them() -> None:
     async def work(link: SimLink, world: World) -> list[int]:
         sent = world.net._made
-        before = await link.call("owed", "atf:{0}", ["", 1])
+        before = await link.call("list_outbox", "atf:{0}", ["", 1])
         counts = [sent["store", "FUNCTION"]]
         world.server.keep_nothing()
         world.server.restarted(forgetting=True)
         for _ in range(2):
-            assert await link.call("owed", "atf:{0}", ["", 1]) == before
+            assert await link.call("list_outbox", "atf:{0}", ["", 1]) == before
             counts.append(sent["store", "FUNCTION"])
         return counts
 
@@ -105,10 +105,10 @@ def test_a_store_that_has_lost_everything_has_no_functions_until_a_role_loads_th
 
 def test_a_store_that_comes_back_with_something_has_its_functions() -> None:
     async def work(link: SimLink, world: World) -> int:
-        await link.call("open", "atf:{0}", ["", "2", "1", "16000000", "1"], server=True)
+        await link.call("open_partition", "atf:{0}", ["", "2", "1", "16000000", "1"], server=True)
         world.server.keep()
         world.server.restarted(forgetting=True)
-        await link.call("owed", "atf:{0}", ["", 1])
+        await link.call("list_outbox", "atf:{0}", ["", 1])
         return world.net._made["store", "FUNCTION"]
 
     assert carried(work)[0] == 0

@@ -28,7 +28,7 @@ def found(judge: Counts, verb: str, *args: Any, before: Any = HELD, after: Any =
 
 
 def finish(judge: Counts, outcome: Outcome, ran: Any = 5, **record: int) -> list[str]:
-    return found(judge, "finish", *TOKEN, int(outcome), b"", 0, "", 0, ran, 0, **record)
+    return found(judge, "set_results", *TOKEN, int(outcome), b"", 0, "", 0, ran, 0, **record)
 
 
 def lapse(judge: Counts, before: Any = HELD, **record: int) -> list[str]:
@@ -38,10 +38,10 @@ def lapse(judge: Counts, before: Any = HELD, **record: int) -> list[str]:
 def test_what_counts_otherwise_than_the_store_has_it_is_odd() -> None:
     assert finish(counts(), Outcome.FAILED, a=1) == []
     assert finish(counts(), Outcome.HANDED_BACK) == []
-    said = ["0-a: finish has it at 1 attempts, 0 losses; its runs come to 0 and 0"]
+    said = ["0-a: set_results has it at 1 attempts, 0 losses; its runs come to 0 and 0"]
     assert finish(counts(), Outcome.HANDED_BACK, a=1) == said
     assert finish(counts(), Outcome.FAILED, a=1, z=1) == [
-        "0-a: finish has it at 1 attempts, 0 losses, alone; its runs come to 1 and 0"
+        "0-a: set_results has it at 1 attempts, 0 losses, alone; its runs come to 1 and 0"
     ]
 
 
@@ -79,7 +79,7 @@ def test_a_run_is_what_became_of_its_process() -> None:
             each.began(TOKEN, "h1-e1.1")
             each.gone("h1-e1.1", 76, end)
         assert finish(judges[0], Outcome.HANDED_BACK) == handed_back
-        said = found(judges[1], "lose", "why", 0, *TOKEN, l=1)
+        said = found(judges[1], "report_loss", "why", 0, *TOKEN, l=1)
         assert bool(said) is (lost is None), said
 
 
@@ -98,7 +98,7 @@ def test_a_run_that_is_said_never_to_have_begun_has_not() -> None:
 def test_a_task_that_is_started_afresh_and_a_store_that_forgets_begin_anew() -> None:
     judge = counts(attempts=3, losses=2)
     kept = judge.keep()
-    assert found(judge, "retry", before={ID: ("FATAL_FAILURE", 7)}, after={ID: ("NEW", 7)}) == []
+    assert found(judge, "retry_tasks", before={ID: ("FATAL_FAILURE", 7)}, after={ID: ("NEW", 7)}) == []
     assert judge.tallies[ID] == Tally()
     judge.forgot(kept)
     assert judge.tallies[ID] == Tally(attempts=3, losses=2)

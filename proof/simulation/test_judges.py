@@ -87,12 +87,12 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
     def call(verb: str, *args: str) -> Any:
         return world.server.execute(verb, "atf:{0}", ["", *args], server=verb in {"claim", "enlist"})
 
-    call("apply", "1", "register", "sim/step", "", "100", "10000000", "")
+    call("apply_outbox", "1", "register", "sim/step", "", "100", "10000000", "")
     call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "", "sim/step:line", "", "", "")
     call("enqueue", "0", "256", "0", "", "16000000")
     call("enlist", "16000000", "hsc-1", "", "0")
     (_, counter, *_), _ = call("claim", "hsc-1", "h1-e1.1", "nonce", "16000000", "4096", "1", "", "0-a")
-    call("finish", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0")
+    call("set_results", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0")
     call("redrive", "", "0-a", "5000000")
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
         Rescheduled(0, "0-a", world.server.now_us() + 5_000_000)
@@ -283,8 +283,10 @@ def test_pushes_are_counted_where_they_arrive_those_that_are_pushed_again_too(wo
     def call(verb: str, *args: str, partition: int = 0) -> Any:
         return world.server.execute(verb, f"atf:{{{partition}}}", ["", *args], server=False)
 
-    call("open", "1", "1", "16000000", "1")
-    call("apply", "1", "register", limited.name, "", "100", "10000000", "")  # a store that lets through what it likes
+    call("open_partition", "1", "1", "16000000", "1")
+    call(
+        "apply_outbox", "1", "register", limited.name, "", "100", "10000000", ""
+    )  # a store that lets through what it likes
     for number in range(3):
         call("schedule", f"0-{number}", f"{limited.name}:1", "", "d" * 16, "", "0", "", "", "", "", "")
     call("enqueue", "0", "256", "0", "", "16000000")

@@ -204,8 +204,8 @@ async def _listed(store: Store, window: Window) -> None:
     assert window in [each async for each in store.list_unique_keys()]
 
 
-LOSES: Final = [each for each in VERBS if each not in {"open", "barrier", "retell", "pop_misfits"}]
-"""Not "barrier": it is a part of other verbs' calls, and on real servers only. "retell" is called where a server forgot its last second,
+LOSES: Final = [each for each in VERBS if each not in {"open_partition", "barrier", "resync_lambdas", "pop_misfits"}]
+"""Not "barrier": it is a part of other verbs' calls, and on real servers only. "resync_lambdas" is called where a server forgot its last second,
 "pop_misfits" where releases differ: the simulation loses the answers of both."""
 DAYS: Final = 8
 """A day takes seconds: it is lived so often, each time with the answers of other verbs lost, of which none follow one another by name."""
@@ -233,7 +233,7 @@ def test_an_opening_of_the_store_may_fail_after_it_is_done(monkeypatch: pytest.M
 
     async def call(link: Link, verb: str, *args: Any, **kwargs: Any) -> Any:
         answer = await direct(link, verb, *args, **kwargs)
-        if verb == "open" and not failed:
+        if verb == "open_partition" and not failed:
             failed.append(verb)
             raise Unavailable("no answer")
         return answer
@@ -328,7 +328,7 @@ def test_the_store_is_rolled_back_by_a_second() -> None:
         first = {handle.id: of(handle)[0].fence for handle in waiting}
         await asyncio.sleep(0.4)
         await world.forget(before)
-        world.store_line.plan["retell"] = Fault.LOST_ANSWER
+        world.store_line.plan["resync_lambdas"] = Fault.LOST_ANSWER
         world.server_id = ("2", "0")
         forgotten_at = asyncio.get_running_loop().time()
         await world.succeed([long, *waiting])
@@ -336,7 +336,7 @@ def test_the_store_is_rolled_back_by_a_second() -> None:
             assert of(handle)[-1].fence > first[handle.id]
             assert of(handle)[-1].start >= forgotten_at + H
         assert len(of(long)) == 1, "its claim was known: it went on"
-        assert world.store_line.hits["retell"] > 0
+        assert world.store_line.hits["resync_lambdas"] > 0
 
     play(story)
 
@@ -376,7 +376,7 @@ def test_a_registration_that_died_half_way_reaches_every_partition() -> None:
     """Whoever paused the lambda is gone before it told the other partitions: a store consumer does it."""
 
     async def story(world: World) -> None:
-        world.store_line.down.add("owed")
+        world.store_line.down.add("list_outbox")
         with pytest.raises(Unavailable):
             await world.frontend.pause_lambda(_pause("f/step"))
         world.store_line.down.clear()

@@ -171,7 +171,7 @@ async def test_the_gates_of_many_lambdas_take_few_calls_of_the_store(
     called = note_calls(monkeypatch)
     found = (await bench.frontend.list_gates(listed())).gates
     assert [(getattr(each, "lambda"), each.why) for each in found] == [(name, name) for name in names]
-    assert called.count("get_gates") == 2 * 4, "a call for 32 lambdas and partition"
+    assert called.count("list_gates") == 2 * 4, "a call for 32 lambdas and partition"
 
 
 async def test_many_pauses_at_once_tell_the_other_partition_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,10 +181,10 @@ async def test_many_pauses_at_once_tell_the_other_partition_once(bench: Bench, m
     await asyncio.gather(
         *(bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": name}, who="bob")) for name in names)
     )
-    assert called.count("set_gate") == called.count("apply") == len(names)
-    assert called.count("owed") <= 3
-    assert called.count("delivered") <= 3
-    assert await bench.store._call("owed", 0, [99]) == []
+    assert called.count("set_gate") == called.count("apply_outbox") == len(names)
+    assert called.count("list_outbox") <= 3
+    assert called.count("acknowledge_outbox") <= 3
+    assert await bench.store._call("list_outbox", 0, [99]) == []
 
 
 async def test_the_log_comes_page_by_page_and_of_one_lambda(bench: Bench) -> None:

@@ -37,7 +37,7 @@ async def test_what_nobody_needs_is_forgotten_everywhere(bench: Bench) -> None:
 
 
 async def _said_of(bench: Bench, partition: int) -> Any:
-    _, *names = await bench.store._call("lambdas", partition, [""])
+    _, *names = await bench.store._call("list_lambdas", partition, [""])
     return {each[0]: each for each in names}[NAME.encode()]
 
 
@@ -45,7 +45,7 @@ async def test_what_was_said_before_its_end_comes_too_late_after_it(bench: Bench
     """An owed registration may be delivered twice; one that was made after the end is not undone by a late copy of the end."""
     await bench.frontend.delete_lambda(request())
     await bench.register()
-    await bench.store._call("apply", 1, ["1", "forget", NAME])
+    await bench.store._call("apply_outbox", 1, ["1", "forget", NAME])
     assert await _said_of(bench, 1)
 
 

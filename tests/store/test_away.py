@@ -146,7 +146,7 @@ async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later(
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("fails", ["open", "settle"])
+@pytest.mark.parametrize("fails", ["open_partition", "pause_claims"])
 async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_next_call(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, partitions: int, fails: str
 ) -> None:
@@ -166,14 +166,14 @@ async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_ne
     store._opened = dict.fromkeys(range(partitions), "the server before")
     store._made[0] = 1  # of a record that this server does not have any more
     with contextlib.suppress(Unavailable):
-        await store._call("owed", 0, [1])
+        await store._call("list_outbox", 0, [1])
     failing.clear()
     called.clear()
-    await store._call("owed", 0, [1])
-    assert called == ["open", "settle", "owed"]
+    await store._call("list_outbox", 0, [1])
+    assert called == ["open_partition", "pause_claims", "list_outbox"]
     called.clear()
-    await store._call("owed", 0, [1])
-    assert called == ["owed"]
+    await store._call("list_outbox", 0, [1])
+    assert called == ["list_outbox"]
     await store.close()
 
 

@@ -96,7 +96,7 @@ class Batch:
         while moved:
             moved = False
             for partition in range(self.store.partitions):
-                reply = await self.store._call("owed", partition, [256])
+                reply = await self.store._call("list_outbox", partition, [256])
                 for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
                     record = OutboxRecord(partition, int(number), int(target), body)
                     if b"batch_ended" in body:
@@ -500,12 +500,12 @@ async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World, mon
     left = [(await batch.record()).created]
     for partition in range(world.store.partitions):
         for _ in range(20):
-            reply = await world.store._call("owed", partition, [256])
+            reply = await world.store._call("list_outbox", partition, [256])
             for target, body in zip(reply[1::3], reply[2::3], strict=True):
                 if b'["batch",' in body:
                     args = msgspec.json.decode(body.partition(b"\n")[2])[1:]
                     assert args[0] == "crawl"
-                    await world.store._call("tell_batch", int(target), args)
+                    await world.store._call("sync_batch", int(target), args)
                     left.append((await batch.record()).created)
     assert left == sorted(left, reverse=True)
     assert len({*left}) >= count / 256
@@ -808,7 +808,7 @@ class Chance:
     async def deliver(self, most: int) -> None:
         """Delivers some of what is owed, some of it without striking it off."""
         for partition in range(self.store.partitions):
-            reply = await self.store._call("owed", partition, [256])
+            reply = await self.store._call("list_outbox", partition, [256])
             for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
                 if b'["batch' in body:
                     self.owed.append(OutboxRecord(partition, int(number), int(target), body))
@@ -819,7 +819,7 @@ class Chance:
                 await self.store.sync_batch(record)
             else:
                 await self.store._call(
-                    "hear_batch", record.target, msgspec.json.decode(record.body.partition(b"\n")[2])[1:]
+                    "report_batch", record.target, msgspec.json.decode(record.body.partition(b"\n")[2])[1:]
                 )
 
 

@@ -100,11 +100,11 @@ class Transcript:
 
 def _sorted(verb: str, reply: Any) -> Any:
     match verb:
-        case "get":
+        case "get_tasks":
             return [[each[0], sorted(zip(each[1::2], each[2::2], strict=True))] for each in reply]
-        case "lambdas":
+        case "list_lambdas":
             return [*reply[:1], *sorted(reply[1:])]
-        case "open":
+        case "open_partition":
             return reply[:3]  # and when it was made, see EXCEPTIONS
     return reply
 
@@ -147,7 +147,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.cores()
     await world.permits()
     await store.set_lambda(LAMBDA, to("limit=7 running=6"))
-    await store._link.call("retell", keys.record(0), [clock(), 0, store.partitions, ""])
+    await store._link.call("resync_lambdas", keys.record(0), [clock(), 0, store.partitions, ""])
     await store.set_lambda(LAMBDA, to("pool=gpu"))
     await store.set_lambda(LAMBDA, to(""))
     await told.end()
@@ -343,7 +343,7 @@ def _growing(verb: str) -> bool:
 
 GROWING: Final = {verb for verb in VERBS if _growing(verb) or "gate" in verb}
 """The verbs that take the longer the more they are about; what is asked of a lambda's gates depends on how many it has."""
-FEW: Final = {"delivered"}
+FEW: Final = {"acknowledge_outbox"}
 """Of those, the one that is about a few: what one pass has to deliver."""
 
 

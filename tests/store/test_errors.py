@@ -263,7 +263,7 @@ async def test_a_clock_that_leaps_ahead_does_not_end_the_pause(world: World, clo
     (task_id,) = await world.schedule("b")
     await world.passes()
     began = clock.us
-    assert int(await world.store._call("settle", 0, [16 * US, "import"])) == began + 16 * US
+    assert int(await world.store._call("pause_claims", 0, [16 * US, "import"])) == began + 16 * US
     clock.advance(37)  # within a second of the consumer's
     for passed in (1.0, 15.9):
         believed_us = began + round(passed * US)
@@ -281,7 +281,7 @@ async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_
     """Those that passed by the clock of the server before are there all the same."""
     await world.passes()
     clock.advance(-40)
-    ends = int(await world.store._call("settle", 0, [16 * US, "import"]))
+    ends = int(await world.store._call("pause_claims", 0, [16 * US, "import"]))
     clock.us = ends + 24 * US
     assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
     with pytest.raises(StoreSettling):
@@ -291,11 +291,11 @@ async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_
 async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(world: World, clock: Clock) -> None:
     (task_id,) = await world.schedule("b")
     await world.passes()
-    first = int(await world.store._call("settle", 0, [16 * US, "import"]))
+    first = int(await world.store._call("pause_claims", 0, [16 * US, "import"]))
     clock.advance(16)
     await world.passes()
     clock.advance(-10)
-    second = int(await world.store._call("settle", 0, [16 * US, "import"]))
+    second = int(await world.store._call("pause_claims", 0, [16 * US, "import"]))
     assert second > first
     clock.advance((second - clock.us) / US)
     with pytest.raises(StoreSettling):

@@ -191,4 +191,4 @@ async def test_what_counts_nothing_says_nothing_of_its_lambda(world: World) -> N
     claims = await claim(world)
     await world.finish(Outcome.FAILED_FATAL, *claims[:2])
     await world.finish(Outcome.SUCCEEDED, *claims[2:])
-    assert (await world.store._call("ends", 0, [LAMBDA]))[:2] == [6, 2]
+    assert (await world.store._call("judge", 0, [LAMBDA]))[:2] == [6, 2]

@@ -206,9 +206,9 @@ CREATING = {
     "schedule_items",
     "schedule",
     "schedule_jobs",
-    "register",
+    "register_lambdas",
     "restore",
-    "restore_windows",
+    "restore_unique_keys",
     "tick",
 }
 """The verbs that a full store refuses; all others must go on, or it could not drain."""
@@ -267,14 +267,14 @@ def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
         ],
         "claim": ["claim", "set aside", "leave to others"],
         "heartbeat": ["heartbeat", "start"],
-        "finish": ["succeed", "fail", "fail for good", "stop", "cut", "put off", "misfit", "hold back"],
+        "set_results": ["succeed", "fail", "fail for good", "stop", "cut", "put off", "misfit", "hold back"],
         "hand_back": ["hand back", "return"],
-        "lose": ["lose", "lose for good"],
-        "cancel": ["cancel", "cancel a running task"],
+        "report_loss": ["lose", "lose for good"],
+        "cancel_tasks": ["cancel", "cancel a running task"],
         "pause_job": ["hold", "go on"],
         "delete_jobs": ["run for the last time"],
         "redrive": ["redrive"],
-        "retry": ["retry"],
+        "retry_tasks": ["retry"],
     }
     assert {name for names in verbs.values() for name in names} == {move.name for move in MOVES}
     for verb, names in verbs.items():

@@ -79,7 +79,7 @@ async def test_pages_hold_every_task_once_and_agree_with_the_counts(world: World
 async def test_a_page_takes_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     called = note_calls(monkeypatch)
     assert await world.store.list_tasks(LAMBDA, None, 100, "") == ([], "")
-    assert called == ["list"] * world.store.partitions
+    assert called == ["list_tasks"] * world.store.partitions
 
 
 async def test_a_page_begins_behind_the_last_one_although_tasks_leave(world: World) -> None:

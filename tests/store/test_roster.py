@@ -334,7 +334,7 @@ async def test_a_pause_that_was_asked_for_is_safe_before_it_counts(server: Serve
     one.store._link.call = call  # type: ignore[method-assign]
     assert await one.store.pause_claims() == 7
     assert await one.store.pause_claims() == 7
-    disk, none = ("settle", Durability.DISK), ("settle", Durability.RELAXED)
+    disk, none = ("pause_claims", Durability.DISK), ("pause_claims", Durability.RELAXED)
     assert demands == [disk, disk, none]
 
 

@@ -129,7 +129,7 @@ async def link(nodes: tuple[Node, Node]) -> AsyncIterator[ClusterLink]:
 
 
 async def test_a_call_goes_to_the_master_of_its_slot(nodes: tuple[Node, Node], link: ClusterLink) -> None:
-    assert await link.call("get", "atf:{0}", [""]) == 1
+    assert await link.call("get_tasks", "atf:{0}", [""]) == 1
     assert nodes[0].heard.count("FCALL") == 0
     assert nodes[1].heard.count("FCALL") == 1
     assert link.run_id("atf:{0}") == "abc"
@@ -196,7 +196,7 @@ async def test_what_a_cluster_can_not_do_now_is_never_followed_and_never_repeate
     with pytest.raises(Unavailable):
         await link.call("pop", "atf:{0}", [""])
     assert [node.heard.count("FCALL") for node in nodes] == [0, 1]
-    assert await link.call("get", "atf:{1}", [""]) == 1, "the other partition is there"
+    assert await link.call("get_tasks", "atf:{1}", [""]) == 1, "the other partition is there"
 
 
 async def test_a_node_that_answers_nothing_is_waited_for_once(
@@ -224,7 +224,7 @@ async def test_a_node_is_called_again_whatever_ended_the_wait_for_it(
 ) -> None:
     """Nothing is called on a node that is waited for, so nothing would ever begin another wait."""
     silent = nodes[1]
-    await link.call("get", "atf:{0}", [""])
+    await link.call("get_tasks", "atf:{0}", [""])
     silent.answers["FCALL"] = lambda: b""
     odd = asyncio.Event()
 
@@ -235,17 +235,17 @@ async def test_a_node_is_called_again_whatever_ended_the_wait_for_it(
     with monkeypatch.context() as broken:
         broken.setattr(cluster._Node, "command", command)
         with pytest.raises(Unavailable):
-            await link.call("get", "atf:{0}", [""])
+            await link.call("get_tasks", "atf:{0}", [""])
         async with asyncio.timeout(30):
             await odd.wait()
     silent.answers["FCALL"] = lambda: b":1\r\n"
-    assert await link.call("get", "atf:{0}", [""]) == 1
+    assert await link.call("get_tasks", "atf:{0}", [""]) == 1
 
 
 async def test_nobody_to_ask_is_unavailable() -> None:
     link = open_link(StoreSettings(redis_url="redis+cluster://127.0.0.1:1", store_timeout=1))
     with pytest.raises(Unavailable, match=r"no node.*Check that nodes of a Redis Cluster run at"):
-        await link.call("get", "atf:{0}", [""])
+        await link.call("get_tasks", "atf:{0}", [""])
     await link.close()
 
 
@@ -253,4 +253,4 @@ async def test_a_slot_that_no_master_has_is_unavailable(nodes: tuple[Node, Node]
     for node in nodes:
         node.answers["CLUSTER"] = lambda: bulk(f"a 127.0.0.1:{nodes[0].port}@1 master - 0 0 3 connected 0-1\n")
     with pytest.raises(Unavailable, match=f"serves slot {slot_of('{0}')}.*CLUSTER ADDSLOTS"):
-        await link.call("get", "atf:{0}", [""])
+        await link.call("get_tasks", "atf:{0}", [""])

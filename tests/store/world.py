@@ -701,7 +701,7 @@ class World:
         while owed:
             owed = False
             for partition in range(self.store.partitions):
-                reply = await self.store._call("owed", partition, [256])
+                reply = await self.store._call("list_outbox", partition, [256])
                 for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
                     record = OutboxRecord(partition, int(number), int(target), body)
                     await (self.store.acknowledge_outbox if b"batch_ended" in body else self.store.apply_outbox)(record)

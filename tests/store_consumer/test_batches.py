@@ -170,7 +170,7 @@ async def test_a_callback_that_can_not_be_made_holds_up_no_other(w: World) -> No
     assert (await w.store.counts(""))[Status.NEW] == 0
     assert "callback 3, shop/large: the results take more than" in (await record(w)).error
     await asyncio.sleep(20)
-    assert (await w.store._call("owed", 0, [100])) == []
+    assert (await w.store._call("list_outbox", 0, [100])) == []
 
 
 @virtual(world())
@@ -180,7 +180,7 @@ async def test_a_batch_whose_description_nobody_can_read_ends_all_the_same(w: Wo
     assert await work(w) == 1
     assert (await record(w)).ended
     assert (await record(w)).error
-    assert (await w.store._call("owed", 0, [100])) == []
+    assert (await w.store._call("list_outbox", 0, [100])) == []
 
 
 @virtual(world(partitions=2))

@@ -1,4 +1,4 @@
--- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain` and for people
+-- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain_task` and for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name), how many executors it has ("" = it does not say),
 --          1 = what follows goes on a list of lambdas that another call began, why no worker can start on the host ("" = they can; "=" = they start,

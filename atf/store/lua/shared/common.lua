@@ -627,7 +627,7 @@ local function lapse(status, marked, text)
 end
 
 -- A run has ended with its executor, or its lease has run out (no `why`): CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
--- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see lose.lua.
+-- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see report_loss.lua.
 local function lose_task(P, id, now, why, shared)
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3', 'h', 'c', 'm', 'y')
   local status, queue = task[1], task[2]

@@ -4,7 +4,7 @@
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
--- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", then as of `claim_pause`} while no claims are given; else per id {id, counter, spec,
+-- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", then as of `claim_pauses`} while no claims are given; else per id {id, counter, spec,
 --          attempt, run, losses, at, alone}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this

@@ -1,5 +1,5 @@
 -- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
---          CLAIMED, PROCESSING (lease expired) -> what `lose` makes of them, or ENQUEUED without a loss (`lapse` in common.lua);
+--          CLAIMED, PROCESSING (lease expired) -> what `report_loss` makes of them, or ENQUEUED without a loss (`lapse` in common.lua);
 --          ENQUEUED (expired, and fits nobody any more) -> NEW; NEW, RETRIABLE_FAILURE (due, and has fitted nobody for long) ->
 --          RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE (misfits.lua);
 --          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
@@ -291,7 +291,7 @@ local function live_tick(P, name, now)
 end
 
 -- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
--- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel`, and otherwise looked at
+-- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel_tasks`, and otherwise looked at
 -- again when that tick ends, or after a while, should its record have been deleted.
 local function due_jobs(P, now, most, answer)
   local bytes = 0
@@ -344,7 +344,7 @@ end
 -- or nil.
 --
 -- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
--- home says it all again (retell.lua).
+-- home says it all again (resync_lambdas.lua).
 local function note_pass(P, now, lease_now, record)
   if now - tonumber(record[2] or 0) > CLOCK.IDLE then redis.call('HSET', P, 'clock', fmt(now)) end
   local settled = tonumber(record[1] or 0)

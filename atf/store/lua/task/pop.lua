@@ -52,7 +52,7 @@ local function may_give(P, look, now)
   return look.may
 end
 
--- Those of some queues, queues[from] to queues[to], that hold something for this pool; also added to their lambda's in `lambdas`. It looks
+-- Those of some queues, queues[from] to queues[to], that hold something for this pool; also added to their lambda's in `list_lambdas`. It looks
 -- no further than there are ids `wanted`, one of each, and returns where it has ended.
 local function filled(P, queues, from, to, args, lambdas, look, wanted)
   local pool, host, found = args[3], args[4], NOTHING

@@ -1,4 +1,4 @@
--- redrive: FATAL_FAILURE -> NEW, due when its turn comes. As `retry` otherwise.
+-- redrive: FATAL_FAILURE -> NEW, due when its turn comes. As `retry_tasks` otherwise.
 -- KEYS[1]  the partition's record
 -- ARGV     now, when the redrive began ("" = now), then per task: id, after how long it is due
 -- RETURNS  when the redrive began, then per task 1 started afresh, 0 it is no dead letter, or another task holds its unique key

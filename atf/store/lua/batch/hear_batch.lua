@@ -1,9 +1,0 @@
--- hear_batch: tells a batch's home how a part of it stands
--- KEYS[1]  the partition's record, of the batch's home
--- ARGV     now, batch, the part's partition, its report ("" = it is gone)
--- RETURNS  1 heard, 0 something newer was heard before
-register('hear_batch', {'allow-oom'}, function(keys, args)
-  local P, now = keys[1], instant(args[1])
-  if args[4] == '' then return part_gone(P, args[2], args[3], now) end
-  return hear_part(P, args[2], args[3], args[4], now)
-end)

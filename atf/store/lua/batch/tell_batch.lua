@@ -1,7 +1,0 @@
--- tell_batch: tells a partition what a batch's home knows of it, and goes on with what is to be done to its items, a step at a time
--- KEYS[1]  the partition's record
--- ARGV     now, batch, number of its home, version, 1 = no more items are to come, version of the walk, the walk ("" = none)
--- RETURNS  1 where the walk is to go on: the same call again; else 0
-register('tell_batch', {'allow-oom'}, function(keys, args)
-  return tell_part(keys[1], args[2], args[3], args[4], args[5], args[6], args[7], instant(args[1]))
-end)

@@ -1,0 +1,56 @@
+-- get_status: how some lambdas stand in this partition, for people
+-- KEYS[1]  the partition's record
+-- ARGV     now, how long ago a failure counts as recent, then the lambdas
+-- RETURNS  now, then per lambda that has unfinished tasks or dead letters: its number in
+--          ARGV from 0, tasks that are due and wait, that are due later, that run, since when the first of those that wait is due (0: none),
+--          dead letters, how many of these failed recently, the newest of them ("": none), and when that failed
+
+-- Tasks of one queue that wait: counted, and the first of them looked at.
+local function look(P, queue, now, found)
+  for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE'}) do
+    local set = live_key(P, queue, status)
+    local all, due = redis.call('ZCARD', set), redis.call('ZCOUNT', set, '-inf', fmt(now))
+    found.due, found.later = found.due + due, found.later + all - due
+    if due > 0 then found.since = math.min(found.since, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2])) end
+  end
+  local queued = live_key(P, queue, 'ENQUEUED')
+  local count = redis.call('ZCARD', queued)
+  if count > 0 then
+    local first = redis.call('HGET', task_key(P, redis.call('ZRANGE', queued, 0, 0)[1]), 't2')
+    found.due, found.since = found.due + count, math.min(found.since, tonumber(first or now))
+  end
+  for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
+    found.running = found.running + redis.call('ZCARD', live_key(P, queue, status))
+  end
+end
+
+-- Dead letters expire a retention after they failed; mostly all of a lambda have the same, so the newest tells when the others failed.
+local function recent_of(P, set, now, span)
+  local newest = redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES')
+  local failed = tonumber(redis.call('HGET', task_key(P, newest[1]), 't7') or 0)
+  if failed < now - span then return 0, newest[1], fmt(failed) end
+  return redis.call('ZCOUNT', set, fmt(tonumber(newest[2]) - (failed - now + span)), '+inf'), newest[1], fmt(failed)
+end
+
+register('get_status', {'no-writes'}, function(keys, args)
+  local P, now, span, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
+  for i = 3, #args do
+    local sets, failed = {}, done_key(P, args[i], 'FATAL_FAILURE')
+    for priority = 0, MAX_PRIORITY do
+      for _, status in ipairs(LIVE) do sets[#sets + 1] = live_key(P, args[i] .. ':' .. priority, status) end
+    end
+    local dead = redis.call('ZCARD', failed)
+    local lives = redis.call('EXISTS', unpack(sets)) > 0
+    if lives or dead > 0 then
+      local found, recent, newest, failed_at = {due = 0, later = 0, running = 0, since = math.huge}, 0, '', '0'
+      for priority = 0, lives and MAX_PRIORITY or -1 do
+        local first = priority * #LIVE + 1
+        if redis.call('EXISTS', unpack(sets, first, first + #LIVE - 1)) > 0 then look(P, args[i] .. ':' .. priority, now, found) end
+      end
+      if dead > 0 then recent, newest, failed_at = recent_of(P, failed, now, span) end
+      local since = found.since < math.huge and fmt(found.since) or '0'
+      for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest, failed_at}) do answer[#answer + 1] = each end
+    end
+  end
+  return {fmt(now), answer}
+end)

@@ -1,0 +1,10 @@
+-- judge: how many runs of a lambda have ended within about a minute, and how many of those failed for good
+-- KEYS[1]  the partition's record
+-- ARGV     now, name
+-- RETURNS  ended, failed for good, the share from which on it is paused ("" = never), 1 paused
+register('judge', {'allow-oom'}, function(keys, args)
+  local P, now, name = keys[1], instant(args[1]), args[2]
+  local ended, fatal = ends_within(P, name, now)
+  local known = redis.call('HMGET', lambda_key(P, name), 'door', 'paused')
+  return {ended or 0, fatal or 0, settings_of(known[1]).fatal or '', known[2] == '1' and 1 or 0}
+end)

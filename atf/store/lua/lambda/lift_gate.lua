@@ -1,0 +1,17 @@
+-- lift_gate: lifts gates of a lambda in its home partition and owes that to the others
+-- KEYS[1]  the home partition's record
+-- ARGV     now, number of this partition, number of partitions, name, entry of the audit log, then what they are about
+--          ("action label=value ...")
+-- RETURNS  how many were lifted; -1 no such lambda
+register('lift_gate', {'allow-oom'}, function(keys, args)
+  local P, now, name = keys[1], instant(args[1]), args[4]
+  if redis.call('EXISTS', lambda_key(P, name)) == 0 then return -1 end
+  local lines, wanted, kept = gate_lines(P, name, now), {}, {}
+  for i = 6, #args do wanted[args[i]] = true end
+  for _, line in ipairs(lines) do
+    if not wanted[about(line)] then kept[#kept + 1] = line end
+  end
+  write_gates(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now, #kept == #lines)
+  if #kept < #lines then log_entry(P, now, args[5]) end
+  return #lines - #kept
+end)

@@ -1,0 +1,36 @@
+-- list_gates: the gates of some lambdas as they stand in one partition
+-- KEYS[1]  the partition's record
+-- ARGV     now, then the lambdas
+-- RETURNS  per lambda: now, due tasks that wait (NEW, RETRIABLE_FAILURE, ENQUEUED), dropped so far by any, text of the gates, then per gate: number, tasks it keeps, tasks it dropped, "when it was set, id of the call, record" ("" = not known here)
+
+-- Due tasks of a lambda that wait.
+local function due_of(P, name, now)
+  local waiting, sets = 0, {}
+  for priority = 0, MAX_PRIORITY do
+    for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE', 'ENQUEUED'}) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
+  end
+  if redis.call('EXISTS', unpack(sets)) == 0 then return 0 end  -- mostly so: one call instead of one per set
+  for i = 1, #sets, 3 do
+    waiting = waiting + redis.call('ZCOUNT', sets[i], '-inf', fmt(now)) + redis.call('ZCOUNT', sets[i + 1], '-inf', fmt(now))
+    waiting = waiting + redis.call('ZCARD', sets[i + 2])
+  end
+  return waiting
+end
+
+register('list_gates', {'no-writes'}, function(keys, args)
+  local P, now, answers = keys[1], instant(args[1]), {}
+  for i = 2, #args do
+    local name = args[i]
+    local text = redis.call('HGET', lambda_key(P, name), 'gates') or ''
+    local answer = {fmt(now), due_of(P, name, now), redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
+    for line in string.gmatch(text, '[^;]+') do
+      local number = string.match(line, '^%d+')
+      local tally = redis.call('HMGET', tally_key(P, name), number, 'r' .. number)
+      local at = #answer
+      answer[at + 1], answer[at + 2] = number, redis.call('ZCARD', parked_key(P, name, number))
+      answer[at + 3], answer[at + 4] = tally[1] or '0', tally[2] or ''
+    end
+    answers[i - 1] = answer
+  end
+  return answers
+end)

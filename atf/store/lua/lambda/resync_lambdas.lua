@@ -1,0 +1,57 @@
+-- resync_lambdas: in the lambdas' home: says again to the other partitions what holds of lambdas. Idempotent.
+-- KEYS[1]  the home partition's record
+-- ARGV     now, number of this partition, number of partitions, name after which to go on ("" = from the first), and then one name,
+--          where it is that lambda alone, and of which versions of its settings and gates who asks knows, where these seemed newer
+-- RETURNS  how many lambdas were told of; the others follow
+--
+-- After a server lost its last second a partition may not know any more what home has struck off as delivered. Or it may have been
+-- delivered since what home has forgotten, a pause that nobody can see and lift. So each is told under a new version. Versions grow
+-- with the server's clock. Where that was set back before it forgot, what it forgot is newer: so whoever knows of such says of which
+-- version, and home goes on behind that.
+local STEP = 32  -- lambdas of one call
+local ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+local function base64(bytes)
+  local parts = {}
+  for i = 1, #bytes, 3 do
+    local a, b, c = string.byte(bytes, i, i + 2)
+    local number = a * 65536 + (b or 0) * 256 + (c or 0)
+    for place = 3, 0, -1 do
+      local at = math.floor(number / 64 ^ place) % 64 + 1
+      parts[#parts + 1] = (place == 1 and not b or place == 0 and not c) and '=' or string.sub(ALPHABET, at, at)
+    end
+  end
+  return table.concat(parts)
+end
+
+-- Whether others know of newer versions of a lambda than home. Then home's versions go on behind those.
+local function go_on_behind(P, name, settings_there, gates_there)
+  local settings, gates = versions_of(P, name)
+  if settings_there <= settings and gates_there <= gates then return false end
+  local version = tonumber(redis.call('HGET', P, 'lambda_version') or 0)
+  redis.call('HSET', P, 'lambda_version', fmt(math.max(version, settings_there, gates_there)))
+  return true
+end
+
+register('resync_lambdas', {'allow-oom'}, function(keys, args)
+  local P, now, home, partitions, after = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3]), args[4]
+  local one = args[5] and args[5] ~= '' and args[5]
+  if args[6] and not go_on_behind(P, one, tonumber(args[6]), tonumber(args[7])) then return 0 end
+  local names, told = one and {one} or redis.call('SMEMBERS', P .. ':lambdas'), 0
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if told == STEP then
+      owe(P, home, '0\n["retell","' .. after .. '"]', now)
+      break
+    end
+    if name > after then
+      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
+      if known[1] then
+        local gates = table.concat(gate_lines(P, name, now), ';')
+        write_settings(P, name, base64(known[1]), known[2], known[3], gates, home, partitions, now)
+      end
+      told, after = told + 1, name
+    end
+  end
+  return told
+end)

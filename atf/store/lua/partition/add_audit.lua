@@ -1,0 +1,8 @@
+-- add_audit: adds to the audit log
+-- KEYS[1]  the home partition's record
+-- ARGV     now, entry
+-- RETURNS  1
+register('add_audit', {'allow-oom'}, function(keys, args)
+  log_entry(keys[1], instant(args[1]), args[2])
+  return 1
+end)

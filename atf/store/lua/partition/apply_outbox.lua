@@ -1,0 +1,36 @@
+-- apply_outbox: carries out, in the partition that was owed it, what `register_lambdas`, `set_gate` or `delete_lambda` wrote at home. Idempotent: an older
+-- version than the one on record changes nothing. What is newer here may be of before home forgot: so home is asked (resync_lambdas.lua).
+-- KEYS[1]  the partition's record
+-- ARGV     now, version, "register", "gate" or "forget", name, then spec, queue limit, enqueue timeout, other settings and perhaps the
+--          gates; or the gates alone
+-- RETURNS  1 applied, 0 was applied before
+-- One question at a time.
+local function ask_again(P, name, settings, gates, now)
+  local asked = redis.call('HGET', lambda_key(P, name), 'asked')
+  if asked and redis.call('HEXISTS', P .. ':outbox', asked) == 1 then return end
+  local question = '0\n["retell","","' .. name .. '","' .. fmt(settings) .. '","' .. fmt(gates) .. '"]'
+  redis.call('HSET', lambda_key(P, name), 'asked', owe(P, 0, question, now))
+end
+
+register('apply_outbox', {'allow-oom'}, function(keys, args)
+  local P, now, version, name = keys[1], instant(args[1]), args[2], args[4]
+  local said, settings, gates = tonumber(version), versions_of(P, name)
+  if args[3] == 'forget' then
+    if math.max(settings, gates) >= said then return 0 end  -- it was registered again since
+    forget_lambda(P, name)
+    return 1
+  end
+  local of_settings = args[3] == 'register'
+  local of_gates = not of_settings or args[9]
+  if of_settings and settings > said or of_gates and gates > said then ask_again(P, name, settings, gates, now) end
+  if (of_settings and settings or gates) >= said then return 0 end
+  if of_settings then
+    redis.call('SADD', P .. ':lambdas', name)
+    redis.call('HSET', lambda_key(P, name), 'spec', args[5])
+    if args[9] and gates < said then put_gates(P, name, args[9], version, now) end  -- before anything of it is pushed
+    put_settings(P, name, args[6], args[7], args[8] or '', version, now)
+  else
+    put_gates(P, name, args[5], version, now)
+  end
+  return 1
+end)

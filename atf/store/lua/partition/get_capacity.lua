@@ -1,0 +1,31 @@
+-- get_capacity: reads the record of a pool's cores, and notes which executors are its members: each stays for a while and is named again
+--               before that is over. Where no cores are set for the pool, nothing is written.
+-- KEYS[1]  the home partition's record
+-- ARGV     now, pool, version that is known, deal that is known, how long a member stays, members that are here, then their names,
+--          then the names of those that have left
+-- RETURNS  {} = no cores are set; else now, version, state ("" = as known), deal, groups ("" = as known), membership,
+--          1 = the groups were dealt to others than the members or for another number of cores, {the members, where it is so}
+register('get_capacity', {'allow-oom'}, function(keys, args)
+  local P, now, here = keys[1], instant(args[1]), tonumber(args[6])
+  local key = P .. ':c:' .. args[2]
+  local record = redis.call('HMGET', key, 'v', 'deal', 'dealt', 'membership')
+  if not record[1] then return {} end
+  local members, changed = key .. ':members', 0
+  for i = 7, #args do
+    if i < 7 + here then
+      changed = changed + redis.call('ZADD', members, fmt(now + tonumber(args[5])), args[i])
+    else
+      changed = changed + redis.call('ZREM', members, args[i])
+    end
+  end
+  for _, name in ipairs(redis.call('ZRANGE', members, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
+    changed = changed + redis.call('ZREM', members, name)
+  end
+  local membership = record[4] or '0'
+  if changed > 0 then membership = fmt(redis.call('HINCRBY', key, 'membership', changed)) end
+  local state = record[1] == args[3] and '' or redis.call('HGET', key, 'state')
+  local groups = record[2] and record[2] ~= args[4] and redis.call('HGET', key, 'groups') or ''
+  local stale = record[3] ~= membership
+  local to_deal = stale and redis.call('ZRANGE', members, 0, -1) or {}
+  return {fmt(now), record[1], state, record[2] or '0', groups, membership, stale and 1 or 0, to_deal}
+end)

@@ -1,0 +1,12 @@
+-- list_outbox: the outbox records of a partition, for whoever wants to deliver them at once
+-- KEYS[1]  the partition's record
+-- ARGV     now, records at most
+-- RETURNS  number, target, body, ...
+register('list_outbox', {'no-writes'}, function(keys, args)
+  local P, answer = keys[1], {}
+  for _, number in ipairs(redis.call('ZRANGE', P .. ':outbox:due', 0, fmt(tonumber(args[2]) - 1))) do
+    answer[#answer + 1] = number
+    answer[#answer + 1], answer[#answer + 2] = string.match(redis.call('HGET', P .. ':outbox', number), '^(%d+)\n(.*)$')
+  end
+  return answer
+end)

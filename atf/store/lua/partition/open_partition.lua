@@ -1,0 +1,19 @@
+-- open_partition: makes the partition's record where there is none, and notes the server
+-- KEYS[1]  the partition's record
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), number of partitions,
+--          version of the data, heartbeat timeout, 1 = put it on record where none is
+-- RETURNS  what is on record: number of partitions, version of the data, heartbeat timeout (where none is, the given one), and
+--          the instant at which it was made
+--
+-- Called when a role starts and whenever it meets another server: one that forgets its last second must not forget with a
+-- first claim that it was another one, nor that there was one in between.
+register('open_partition', {'allow-oom'}, function(keys, args)
+  local P, now = keys[1], instant(args[1])
+  if redis.call('HEXISTS', P, 'partitions') == 0 then
+    redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(now))
+  end
+  note_server(P, args[2], args[3], now, tonumber(args[6]))
+  local record = redis.call('HMGET', P, 'partitions', 'data', 'timeout', 'created')
+  if not record[3] and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
+  return {record[1], record[2], record[3] or args[6], record[4]}
+end)

@@ -1,7 +1,0 @@
--- pools: those that have cores
--- KEYS[1]  the home partition's record
--- ARGV     now
--- RETURNS  names
-register('pools', {'no-writes'}, function(keys)
-  return redis.call('SMEMBERS', keys[1] .. ':pools')
-end)

@@ -1,0 +1,10 @@
+-- cancel_tasks: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; CLAIMED, PROCESSING keep their state and are flagged
+-- KEYS[1]  the partition's record
+-- ARGV     now, then the ids
+-- RETURNS  per id {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}
+register('cancel_tasks', {'allow-oom'}, function(keys, args)
+  local P, now = keys[1], instant(args[1])
+  local answer = {}
+  for i = 2, #args do answer[#answer + 1] = cancel_task(P, AT_ONCE, args[i], now) end
+  return answer
+end)

@@ -1,0 +1,17 @@
+-- report_loss: CLAIMED, PROCESSING (same token; the executor is verifiably dead) -> ENQUEUED, to be pushed again at once;
+--              FATAL_FAILURE with no losses left; CANCELLED where that was asked for
+--              Where several suspects ran in that executor, none of them can be blamed: they count no loss, and run alone from now on.
+-- KEYS[1]  the partition's record
+-- ARGV     now, why, 1 = such suspects, then per claim: id, counter, nonce
+-- RETURNS  per claim 1 lost now, 2 was lost before
+register('report_loss', {'allow-oom'}, function(keys, args)
+  local P, now = keys[1], instant(args[1])
+  local answer = {}
+  for i = 4, #args, 3 do
+    local task = redis.call('HMGET', task_key(P, args[i]), 's', 'c', 'n')
+    local held = holds(task[1], args[i + 1], args[i + 2], task[2], task[3])  -- mutant: lose_without_token
+    if held then lose_task(P, args[i], now, args[2], args[3] == '1') end
+    answer[#answer + 1] = held and 1 or 2
+  end
+  return answer
+end)

@@ -1,0 +1,20 @@
+-- retry_tasks: FATAL_FAILURE, CANCELLED -> NEW, due now. Attempts and losses start again, the token goes on growing, the retention is lifted.
+-- KEYS[1]  the partition's record
+-- ARGV     now, then the ids
+-- RETURNS  per id {status after it ("" = no such task), 1 retried, the unfinished task that holds its unique key ("" = none): nothing is done}
+register('retry_tasks', {'allow-oom'}, function(keys, args)
+  local P, now = keys[1], instant(args[1])
+  local answer = {}
+  for i = 2, #args do
+    local id = args[i]
+    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
+    local status = task[1]
+    if status == 'FATAL_FAILURE' or status == 'CANCELLED' then
+      local holder = start_afresh(P, id, task[2], status, task[3], now)
+      answer[#answer + 1] = holder and {status, 0, holder} or {'NEW', 1, ''}
+    else
+      answer[#answer + 1] = {(not status or status == 'TOMBSTONE') and '' or status, 0, ''}
+    end
+  end
+  return answer
+end)
