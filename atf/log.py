@@ -83,21 +83,21 @@ def setup(settings: LogSettings, role: str, *, stream: TextIO | None = None) -> 
     console = settings.log_format == "console" or (settings.log_format == "auto" and stream.isatty())
     level = getattr(logging, settings.log_level.upper())
     fields = {"role": role, "pid": os.getpid()}
-    _out.logger = _build(level, console=console, lines=_Lines(stream), fields=fields)
+    _out.logger = _build(level, console=console, lines=_LineWriter(stream), fields=fields)
     _out.debug = level <= logging.DEBUG
     if stream is sys.stderr:
-        streams.notice_by(_Missing(console=console, stream=stream, fields=fields))
+        streams.notice_by(_MissingLinesWriter(console=console, stream=stream, fields=fields))
 
 
 class _Out:
     """Where the lines of this process go."""
 
     def __init__(self) -> None:
-        self.logger = _build(logging.WARNING, console=True, lines=_Lines(None), fields={})
+        self.logger = _build(logging.WARNING, console=True, lines=_LineWriter(None), fields={})
         self.debug = False
 
 
-def _build(level: int, *, console: bool, lines: _Lines, fields: dict[str, Any]) -> FilteringBoundLogger:
+def _build(level: int, *, console: bool, lines: _LineWriter, fields: dict[str, Any]) -> FilteringBoundLogger:
     wrapper = structlog.make_filtering_bound_logger(level)
     return wrapper(lines, _processors(console, lines.stream), fields)  # type: ignore[call-arg]
 
@@ -140,7 +140,7 @@ def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mut
     return event
 
 
-class _Lines:
+class _LineWriter:
     """Writes each line with one call, so that lines of several threads and processes do not mix."""
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -159,7 +159,7 @@ class _Lines:
     info = warning = error = critical = exception = debug
 
 
-class _Missing(_Lines):
+class _MissingLinesWriter(_LineWriter):
     """What takes the place of lines that could not be written: one that says so, of the same form."""
 
     def __init__(self, *, console: bool, stream: TextIO, fields: dict[str, Any]) -> None:

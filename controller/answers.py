@@ -17,16 +17,16 @@ FORGET_S: Final = 900.0
 
 
 @dataclass
-class _Lane:
+class _CallStream:
     call: int = 0  # number of its newest call
     number: int = 0  # of the last answer
     unacknowledged: list[t.Claim] = field(default_factory=list)
 
 
 @dataclass
-class _Executor:
+class _AnsweredExecutor:
     seen_at: float
-    lanes: dict[str, _Lane] = field(default_factory=dict)
+    lanes: dict[str, _CallStream] = field(default_factory=dict)
     dead: bool = False
 
 
@@ -34,7 +34,7 @@ class Answers:
     """The last answer to every lane of every executor."""
 
     def __init__(self) -> None:
-        self._executors: dict[str, _Executor] = {}
+        self._executors: dict[str, _AnsweredExecutor] = {}
 
     def called(self, executor_id: str, name: str, call: int, ack: int, now: float) -> list[t.Claim] | None:
         """An executor calls.
@@ -53,8 +53,8 @@ class Answers:
         executor = self._executors.get(executor_id)
         if executor is None:
             self._forget_silent(now)
-            executor = self._executors[executor_id] = _Executor(now)
-        lane = executor.lanes.setdefault(name, _Lane())
+            executor = self._executors[executor_id] = _AnsweredExecutor(now)
+        lane = executor.lanes.setdefault(name, _CallStream())
         if executor.dead or 0 < call <= lane.call:
             return None
         executor.seen_at, lane.call = now, call
@@ -72,7 +72,7 @@ class Answers:
 
     def died(self, executor_id: str, now: float) -> list[t.Claim]:
         """An executor is verifiably dead. Returns the claims of its lanes' last answers, as far as those were not acknowledged."""
-        executor = self._executors.setdefault(executor_id, _Executor(now))
+        executor = self._executors.setdefault(executor_id, _AnsweredExecutor(now))
         executor.dead = True
         returned = [claim for lane in executor.lanes.values() for claim in lane.unacknowledged]
         executor.lanes.clear()

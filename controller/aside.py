@@ -50,7 +50,7 @@ FORGET_S: Final = 3600.0
 _USERS_DOING: Final = frozenset({EXIT_OK, EXIT_FORKED, EXIT_OVERRUN})
 
 
-class SetAside(NamedTuple):
+class Quarantined(NamedTuple):
     """What is set aside, for people."""
 
     lambda_name: str  # EVERYTHING: the host
@@ -59,7 +59,7 @@ class SetAside(NamedTuple):
 
 
 @dataclass
-class _Record:
+class _QuarantineRecord:
     deaths: int = 0
     last: float = 0.0
     pause: float = 0.0  # the newest one's length; 0: it was never set aside
@@ -72,24 +72,24 @@ class _Record:
 
 
 @dataclass
-class _Executor:
+class _QuarantineExecutor:
     last: float = 0.0
     handed: dict[str, tuple[str, float]] = field(default_factory=dict)
     """The tasks that it was given last, by id: of which lambda, and when."""
 
 
-class Aside:
+class Quarantine:
     """What one controller holds against its own executors."""
 
     def __init__(self) -> None:
-        self._records: dict[str, _Record] = {}
-        self._executors: dict[str, _Executor] = {}
+        self._records: dict[str, _QuarantineRecord] = {}
+        self._executors: dict[str, _QuarantineExecutor] = {}
 
     # --- what happens --------------------------------------------------------------------------------------------------
 
     def handed(self, executor_id: str, queues: Mapping[str, str], now: float) -> None:
         """Tasks were given to an executor: the queue by the id."""
-        executor = self._executors.pop(executor_id, None) or _Executor()
+        executor = self._executors.pop(executor_id, None) or _QuarantineExecutor()
         executor.last = now
         handed = executor.handed
         given = {queue: (lambda_of(queue), now) for queue in set(queues.values())}
@@ -162,10 +162,10 @@ class Aside:
         ]
         return min(instants, default=None)
 
-    def listing(self, now: float) -> list[SetAside]:
+    def listing(self, now: float) -> list[Quarantined]:
         """What is set aside or on trial."""
         return [
-            SetAside(name, each.until if now < each.until else 0.0, each.deaths)
+            Quarantined(name, each.until if now < each.until else 0.0, each.deaths)
             for name, each in sorted(self._records.items())
             if each.blocked(now) or not each.tried
         ]
@@ -191,7 +191,7 @@ class Aside:
 
     def _strike(self, name: str, same: float, now: float, until: float = 0.0) -> str | None:
         """Holds a death against a lambda or the host. Returns its name if it is set aside now: as it must be with `until`, so long at least."""
-        record = self._records.setdefault(name, _Record())
+        record = self._records.setdefault(name, _QuarantineRecord())
         if record.deaths and now < record.last + same and now >= record.trial_until:
             return None
         record.deaths += 1
@@ -203,6 +203,6 @@ class Aside:
         return name
 
 
-def _forgotten_at(record: _Record) -> float:
+def _forgotten_at(record: _QuarantineRecord) -> float:
     """The instant from which nothing is held against it: after its last death, or its trial, a time without any."""
     return max(record.last, record.until, record.trial_until) + QUIET_S if record.deaths else inf

@@ -25,7 +25,7 @@ LEFT_S: Final = PLACE_PATIENCE_US / US
 """Seconds until a partition is looked at again where something was left to other hosts."""
 
 
-class Ask(NamedTuple):
+class PopRequest(NamedTuple):
     """One pop to make."""
 
     partition: int
@@ -77,12 +77,12 @@ class Backlog:
         """Rings may have been missed: every partition is to be scanned."""
         self._scan_at = [0.0] * len(self._scan_at)
 
-    def choose(self, want: int, now: float) -> Ask | None:
+    def choose(self, want: int, now: float) -> PopRequest | None:
         """The pop to make now; None: wait until `next_look`. Each Ask must come back through `popped` or `failed`."""
         open_now = [each for each, until in enumerate(self._shut_until) if until <= now]
         due = [each for each in open_now if self._scan_at[each] <= now]
         if due:
-            return Ask(min(due, key=self._scan_at.__getitem__), [], want, {}, scan=True)
+            return PopRequest(min(due, key=self._scan_at.__getitem__), [], want, {}, scan=True)
         best = [
             (min((self._rank(queue, since, now), since) for queue, since in self._waiting[each].items()), each)
             for each in open_now
@@ -94,7 +94,7 @@ class Backlog:
         """The instant of the next scan, where no ring comes before."""
         return min(map(max, self._scan_at, self._shut_until))
 
-    def popped(self, ask: Ask, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
+    def popped(self, ask: PopRequest, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
         """Learns from the answer to a pop which queues are empty, and where some was left to other hosts."""
         if ask.scan:
             self._scan_at[ask.partition] = now + self._poll_interval
@@ -118,17 +118,17 @@ class Backlog:
         """A partition is left alone until that instant: a pop of it failed, whoever made it."""
         self._shut_until[partition] = until
 
-    def failed(self, ask: Ask) -> None:
+    def failed(self, ask: PopRequest) -> None:
         """The pop failed; nobody knows what it took."""
         for queue in ask.since:
             self._restore(ask, queue)
 
-    def _serve(self, partition: int, want: int, now: float) -> Ask:
+    def _serve(self, partition: int, want: int, now: float) -> PopRequest:
         waiting = self._waiting[partition]
         order = sorted(waiting, key=lambda queue: (self._rank(queue, waiting[queue], now), waiting[queue]))
         # Taken out while the pop is under way: a ring that comes in between puts its queue back.
         since = {queue: waiting.pop(queue) for queue in order[:MAX_QUEUES]}
-        return Ask(partition, self._groups(since, now), want, since, scan=False)
+        return PopRequest(partition, self._groups(since, now), want, since, scan=False)
 
     def _groups(self, since: dict[str, float], now: float) -> list[list[str]]:
         groups: dict[int, list[str]] = {}
@@ -139,6 +139,6 @@ class Backlog:
     def _rank(self, queue: str, since: float, now: float) -> int:
         return max(int(queue[-1]) - int((now - since) / self._ageing), MIN_PRIORITY)
 
-    def _restore(self, ask: Ask, queue: str) -> None:
+    def _restore(self, ask: PopRequest, queue: str) -> None:
         waiting = self._waiting[ask.partition]
         waiting[queue] = min(ask.since[queue], waiting.get(queue, ask.since[queue]))

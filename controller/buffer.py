@@ -15,7 +15,7 @@ KEEP_S: Final = 1.0
 """Seconds an id waits for a call; far below half of any sensible enqueue_timeout, at which it must be gone from here."""
 
 
-class _Entry(NamedTuple):
+class _BufferedId(NamedTuple):
     task_id: str
     queue: str
     since: float
@@ -25,11 +25,11 @@ class Buffer:
     """The ids, oldest first."""
 
     def __init__(self) -> None:
-        self._entries: deque[_Entry] = deque()
+        self._entries: deque[_BufferedId] = deque()
 
     def put(self, found: Popped, now: float) -> None:
         """Keeps ids for the next call that can run them."""
-        self._entries.extend(_Entry(task_id, queue, now) for queue, ids in found for task_id in ids)
+        self._entries.extend(_BufferedId(task_id, queue, now) for queue, ids in found for task_id in ids)
 
     def count(self, serves: Serves) -> int:
         """How many of the ids a call for this may be given."""

@@ -43,14 +43,14 @@ class Grant:
 
 
 @dataclass
-class _Ask:
+class _OpenClaim:
     executor_id: str
     request: h.ClaimTasksRequest
     sent_us: int
     wanted: bool = True
 
 
-class Claims:
+class ClaimCalls:
     """The claims under way.
 
     Args:
@@ -103,7 +103,7 @@ class Claims:
                 name: signatures[name] for name in {lambda_of(each) for each in set(ids.values())} if name in signatures
             },
         )
-        ask = _Ask(executor_id, request, self._runtime.boottime_us())
+        ask = _OpenClaim(executor_id, request, self._runtime.boottime_us())
         work = self._runtime.spawn(self._work(ask), name=f"claim for {executor_id}")
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
@@ -128,7 +128,7 @@ class Claims:
         """Gives up on what is not known: those leases end by themselves."""
         await end(self._under_way)
 
-    async def _work(self, ask: _Ask) -> Grant | None:
+    async def _work(self, ask: _OpenClaim) -> Grant | None:
         try:
             grant = await self._ask(ask)
         finally:
@@ -140,7 +140,7 @@ class Claims:
             self._return(ask, grant)
         return grant
 
-    async def _ask(self, ask: _Ask) -> Grant | None:
+    async def _ask(self, ask: _OpenClaim) -> Grant | None:
         give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
         pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
         while self._runtime.monotonic() < give_up:
@@ -162,7 +162,7 @@ class Claims:
         _log.warning("claim given up; leases it may have got end by themselves", tasks=len(ask.request.task_ids))
         return None
 
-    def _return(self, ask: _Ask, grant: Grant | None) -> None:
+    def _return(self, ask: _OpenClaim, grant: Grant | None) -> None:
         if grant is not None:
             self._reports.hand_back(ask.executor_id, refs(grant.claims))
             self._reports.hand_back_unclaimed(grant.deferred)

@@ -17,11 +17,11 @@ from typing import Final
 
 from atf.calls.retry import Pauses, Trouble
 from atf.cores.groups import core_of, deal
-from atf.cores.pool import Pool
+from atf.cores.pool import CorePool
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
 from atf.runtime import Runtime, happens
-from atf.store.capacity import CoresKnown, CoresRecord, Waiting
+from atf.store.capacity import CoresKnown, CoresRecord, WaitingTasks
 from atf.store.store import Store
 from atf.task import MAX_BATCH, US
 
@@ -75,7 +75,7 @@ class Cores:
         self._rearrange = rearrange
         self._hungry = hungry
         self._guarded = guarded
-        self._pool: Pool | None = None
+        self._pool: CorePool | None = None
         self._known = CoresKnown()
         self._now_us = 0
         """The store's time when the record was read last, which was at:"""
@@ -165,7 +165,7 @@ class Cores:
         if pool == self._name:
             self._stir.set()
 
-    def _want(self, pool: Pool, lambda_name: str) -> None:
+    def _want(self, pool: CorePool, lambda_name: str) -> None:
         if not pool.has_claim(lambda_name) and lambda_name not in pool.settings.reserved:
             self._wanted.add(lambda_name)
             self._stir.set()
@@ -269,7 +269,7 @@ class Cores:
             return None
         self._now_us, self._read_at = record.now_us, self._runtime.monotonic()
         if record.state:
-            self._pool = Pool.decode(record.state)
+            self._pool = CorePool.decode(record.state)
         if record.groups is not None:
             self._groups = {each: number for number, group in enumerate(record.groups) for each in group}
         self._known = CoresKnown(record.version, record.deal)
@@ -286,7 +286,7 @@ class Cores:
         """Makes of the record what it has to be now. Returns whether it is; else somebody else has written it meanwhile."""
         assert self._pool is not None
         before, now = self._pool.encode(), self._store_us()
-        pool = Pool.decode(before)
+        pool = CorePool.decode(before)
         wanted, handed, over = set(self._wanted), set(self._handed), set(self._over)
         unregistered = set(self._unregistered)
         for core, number in handed:
@@ -322,12 +322,12 @@ class Cores:
 
     # --- when ----------------------------------------------------------------------------------------------------------
 
-    def _own(self, pool: Pool, now_us: int) -> set[int]:
+    def _own(self, pool: CorePool, now_us: int) -> set[int]:
         """The cores that executors here work on."""
         rotation, cores = pool.rotation.at(now_us), pool.settings.cores
         return {core_of(self._groups[each], rotation, cores) for each in self._here if each in self._groups}
 
-    def _overdue(self, pool: Pool, now_us: int) -> bool:
+    def _overdue(self, pool: CorePool, now_us: int) -> bool:
         own, grace_us = self._own(pool, now_us), round(GRACE_S * US)
         short = pool.members < pool.settings.cores  # then a rotation gives cores to groups that have members
         return short or any(
@@ -353,7 +353,7 @@ class Cores:
         """The monotonic instant of the next look into the queues."""
         return min(self._survey_at, self._look_at) if self._ending() else self._survey_at
 
-    def _may_end(self, pool: Pool) -> dict[int, str]:
+    def _may_end(self, pool: CorePool) -> dict[int, str]:
         """The multiplexed cores with turns, and their lambdas, that end as soon as executors here have nothing to do."""
         found = {}
         for core in self._own(pool, self._store_us()):
@@ -380,23 +380,23 @@ class Cores:
         states = await self._waiting(sorted(names))
         self._find_over(pool, range(pool.settings.cores) if survey else ending, states)
         if survey:
-            self._unregistered |= {each for each, state in states.items() if state == Waiting.UNKNOWN}
+            self._unregistered |= {each for each, state in states.items() if state == WaitingTasks.UNKNOWN}
             for each, state in states.items():
-                if state == Waiting.QUEUED:
+                if state == WaitingTasks.QUEUED:
                     self._want(pool, each)
 
-    def _find_over(self, pool: Pool, cores: Iterable[int], states: Mapping[str, int]) -> None:
+    def _find_over(self, pool: CorePool, cores: Iterable[int], states: Mapping[str, int]) -> None:
         """Which of the turns on these cores are over, by what the store has of their lambdas."""
         idle = set()
         for core in cores:
             turn = pool.turns[core]
             state = states.get(turn.lambda_name) if turn is not None else None
-            if turn is None or state is None or state == Waiting.QUEUED:
+            if turn is None or state is None or state == WaitingTasks.QUEUED:
                 continue
             if core < pool.settings.first_multiplexed:  # it stays its owner's, whose next turn is scheduled
-                if turn.occupied and state == Waiting.NOTHING:
+                if turn.occupied and state == WaitingTasks.NOTHING:
                     self._over.add((core, turn.number))
-            elif state == Waiting.NOTHING or (turn.number in self._idle and not turn.occupied):
+            elif state == WaitingTasks.NOTHING or (turn.number in self._idle and not turn.occupied):
                 self._over.add((core, turn.number))
             elif not turn.occupied:  # all that it has is under way: perhaps to this very turn
                 idle.add(turn.number)
@@ -404,7 +404,7 @@ class Cores:
 
     async def _waiting(self, names: Collection[str]) -> dict[str, int]:
         """What the store has of each lambda; one that a partition does not tell of has something."""
-        found = dict.fromkeys(names, Waiting.NOTHING)
+        found = dict.fromkeys(names, WaitingTasks.NOTHING)
         parts = [list(names)[start : start + MAX_BATCH] for start in range(0, len(names), MAX_BATCH)]
         for part in parts:
             asked = (self._store.waiting(partition, self._name, part) for partition in range(self._store.partitions))
@@ -412,10 +412,10 @@ class Cores:
             for partition, answer in enumerate(answers):
                 if isinstance(answer, BaseException) and not isinstance(answer, AtfError):
                     raise answer
-                told = [Waiting.TAKEN] * len(part) if isinstance(answer, BaseException) else answer
+                told = [WaitingTasks.TAKEN] * len(part) if isinstance(answer, BaseException) else answer
                 for name, state in zip(part, told, strict=True):
-                    if state != Waiting.UNKNOWN:
+                    if state != WaitingTasks.UNKNOWN:
                         found[name] = max(found[name], state)
-                    elif partition == 0 and found[name] == Waiting.NOTHING:
-                        found[name] = Waiting.UNKNOWN
+                    elif partition == 0 and found[name] == WaitingTasks.NOTHING:
+                        found[name] = WaitingTasks.UNKNOWN
         return found

@@ -25,7 +25,7 @@ from .reports import Reports
 _log = get_logger(duty="report")
 
 
-class TimedOut(NamedTuple):
+class TimedOutRun(NamedTuple):
     """A run that was still going on after its timeout."""
 
     claim: t.ClaimRef
@@ -44,7 +44,7 @@ class Death(NamedTuple):
     cut: list[t.ClaimRef]
     started: list[t.ClaimRef]
     suspects: frozenset[str]  # ids of those started that had been lost before
-    timed_out: list[TimedOut]
+    timed_out: list[TimedOutRun]
     stopped: list[t.ClaimRef]
     failed_start: str = ""  # why it never came to work; empty: it did, or was asked to end
 
@@ -70,7 +70,7 @@ def parse_death(event: Mapping[str, Any]) -> Death:
         started=[_claim(each) for each in event.get("started", ())],
         suspects=frozenset(str(each) for each in event.get("suspects", ())),
         timed_out=[
-            TimedOut(_claim(each[:3]), _wait(each[3]), clip(str(each[4]))) for each in event.get("timed_out", ())
+            TimedOutRun(_claim(each[:3]), _wait(each[3]), clip(str(each[4]))) for each in event.get("timed_out", ())
         ],
         stopped=[_claim(each) for each in event.get("stopped", ())],
         failed_start=clip(str(event.get("failed_start") or "")),

@@ -17,7 +17,7 @@ from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
 
 from .guards import command, start_guard
-from .pool import Pool
+from .pool import ExecutorPool
 from .service import ControllerService
 from .starts import Starts
 
@@ -72,7 +72,7 @@ def main(
             details={**of_store(opened), "executors": said_by(lambda: starts.why_not)},
         )
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
-        pool = Pool(
+        pool = ExecutorPool(
             start=lambda on_line: start_guard(line, on_line, process.runtime),
             size=size,
             on_death=service.executor_died,

@@ -17,7 +17,7 @@ FORGET_S: Final = 900.0
 """Seconds after which the set of a lane that does not call any more is forgotten; it would be named again."""
 
 
-class Runs(NamedTuple):
+class NamedLambdas(NamedTuple):
     """What a call asks for."""
 
     lambdas: Lambdas
@@ -25,25 +25,25 @@ class Runs(NamedTuple):
     signed: Lambdas  # "<lambda> <digest>"
 
 
-def runs(request: c.NextWorkRequest) -> Runs:
+def runs(request: c.NextWorkRequest) -> NamedLambdas:
     """What a request names."""
     signatures = dict(zip(request.lambdas, request.signatures, strict=True))
-    return Runs(frozenset(request.lambdas), signatures, signed(signatures))
+    return NamedLambdas(frozenset(request.lambdas), signatures, signed(signatures))
 
 
-class _Named(NamedTuple):
+class _LambdaSet(NamedTuple):
     number: int
-    runs: Runs
+    runs: NamedLambdas
     seen_at: float
 
 
-class Named:
+class LambdaSets:
     """The last set of every lane of every executor."""
 
     def __init__(self) -> None:
-        self._sets: dict[tuple[str, str], _Named] = {}
+        self._sets: dict[tuple[str, str], _LambdaSet] = {}
 
-    def asked(self, request: c.NextWorkRequest, now: float) -> Runs | None:
+    def asked(self, request: c.NextWorkRequest, now: float) -> NamedLambdas | None:
         """What a checked request asks for; None: it gives the number of a set that is not known here."""
         key = request.executor_id, request.lane
         known = self._sets.get(key)
@@ -55,10 +55,10 @@ class Named:
             return None
         if known is None:
             self._sets = {each: named for each, named in self._sets.items() if named.seen_at + FORGET_S > now}
-        self._sets[key] = _Named(request.set, found, now)
+        self._sets[key] = _LambdaSet(request.set, found, now)
         return found
 
-    def _shared(self, found: Runs) -> Runs:
+    def _shared(self, found: NamedLambdas) -> NamedLambdas:
         """The same of another lane, if there is one: most executors of a host run the same lambdas, of which thousands take a MiB."""
         return next((each.runs for each in self._sets.values() if each.runs == found), found)
 

@@ -21,7 +21,7 @@ from atf.store.servers.notifications import where
 from atf.store.store import Store
 from atf.task import MAX_BATCH
 
-from .backlog import Ask, Backlog
+from .backlog import Backlog, PopRequest
 from .buffer import Buffer
 from .demand import Call, Demand, Lambdas, Serves, lambda_of
 
@@ -213,7 +213,7 @@ class Poller:
         self._error = self._error or (None if work.cancelled() else work.exception())
         self._stir.set()
 
-    async def _fetch(self, serves: Serves, backlog: Backlog, ask: Ask) -> None:
+    async def _fetch(self, serves: Serves, backlog: Backlog, ask: PopRequest) -> None:
         """One pop, and what follows from it."""
         began = self._runtime.monotonic()
         found = await self._pop(backlog, ask)
@@ -236,7 +236,7 @@ class Poller:
             self._floods = {name: since for name, since in self._floods.items() if since + BUSY_S > now}
         return len(self._busy) > 1 and self._even_until <= now and not self._busy.keys() <= self._floods.keys()
 
-    def _brought(self, ask: Ask, found: list[tuple[str, list[str]]]) -> int:
+    def _brought(self, ask: PopRequest, found: list[tuple[str, list[str]]]) -> int:
         """Notes which lambdas a pop brought tasks of, and which of them filled it: had their equal share of it. Returns how many tasks."""
         now, counts = self._runtime.monotonic(), Counter[str]()
         for queue, ids in found:
@@ -249,7 +249,7 @@ class Poller:
             self._even_until = now + BUSY_S if len(counts) >= MANY and not self._floods else now
         return counts.total()
 
-    async def _pop(self, backlog: Backlog, ask: Ask) -> list[tuple[str, list[str]]]:
+    async def _pop(self, backlog: Backlog, ask: PopRequest) -> list[tuple[str, list[str]]]:
         try:
             found = await self._store.pop(
                 ask.partition, ask.groups, ask.want, self._settings.pool, self._host, backlog.signatures

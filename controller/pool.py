@@ -39,7 +39,7 @@ SUCCESSOR_S: Final = 0.25
 _log = get_logger(duty="pool")
 
 
-class Guard(Protocol):
+class ExecutorGuard(Protocol):
     """A running guard."""
 
     pid: int
@@ -98,11 +98,11 @@ class _Life:
         self.told: list[Death] = []
 
 
-Start = Callable[[Callable[[str], None]], Awaitable[Guard]]
+Start = Callable[[Callable[[str], None]], Awaitable[ExecutorGuard]]
 """Starts a guard; the argument takes the lines it writes."""
 
 
-class Pool:
+class ExecutorPool:
     """The executors of one controller.
 
     Args:
@@ -130,7 +130,7 @@ class Pool:
         self._runtime = runtime
         self._guarded = guarded if guarded is not None else set()
         self._starts = starts or Starts(size)
-        self._guards: list[Guard] = []
+        self._guards: list[ExecutorGuard] = []
         self._draining = asyncio.Event()
         self._released = asyncio.Event()
         self._released.set()

@@ -29,12 +29,12 @@ from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 
 from .answers import Answers
-from .aside import EVERYTHING, Aside
-from .claims import Claims, refs
+from .aside import EVERYTHING, Quarantine
+from .claims import ClaimCalls, refs
 from .cores import Cores
 from .demand import Call, Lambdas, lambda_of
 from .losses import Death, report_death
-from .named import Named, Runs
+from .named import LambdaSets, NamedLambdas
 from .poller import Poller
 from .reports import Reports
 from .starts import Starts
@@ -93,7 +93,7 @@ class ControllerService:
         self._pool = settings.pool
         self._host = host
         self._guarded = guarded
-        self._aside = Aside()
+        self._aside = Quarantine()
         self._drains = False
         self.on_drain: Callable[[bool], None] = lambda _: None
         """Called when an operator has this host drain, or take tasks again."""
@@ -105,9 +105,9 @@ class ControllerService:
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
-        self._named = Named()
+        self._named = LambdaSets()
         self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime)
-        self._claims = Claims(
+        self._claims = ClaimCalls(
             hsc=hsc, reports=self._reports, timing=timing, runtime=runtime, paused=store.pause_met.set
         )
         self._poller = Poller(
@@ -201,7 +201,7 @@ class ControllerService:
         reply.set = request.set
         return reply
 
-    async def _take_call(self, request: c.NextWorkRequest, asked: Runs, now: float) -> c.NextWorkReply:
+    async def _take_call(self, request: c.NextWorkRequest, asked: NamedLambdas, now: float) -> c.NextWorkReply:
         executor_id = request.executor_id
         undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
         if undelivered is None:

@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 from atf.errors import AtfError, ConfigError, Internal
 from atf.log import get_logger
 from atf.rpc import task_pb2 as t
-from atf.sdk.context import FirstTime
+from atf.sdk.context import FirstTimeCheck
 
 from . import output
 from .held import HeldTask
@@ -205,7 +205,7 @@ class IsolatedRuns:
 
     # --- on a worker's thread -----------------------------------------------------------------------------------------
 
-    def run(self, task: HeldTask, first_time: FirstTime | None) -> Outcome:
+    def run(self, task: HeldTask, first_time: FirstTimeCheck | None) -> Outcome:
         """Runs a task in a process of its own, and waits until nothing of it can go on: of what it has started neither."""
         current.set(task)
         try:
@@ -216,7 +216,7 @@ class IsolatedRuns:
         finally:
             output.end_of_run()
 
-    def _run(self, task: HeldTask, first_time: FirstTime | None, written: Written) -> Outcome:
+    def _run(self, task: HeldTask, first_time: FirstTimeCheck | None, written: Written) -> Outcome:
         ours, theirs = pair()
         run = IsolatedRun(next(self._numbers), ours, self._control)
         self._runs[run.number] = run
@@ -243,7 +243,7 @@ class IsolatedRuns:
 
     @staticmethod
     def _listen(
-        connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTime | None, written: Written
+        connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTimeCheck | None, written: Written
     ) -> tuple[Outcome | None, bool]:
         """Does what the run asks for until it ends. Returns how it says that it did, and whether it leaves nothing behind."""
         outcome: Outcome | None = None

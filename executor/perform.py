@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from atf import errors
 from atf.errors import InvalidArgument
 from atf.runtime import Runtime
-from atf.sdk.context import Context, FirstTime, Flag, InBatch
+from atf.sdk.context import Context, FirstTimeCheck, Flag, InBatch
 from atf.sdk.hooks import AroundRun
 from atf.sdk.options import from_us
 from atf.sdk.redaction import NOTHING, Redactor
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class FirstTimes(Protocol):
     """Answers to what lambdas ask by ctx.first_time."""
 
-    def of(self, task_id: str, lambda_name: str) -> FirstTime:
+    def of(self, task_id: str, lambda_name: str) -> FirstTimeCheck:
         """Those of one task."""
         ...
 
@@ -264,7 +264,7 @@ class Performer:
             first_time=self._first_time(task),
         )
 
-    def _first_time(self, task: HeldTask) -> FirstTime | None:
+    def _first_time(self, task: HeldTask) -> FirstTimeCheck | None:
         return None if self._first_times is None else self._first_times.of(task.task_id, task.lambda_name)
 
     def _is_isolated(self, task: HeldTask) -> bool:

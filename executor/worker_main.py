@@ -24,7 +24,7 @@ from atf.config.settings import ExecutorSettings, LogSettings, Timing, load
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.log import get_logger
 from atf.process.forks import FORK_SUPPORT
-from atf.process.role import Process, Stopped, run_role
+from atf.process.role import Process, StoppedEarly, run_role
 from atf.process.streams import exit_at_once, protect
 from atf.rpc.channel import BlockingChannel, open_channel
 from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub
@@ -116,7 +116,7 @@ def _noted(notes: StartNotes) -> Iterator[None]:
     """Has the guard know which error ended this worker."""
     try:
         yield
-    except Stopped:
+    except StoppedEarly:
         raise
     except Exception as error:
         notes.failed(error)

@@ -16,17 +16,17 @@ from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime, happens
 from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
 from atf.store.store import Store
-from atf.store.types import BatchPlace, BatchRecord, Commanded, Found, ItemRecord, NewItem, OpenedBatch
+from atf.store.types import BatchAnswer, BatchCommandAnswer, BatchPlace, BatchRecord, ItemRecord, NewItem, OpenedBatch
 from atf.task import US, Status
 
 from . import batch_view as view
-from .feeding import Feeding
+from .feeding import BatchWriter
 from .lambdas import Lambdas
 from .new_batch import Template, completed, digest, home_only, lambdas_of, spec_of
 from .pending import Pending
 from .redaction import Redaction
 from .validate import asked_durability, shown
-from .waiting import Waiting
+from .waiting import TaskWaits
 
 MAX_MESSAGE_ITEMS: Final = 1_000
 """Of one message of ScheduleBatch."""
@@ -65,7 +65,7 @@ class _Numbers:
         if self._header.extend:
             taken = await self._store.reserve_items(self._header.id, self._header.request_id, self._given, count)
             self._given += count
-            if taken.found is Found.OTHER:
+            if taken.found is BatchAnswer.OTHER:
                 raise AlreadyExists(
                     f"request_id {self._header.request_id!r} of batch {self._header.id} asked for other items before; the same ones"
                     " again would be fine"
@@ -86,7 +86,7 @@ class _Numbers:
         return self._next
 
 
-class Batches:
+class BatchRpcs:
     """The RPCs about batches."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Batches:
         lambdas: Lambdas,
         redaction: Redaction,
         pending: Pending,
-        waiting: Waiting,
+        waiting: TaskWaits,
         runtime: Runtime,
         *,
         max_attempts: int,
@@ -127,7 +127,7 @@ class Batches:
         opened, template = await self._open(header)
         numbers = _Numbers(self._store, header, opened)
         first = None if header.extend else header.first
-        feeding = Feeding(self._store, self._runtime, header.id, template.terms, durability, first)
+        feeding = BatchWriter(self._store, self._runtime, header.id, template.terms, durability, first)
         try:
             sent = await self._feed(requests, header.id, template, numbers, feeding)
             await feeding.flush()
@@ -163,7 +163,7 @@ class Batches:
             home_only=home_only(made),
         )
         _check_found(header.id, opened.found)
-        if opened.found is Found.SAME:
+        if opened.found is BatchAnswer.SAME:
             made = spec_of(opened.spec)  # its options are those of the lambda at that time
             await self._lambdas.load([getattr(made, "lambda")])
         if not header.extend and header.first > opened.prefix:
@@ -179,7 +179,7 @@ class Batches:
         batch_id: str,
         template: Template,
         numbers: _Numbers,
-        feeding: Feeding,
+        feeding: BatchWriter,
     ) -> int:
         """Sends all items of a stream on their way; returns how many there were."""
         sent = 0
@@ -215,7 +215,7 @@ class Batches:
         )
 
     async def _let_in(
-        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], feeding: Feeding
+        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], feeding: BatchWriter
     ) -> None:
         """Sends items on their way, as many of them as their lambda may have."""
         known = self._lambdas.get(template.lambda_name)
@@ -368,7 +368,7 @@ class Batches:
             raise FailedPrecondition(
                 f"batch {request.id} is a step of a chain that could not be made ({record.error}): submit the rest of the chain anew"
             )
-        if done is Commanded.CANCELLED:
+        if done is BatchCommandAnswer.CANCELLED:
             raise FailedPrecondition(
                 f"batch {request.id} was cancelled: make another one of the items that are still wanted"
             )
@@ -380,17 +380,19 @@ class Batches:
             done = await self._command(request.id, "delete_batch", self._store.delete_batch)
         except NotFound:
             return b.DeleteBatchReply(existed=False)
-        if done is Commanded.NOT_ENDED:
+        if done is BatchCommandAnswer.NOT_ENDED:
             raise FailedPrecondition(
                 f"batch {request.id} has not ended: cancel it first, and delete it when its items have ended"
             )
         return b.DeleteBatchReply(existed=True)
 
-    async def _command(self, batch_id: str, event: str, verb: Callable[[str], Awaitable[Commanded]]) -> Commanded:
+    async def _command(
+        self, batch_id: str, event: str, verb: Callable[[str], Awaitable[BatchCommandAnswer]]
+    ) -> BatchCommandAnswer:
         done = await verb(check_batch_id(shown(batch_id)))
-        if done is Commanded.MISSING:
+        if done is BatchCommandAnswer.MISSING:
             raise _none(batch_id)
-        if done is not Commanded.NOTHING:
+        if done is not BatchCommandAnswer.NOTHING:
             _log.info(event, batch=batch_id, done=done.name)
         return done
 
@@ -411,18 +413,18 @@ def _check_header(header: b.BatchHeader) -> None:
         rules.check_id(shown(header.request_id))
 
 
-def _check_found(batch_id: str, found: Found) -> None:
+def _check_found(batch_id: str, found: BatchAnswer) -> None:
     match found:
-        case Found.OTHER:
+        case BatchAnswer.OTHER:
             raise AlreadyExists(
                 f"batch id {batch_id!r} is taken by a batch with another description; the same description again would be fine, and none at"
                 " all, too"
             )
-        case Found.MISSING:
+        case BatchAnswer.MISSING:
             raise _none(batch_id)
-        case Found.CANCELLED:
+        case BatchAnswer.CANCELLED:
             raise FailedPrecondition(f"batch {batch_id} was cancelled: it takes no more items")
-        case Found.DELETED:
+        case BatchAnswer.DELETED:
             raise AlreadyExists(
                 f"batch id {batch_id!r} was taken by a batch that was deleted; it is free ten minutes after that"
             )

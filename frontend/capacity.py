@@ -11,17 +11,17 @@ from typing import Final
 import msgspec
 
 from atf.cores.groups import deal, group_on
-from atf.cores.pool import MAX_CORES, CoreClaim, CoreSettings, Pool
+from atf.cores.pool import MAX_CORES, CoreClaim, CorePool, CoreSettings
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 from atf.store.capacity import CoresRecord
 from atf.store.store import Store
-from atf.store.types import Explanation
+from atf.store.types import ExplainedTask
 from atf.task import check_lambda, check_name, pool_called, pool_stored
 
-from .explain import Answer
+from .explain import ExplainAnswer
 from .explain_cores import no_core
 from .lambdas import Lambdas
 from .pools import Pools
@@ -38,7 +38,7 @@ _NUMBERS: Final = (
 _log = get_logger()
 
 
-class Capacity:
+class CapacityRpcs:
     """The calls about cores."""
 
     def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, runtime: Runtime) -> None:
@@ -54,7 +54,7 @@ class Capacity:
         if record is None:
             await self._pools.check_known(name)
             raise _no_cores(name)
-        pool = Pool.decode(record.state)
+        pool = CorePool.decode(record.state)
         found = view(name, pool, record)
         found.away.extend(await self._away(name, pool.settings.reserved))
         return found
@@ -72,13 +72,13 @@ class Capacity:
             FailedPrecondition: it has; the message says how to end that.
         """
         record = await self._store.get_capacity(name)
-        if record is not None and lambda_name in Pool.decode(record.state).settings.reserved:
+        if record is not None and lambda_name in CorePool.decode(record.state).settings.reserved:
             raise FailedPrecondition(
                 f"cores of the pool {pool_called(name)} are reserved for {lambda_name}, and would stand idle: end that first, by"
                 f" atf capacity set {pool_called(name)} --reserve {lambda_name}=0"
             )
 
-    async def lacks_core(self, found: Explanation) -> Answer | None:
+    async def lacks_core(self, found: ExplainedTask) -> ExplainAnswer | None:
         """Why no executor may run a queued task's lambda now, where its pool has cores. None also where that can't be read now."""
         try:
             await self._lambdas.load([found.record.lambda_name])
@@ -86,7 +86,7 @@ class Capacity:
             record = await self._store.get_capacity(pool)
         except (Unavailable, UnknownLambda):
             return None
-        return no_core(found, pool, Pool.decode(record.state), record.now_us) if record is not None else None
+        return no_core(found, pool, CorePool.decode(record.state), record.now_us) if record is not None else None
 
     def _pool_of(self, lambda_name: str) -> str:
         return self._lambdas.get(lambda_name).in_force.pool
@@ -101,7 +101,7 @@ class Capacity:
         await self._check_lambdas(request)
         for _ in range(_TRIES):
             record = await self._store.get_capacity(name)
-            pool = Pool.decode(record.state) if record is not None else None
+            pool = CorePool.decode(record.state) if record is not None else None
             if ending:
                 if record is None or await self._store.set_capacity(name, record.version, b""):
                     _log.info("set_capacity", pool=name, cores=0)
@@ -111,9 +111,11 @@ class Capacity:
                 return await self.get(name)
         raise Unavailable("others change the pool's cores at the same time; try again")
 
-    async def _write(self, name: str, record: CoresRecord | None, pool: Pool | None, settings: CoreSettings) -> bool:
+    async def _write(
+        self, name: str, record: CoresRecord | None, pool: CorePool | None, settings: CoreSettings
+    ) -> bool:
         if record is None or pool is None:
-            made = Pool.make(settings, await self._store.time_us())
+            made = CorePool.make(settings, await self._store.time_us())
             return bool(await self._store.set_capacity(name, 0, made.encode(), deal_anew=True))
         if settings == pool.settings:
             return True
@@ -171,7 +173,7 @@ def _check_end(request: f.SetCapacityRequest) -> None:
         )
 
 
-def _settings(request: f.SetCapacityRequest, pool: Pool | None) -> CoreSettings:
+def _settings(request: f.SetCapacityRequest, pool: CorePool | None) -> CoreSettings:
     """What is set now, with what is asked for.
 
     Raises:
@@ -191,7 +193,7 @@ def _settings(request: f.SetCapacityRequest, pool: Pool | None) -> CoreSettings:
     ).check()
 
 
-def view(name: str, pool: Pool, record: CoresRecord) -> f.Capacity:
+def view(name: str, pool: CorePool, record: CoresRecord) -> f.Capacity:
     """A pool as callers see it, at the store's time of the record."""
     settings, now = pool.settings, record.now_us
     rotation, next_us = pool.rotation.at(now), pool.rotation.next_us(now)
@@ -217,7 +219,7 @@ def view(name: str, pool: Pool, record: CoresRecord) -> f.Capacity:
     )
 
 
-def _core(pool: Pool, core: int, now_us: int) -> f.Core:
+def _core(pool: CorePool, core: int, now_us: int) -> f.Core:
     made = f.Core(
         reserved=core < pool.settings.first_multiplexed,
         group=group_on(core, pool.rotation.at(now_us), pool.settings.cores),

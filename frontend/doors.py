@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .dapr.http import HttpPort
 
 
-class Doors:
+class Listeners:
     """The ports of a frontend.
 
     Attributes:

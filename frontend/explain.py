@@ -8,13 +8,13 @@ from typing import NamedTuple
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import sentence_of
 from atf.store import keys
-from atf.store.types import Explanation, Gate, GateAction, Misfit, TaskRecord
+from atf.store.types import ExplainedTask, Gate, GateAction, MisfitRecord, TaskRecord
 from atf.task import US, Status
 
 from . import view
 
 
-class Answer(NamedTuple):
+class ExplainAnswer(NamedTuple):
     """The reason, its sentence, and the instant at which it ends by itself (0: unknown)."""
 
     reason: str
@@ -22,7 +22,9 @@ class Answer(NamedTuple):
     until_us: int = 0
 
 
-def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answer | None = None) -> f.ExplainTaskReply:
+def explain(
+    found: ExplainedTask, gates: Sequence[Gate] | None = (), no_core: ExplainAnswer | None = None
+) -> f.ExplainTaskReply:
     """The answer of ExplainTask.
 
     Args:
@@ -44,47 +46,47 @@ def explain(found: Explanation, gates: Sequence[Gate] | None = (), no_core: Answ
     )
 
 
-def waits_for_executors(found: Explanation) -> bool:
+def waits_for_executors(found: ExplainedTask) -> bool:
     """Whether it stands in its queue, and nothing keeps it there."""
     queued = found.record.status is Status.ENQUEUED and found.in_queue
     return queued and not found.paused and found.pause is None and _nobody(found, "") is None
 
 
-def all_set_aside(found: Explanation) -> bool:
+def all_set_aside(found: ExplainedTask) -> bool:
     """Whether every host of its pool sets its lambda aside."""
     return bool(found.aside) and len(found.aside) >= found.hosts
 
 
-def _held_by_job(found: Explanation) -> Answer | None:
+def _held_by_job(found: ExplainedTask) -> ExplainAnswer | None:
     """A tick of a job that is paused."""
     record = found.record
     if not record.held or record.of_job is None or record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
         return None
     job = record.of_job.job
-    return Answer(
+    return ExplainAnswer(
         "job_paused",
         f"It is a tick of the job {job}, which is paused: it waits until somebody runs atf job resume {job}.",
     )
 
 
-def _gated(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
+def _gated(found: ExplainedTask, gates: Sequence[Gate] | None) -> ExplainAnswer | None:
     """Kept by a gate that looks at single tasks."""
     if not found.gate or found.record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
         return None
     if gates is None:
-        return Answer(
+        return ExplainAnswer(
             "gated",
             "It is due, but a gate of its lambda keeps it. Which one can't be told while a server of the task store is away.",
         )
     gate = next((each for each in gates if each.number == found.gate), None)
     if gate is None:
-        return Answer("gated", "The gate that kept it was lifted or has ended; it is about to be let through.")
+        return ExplainAnswer("gated", "The gate that kept it was lifted or has ended; it is about to be let through.")
     until = f"for another {duration(gate.until_us - found.now_us)}" if gate.until_us else "until it is lifted"
     kind = {GateAction.PAUSE: "a pause", GateAction.ADMIT: f"a gate that admits {gate.amount * 100:g} %"}
     what = kind.get(gate.action, f"a delay by {duration(int(gate.amount))}")
     labels = ", ".join(f"{name}={gate.labels[name]}" for name in sorted(gate.labels))
     of = f"those with {labels}" if labels else "all its tasks"
-    return Answer(
+    return ExplainAnswer(
         "gated",
         f"It is due, but a gate of its lambda keeps it: {what} of {of}, {until}{_said(gate)}. atf gate ls"
         f" {found.record.lambda_name} shows it.",
@@ -97,23 +99,23 @@ def _said(gate: Gate) -> str:
     return by + (f" ({sentence_of(gate.why)})" if gate.why else "")
 
 
-def _pause_of(found: Explanation, gates: Sequence[Gate] | None) -> Answer | None:
+def _pause_of(found: ExplainedTask, gates: Sequence[Gate] | None) -> ExplainAnswer | None:
     """That its lambda is paused: what follows "It is due, but", and until when."""
     if not found.paused:
         return None
     name = found.record.lambda_name
     gate = next((each for each in gates or () if each.action is GateAction.PAUSE and not each.labels), None)
     if gate is None and gates is not None:
-        return Answer(
+        return ExplainAnswer(
             "paused", "its lambda was paused until just now: it goes on with the next pass of a store consumer."
         )
     said, until_us = (_said(gate), gate.until_us) if gate else ("", 0)
     until = f"for another {duration(until_us - found.now_us)}, or until" if until_us else "until"
     sentence = f"its lambda is paused{said}: nothing of {name} starts {until} somebody runs atf resume {name}."
-    return Answer("paused", sentence, until_us)
+    return ExplainAnswer("paused", sentence, until_us)
 
 
-def _answer(found: Explanation, pause: Answer | None) -> Answer:
+def _answer(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer:
     match found.record.status:
         case Status.NEW | Status.RETRIABLE_FAILURE:
             return _waiting(found, pause)
@@ -125,25 +127,25 @@ def _answer(found: Explanation, pause: Answer | None) -> Answer:
             return _finished(found)
 
 
-def _waiting(found: Explanation, pause: Answer | None) -> Answer:
+def _waiting(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer:
     """Not yet on its queue."""
     record, left = found.record, found.record.next_at_us - found.now_us
     if found.stopped_at:
         name, key = record.lambda_name, record.ordering_key
-        return Answer(
+        return ExplainAnswer(
             "key_stopped",
             f"Its ordering key {key} has stopped, since task {found.stopped_at} failed for good. atf key resume {name} {key}"
             f" runs that task again, atf key skip {name} {key} goes on without it.",
         )
     if found.behind:
-        return Answer(
+        return ExplainAnswer(
             "behind",
             f"Task {found.behind} has the same ordering key and was accepted earlier; this one waits until that one has"
             f" finished. {_count(found.position, 'task')} of this key {_is(found.position)} before it.",
         )
     if found.before >= 0:
         key, limit = keys.key_of(record.concurrency), record.concurrency.split(" ")[1]
-        return Answer(
+        return ExplainAnswer(
             "key_busy",
             f"It waits for a slot of its concurrency key {key}: {found.slots_taken} of {limit} are taken, and"
             f" {_count(found.before, 'task')} {_is(found.before)} before it in the key's line.",
@@ -157,7 +159,7 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
     if nobody := _nobody(found, "It is due"):
         return nobody
     if found.queue_depth >= found.queue_limit:
-        return Answer(
+        return ExplainAnswer(
             "queue_full",
             f"It is due, but its queue is full ({found.queue_depth} of {found.queue_limit}). It is pushed as soon as"
             " executors have made room. If the depth does not fall, look for executors that run"
@@ -165,26 +167,26 @@ def _waiting(found: Explanation, pause: Answer | None) -> Answer:
         )
     if found.waits_for:
         return _short_of_permits(found)
-    return Answer(
+    return ExplainAnswer(
         "due",
         f"It became due {duration(-left)} ago and is about to be pushed onto its queue. If this stays so, no store"
         " consumer is running, or it can't reach the task store.",
     )
 
 
-def _not_yet(record: TaskRecord, left_us: int) -> Answer:
+def _not_yet(record: TaskRecord, left_us: int) -> ExplainAnswer:
     """Its instant has not come."""
     left = duration(left_us)
     if record.status is Status.RETRIABLE_FAILURE:
         sentence = f"Attempt {record.attempts} failed ({sentence_of(record.error)}). The next one is due in {left}."
-        return Answer("backing_off", sentence, record.next_at_us)
+        return ExplainAnswer("backing_off", sentence, record.next_at_us)
     if record.ended_runs and record.next_at_us > record.scheduled_at_us:
         sentence = f"Its last run did not end it ({sentence_of(record.ended_runs[-1].why)}). It runs again in {left}."
-        return Answer("put_off", sentence, record.next_at_us)
-    return Answer("not_due", f"It is not due yet: it was scheduled for {left} from now.", record.next_at_us)
+        return ExplainAnswer("put_off", sentence, record.next_at_us)
+    return ExplainAnswer("not_due", f"It is not due yet: it was scheduled for {left} from now.", record.next_at_us)
 
 
-def _unfit(found: Explanation, misfit: Misfit) -> Answer:
+def _unfit(found: ExplainedTask, misfit: MisfitRecord) -> ExplainAnswer:
     """Its payload did not fit the executors that took it, and waits for others."""
     others = [each for each in found.signatures if each not in misfit.digests]
     since, left = duration(found.now_us - misfit.since_us), misfit.until_us - found.now_us
@@ -203,42 +205,42 @@ def _unfit(found: Explanation, misfit: Misfit) -> Answer:
             f" If that stays so, this is a failed attempt {until}. Deploy code that takes this payload (aliases of @app.task give a"
             " renamed parameter its old name, too), or cancel the task."
         )
-    return Answer("misfit", f"{sentence_of(misfit.error)}. {met} {now}", 0 if others else misfit.until_us)
+    return ExplainAnswer("misfit", f"{sentence_of(misfit.error)}. {met} {now}", 0 if others else misfit.until_us)
 
 
 def _signatures(digests: Sequence[str]) -> str:
     return f"{'signature' if len(digests) == 1 else 'signatures'} {', '.join(digests)}"
 
 
-def _short_of_permits(found: Explanation) -> Answer:
+def _short_of_permits(found: ExplainedTask) -> ExplainAnswer:
     """Its lambda's limits keep it back."""
     name, (limit, _, number) = found.record.lambda_name, found.waits_for.partition("=")
     if limit == "running" and found.in_hand < int(number):
-        return Answer(
+        return ExplainAnswer(
             "max_running",
             f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues, and the partition"
             " that gives out permits has been asked. If this stays so, no store consumer is running, or a partition's server is away.",
         )
     if limit == "running":
-        return Answer(
+        return ExplainAnswer(
             "max_running",
             f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is"
             f" pushed when one of them ends; atf lambda set {name} max_running=… changes the limit.",
         )
     if limit == "burst":
-        return Answer(
+        return ExplainAnswer(
             "rate",
             f"It is due and waits for its turn: no second sees more than {_count(int(number), 'task')} of {name}, since its burst is below its rate."
             f" atf lambda set {name} burst=… changes the limit, and burst=none leaves the rate alone.",
         )
-    return Answer(
+    return ExplainAnswer(
         "rate",
         f"It is due and waits for its turn: {name} is limited to {number} tasks a second. atf lambda set {name} rate=… changes the"
         " limit.",
     )
 
 
-def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
+def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer:
     record = found.record
     if not found.in_queue:
         if record.misfit is not None and record.misfit.since_us:
@@ -250,7 +252,7 @@ def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
             return kept
         if paused := _claims_paused(found, "A controller has taken it from its queue"):
             return paused
-        return Answer(
+        return ExplainAnswer(
             "between",
             "A controller has taken it from its queue and is about to claim it for an executor. If nobody claims it, it is"
             f" pushed again in {duration(record.next_at_us - found.now_us)}.",
@@ -264,22 +266,22 @@ def _enqueued(found: Explanation, pause: Answer | None) -> Answer:
     if nobody := _nobody(found, f"It is {place}"):
         return nobody
     if all_set_aside(found):
-        return Answer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
-    return Answer(
+        return ExplainAnswer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
+    return ExplainAnswer(
         "queued",
         f"It is due and {place}. Executors take it in its turn; if the position does not change, none that runs"
         f" {record.lambda_name} is free, or none is there.{_besides(found)}",
     )
 
 
-def _held(found: Explanation) -> Answer:
+def _held(found: ExplainedTask) -> ExplainAnswer:
     record, now = found.record, found.now_us
     if record.status is Status.PROCESSING:
         since = duration(now - record.moved_at_us.get(Status.PROCESSING, now))
-        answer = Answer("running", f"Executor {record.owner} has been running it for {since}.")
+        answer = ExplainAnswer("running", f"Executor {record.owner} has been running it for {since}.")
     else:
         since = duration(now - record.moved_at_us.get(Status.CLAIMED, now))
-        answer = Answer(
+        answer = ExplainAnswer(
             "claimed", f"Executor {record.owner} claimed it {since} ago and has not said yet that it started."
         )
     sentence = answer.sentence + _lease(record.next_at_us - now)
@@ -287,7 +289,7 @@ def _held(found: Explanation) -> Answer:
         sentence += " Its cancellation was asked for; the executor is told with its next heartbeat."
     if record.last_run:
         sentence += " Its job was deleted: this run is the last one, however it ends."
-    return Answer(answer.reason, sentence, record.next_at_us)
+    return ExplainAnswer(answer.reason, sentence, record.next_at_us)
 
 
 def _lease(left_us: int) -> str:
@@ -296,7 +298,7 @@ def _lease(left_us: int) -> str:
     return f" Unless the executor renews it, its lease ends in {duration(left_us)}, and the task runs again."
 
 
-def _finished(found: Explanation) -> Answer:
+def _finished(found: ExplainedTask) -> ExplainAnswer:
     record = found.record
     ago = f"{duration(found.now_us - record.moved_at_us.get(record.status, found.now_us))} ago"
     match record.status:
@@ -315,44 +317,46 @@ def _finished(found: Explanation) -> Answer:
                     f" Its ordering key {record.ordering_key} has stopped at it: atf key skip {record.lambda_name}"
                     f" {record.ordering_key} goes on without it."
                 )
-    return Answer("finished", sentence)
+    return ExplainAnswer("finished", sentence)
 
 
-def _kept_back(found: Explanation, pause: Answer | None) -> Answer | None:
+def _kept_back(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer | None:
     """That nothing is pushed of its lambda."""
     if pause:
         return pause._replace(sentence=f"It is due, but {pause.sentence}")
     if found.unknown:
-        return Answer("not_registered", f"It is due, but {_unknown(found)}")
+        return ExplainAnswer("not_registered", f"It is due, but {_unknown(found)}")
     return None
 
 
-def _claims_paused(found: Explanation, start: str) -> Answer | None:
+def _claims_paused(found: ExplainedTask, start: str) -> ExplainAnswer | None:
     """That no task of its partition starts; None: they do. Ask this first: what is known of workers may date from before a restart."""
     if found.pause is None:
         return None
     until_us = 0 if found.pause.unseen else found.now_us + found.pause.left_us
-    return Answer("claims_paused", f"{start}, but {found.pause.sentence}.", until_us)
+    return ExplainAnswer("claims_paused", f"{start}, but {found.pause.sentence}.", until_us)
 
 
-def _nobody(found: Explanation, start: str) -> Answer | None:
+def _nobody(found: ExplainedTask, start: str) -> ExplainAnswer | None:
     """That no worker is there which would run it; None: some is, or that is not known."""
     if found.failing and not found.hosts:
-        return Answer(
+        return ExplainAnswer(
             "cant_start",
             f"{start}, but {_cant_start(found.failing)}. Mend that, and start the host's controller again if it has ended.",
         )
     if not found.served and found.starting:
         hosts = ", ".join(found.starting)
-        return Answer("starting", f"{start}; the executors on {hosts} are starting, and none has asked for work yet.")
+        return ExplainAnswer(
+            "starting", f"{start}; the executors on {hosts} are starting, and none has asked for work yet."
+        )
     if not found.served:
-        return Answer("no_pool", f"{start}, but {_unserved(found)}")
+        return ExplainAnswer("no_pool", f"{start}, but {_unserved(found)}")
     if found.not_run:
-        return Answer("not_served", f"{start}, but {_not_run(found)}{_besides(found)}")
+        return ExplainAnswer("not_served", f"{start}, but {_not_run(found)}{_besides(found)}")
     return None
 
 
-def _besides(found: Explanation) -> str:
+def _besides(found: ExplainedTask) -> str:
     """Some hosts on which no executor can start, as one more sentence; empty: there are none."""
     return f" Besides, {_cant_start(found.failing)}." if found.failing else ""
 
@@ -365,7 +369,7 @@ def _cant_start(failing: Mapping[str, str]) -> str:
     return f"no executor can start {'; nor '.join(told)}"
 
 
-def _unserved(found: Explanation) -> str:
+def _unserved(found: ExplainedTask) -> str:
     if not found.unserved:
         return (
             f"{found.record.lambda_name} runs in no pool, and no live worker runs without one: start one with atf controller, or see"
@@ -377,7 +381,7 @@ def _unserved(found: Explanation) -> str:
     )
 
 
-def _not_run(found: Explanation) -> str:
+def _not_run(found: ExplainedTask) -> str:
     name = found.record.lambda_name
     return (
         f"no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately. Start executors"
@@ -385,7 +389,7 @@ def _not_run(found: Explanation) -> str:
     )
 
 
-def _unknown(found: Explanation) -> str:
+def _unknown(found: ExplainedTask) -> str:
     name = found.record.lambda_name
     return (
         f"the store does not know {name}, so not its limits and gates either, as after it has lost its data: nothing of it is"
@@ -394,7 +398,7 @@ def _unknown(found: Explanation) -> str:
     )
 
 
-def _set_aside(found: Explanation) -> str:
+def _set_aside(found: ExplainedTask) -> str:
     hosts, name = found.aside, found.record.lambda_name
     first = min(hosts, key=hosts.__getitem__)
     left = hosts[first] - found.now_us

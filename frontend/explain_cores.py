@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from atf.cores.pool import Pool
-from atf.store.types import Explanation
+from atf.cores.pool import CorePool
+from atf.store.types import ExplainedTask
 from atf.task import Status, pool_called
 
-from .explain import Answer, all_set_aside, duration
+from .explain import ExplainAnswer, all_set_aside, duration
 
 
-def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | None:
+def no_core(found: ExplainedTask, name: str, pool: CorePool, now_us: int) -> ExplainAnswer | None:
     """Why none of the pool's executors may run the task's lambda now, or those that may do not; None: some may, and nothing speaks against it.
 
     Args:
@@ -26,12 +26,12 @@ def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | 
     show = f"atf capacity show {pool_called(name)} shows it."
     start = f"It is due and at position {found.position} of {found.queue_depth} in its queue, and waits for a core: "
     if not pool.members:
-        return Answer(
+        return ExplainAnswer(
             "no_core", f"{start}the pool {pool_called(name)} is cut into cores, and no executor is there. {show}"
         )
     if has:
         next_us = pool.rotation.next_us(now_us)
-        return Answer(
+        return ExplainAnswer(
             "no_core",
             f"{start}{lambda_name} has core {_cores(has)}, whose group has no executor until the next rotation, in"
             f" {duration(next_us - now_us)}: the pool {pool_called(name)} has fewer executors ({pool.members}) than cores. {show}",
@@ -40,7 +40,7 @@ def no_core(found: Explanation, name: str, pool: Pool, now_us: int) -> Answer | 
     return _of_claim(start, lambda_name, pool, now_us, show)
 
 
-def _not_taken(found: Explanation, cores: list[int], name: str, pool: Pool, now_us: int) -> Answer | None:
+def _not_taken(found: ExplainedTask, cores: list[int], name: str, pool: CorePool, now_us: int) -> ExplainAnswer | None:
     """That the groups on its lambda's cores take nothing of it, though they had time to; None: that is not known."""
     turns = [turn for core in cores if (turn := pool.turns[core]) is not None]
     if any(turn.occupied for turn in turns) or all_set_aside(found):
@@ -51,7 +51,7 @@ def _not_taken(found: Explanation, cores: list[int], name: str, pool: Pool, now_
     if now_us - since_us <= pool.settings.hand_over_us:
         return None
     lambda_name = found.record.lambda_name
-    return Answer(
+    return ExplainAnswer(
         "queued",
         f"It is due and at position {found.position} of {found.queue_depth} in its queue. {lambda_name} has core {_cores(cores)}, whose group has"
         f" taken none of its tasks for {duration(now_us - since_us)}: its executors are full, or do not run {lambda_name}. All executors of a"
@@ -64,7 +64,7 @@ def _cores(cores: list[int]) -> str:
     return " and ".join(str(core) for core in cores)
 
 
-def _of_claim(start: str, lambda_name: str, pool: Pool, now_us: int, show: str) -> Answer:
+def _of_claim(start: str, lambda_name: str, pool: CorePool, now_us: int, show: str) -> ExplainAnswer:
     """Where its lambda's core claim stands."""
     start += f"{lambda_name} has none at present"
     claim = next((each for each in pool.queue if each.lambda_name == lambda_name), None)
@@ -76,21 +76,21 @@ def _of_claim(start: str, lambda_name: str, pool: Pool, now_us: int, show: str) 
         )
         sentence = f"{start}{failed}. Its core claim is number {place + 1} of {len(line)} for core {claim.core}"
         if turn is None or ends_us is None:
-            return Answer("no_core", f"{sentence}, which is free. {show}")
+            return ExplainAnswer("no_core", f"{sentence}, which is free. {show}")
         left = f"another {duration(ends_us - now_us)}" if ends_us > now_us else "no longer"
-        return Answer(
+        return ExplainAnswer(
             "no_core",
             f"{sentence}, which {turn.lambda_name} has for {left} at the most. {show}",
             0 if place else ends_us,
         )
     for place, each in enumerate(pool.beyond):
         if each.lambda_name == lambda_name:
-            return Answer(
+            return ExplainAnswer(
                 "no_core",
                 f"{start}. Its core claim is number {place + 1} of those behind the queue, which is full"
                 f" ({len(pool.queue)} claims: lookahead × multiplexed cores). {show}",
             )
-    return Answer(
+    return ExplainAnswer(
         "no_core",
         f"{start}, and has made no core claim yet: a controller of the pool does that as soon as one of its executors asks for"
         f" work. {show}",

@@ -31,7 +31,7 @@ _NOTED_EACH: Final = 8_192
 """Items after which the batch's prefix is noted."""
 
 
-class _Lane:
+class _PartitionItems:
     """The items of one partition."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Lane:
         return items
 
 
-class Feeding:
+class BatchWriter:
     """The items of one call of ScheduleBatch. `close` it.
 
     Args:
@@ -89,7 +89,7 @@ class Feeding:
         self.stored = 0
         self._store, self._runtime = store, runtime
         self._batch_id, self._terms, self._durability = batch_id, terms, durability
-        self._lanes: defaultdict[int, _Lane] = defaultdict(_Lane)
+        self._lanes: defaultdict[int, _PartitionItems] = defaultdict(_PartitionItems)
         self._free = asyncio.Semaphore(CALLS)
         self._items = self._bytes = 0
         self._moved = asyncio.Event()
@@ -143,7 +143,7 @@ class Feeding:
             await self._store.note_prefix(self._batch_id, prefix)
             self._noted = prefix
 
-    async def _send(self, partition: int, lane: _Lane) -> None:
+    async def _send(self, partition: int, lane: _PartitionItems) -> None:
         me = asyncio.current_task()
         assert me is not None
         try:

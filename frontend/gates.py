@@ -11,7 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.store.gates import quoted
 from atf.store.library import MAX_GATES
 from atf.store.store import Store
-from atf.store.types import AuditEntry, Explanation, Gate, GateAction, NewGate
+from atf.store.types import AuditEntry, ExplainedTask, Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
 from atf.times import instant, length
 
@@ -39,7 +39,7 @@ _NUMBERS: Final = {action: number for number, action in _ACTIONS.items()}
 _log = get_logger()
 
 
-class Gates:
+class GateRpcs:
     """SetGate, LiftGate, ListGates, ListAudit, and the pause of a whole lambda, which is a gate.
 
     A change reads no copy of the registry, neither before nor after: it would be read anew for each of thousands of lambdas.
@@ -49,7 +49,7 @@ class Gates:
         self._store = store
         self._lambdas = lambdas
 
-    async def met(self, found: Explanation) -> list[Gate] | None:
+    async def met(self, found: ExplainedTask) -> list[Gate] | None:
         """The gates of a task's lambda, where one keeps it or the lambda is paused. None: their home can't be read."""
         if not (found.gate or found.paused):
             return []

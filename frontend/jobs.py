@@ -20,11 +20,11 @@ from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
 from atf.store.store import Store
-from atf.store.types import JobRecord, Made, MadeJob, NewJob
+from atf.store.types import JobAnswer, JobRecord, MadeJob, NewJob
 
 from .lambdas import Lambdas
 from .new_job import new_job
-from .scheduling import MAX_REQUESTS, Scheduling
+from .scheduling import MAX_REQUESTS, ScheduleRpcs
 from .validate import shown, spec_lambda
 from .view import fail
 
@@ -36,15 +36,15 @@ _ANSWER_BYTES: Final = 2 << 20
 _READ_TOGETHER: Final = 8
 _LOGGED_NAMES: Final = 10
 _PLANNED_AT_ONCE: Final = 16
-"""Jobs whose first tick is computed before other calls have a turn: a new schedule takes some 0.2 ms."""
+"""JobRpcs whose first tick is computed before other calls have a turn: a new schedule takes some 0.2 ms."""
 
 _log = get_logger()
 
 
-class Jobs:
+class JobRpcs:
     """The RPCs about jobs."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, scheduling: Scheduling, max_attempts_cap: int) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, scheduling: ScheduleRpcs, max_attempts_cap: int) -> None:
         self._store = store
         self._lambdas = lambdas
         self._scheduling = scheduling
@@ -91,11 +91,11 @@ class Jobs:
         for (place, (job, spec)), answer in zip(asked.items(), stored, strict=True):
             if isinstance(answer, AtfError):
                 answers[place] = answer
-            elif answer.made is Made.TAKEN:
+            elif answer.made is JobAnswer.TAKEN:
                 answers[place] = AlreadyExists(f"job {job.name!r} exists; overwrite = true replaces it")
-            elif answer.made is Made.NEVER:
+            elif answer.made is JobAnswer.NEVER:
                 answers[place] = _never(answer, spec)
-            elif answer.made is Made.MADE:
+            elif answer.made is JobAnswer.MADE:
                 answers[place] = _made(answer, job, spec)
             else:
                 before.append(place)  # it may be paused, or have had ticks
@@ -247,8 +247,8 @@ def _never(made: MadeJob, spec: j.JobSpec) -> j.Job | AtfError:
 
 def _log_jobs(names: Sequence[str], answers: Sequence[MadeJob | AtfError]) -> None:
     done = {name: each.made for name, each in zip(names, answers, strict=True) if isinstance(each, MadeJob)}
-    made = [name for name, what in done.items() if what is Made.MADE]
-    replaced = [name for name, what in done.items() if what is Made.REPLACED]
+    made = [name for name, what in done.items() if what is JobAnswer.MADE]
+    replaced = [name for name, what in done.items() if what is JobAnswer.REPLACED]
     if made or replaced:
         _log.info("schedule_jobs", made=len(made), replaced=len(replaced), jobs=(replaced + made)[:_LOGGED_NAMES])
 

@@ -8,7 +8,7 @@ from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
 from atf.store.store import Store
-from atf.store.types import KeyRecord, Mended, Mending, SlotsRecord
+from atf.store.types import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
 from atf.task import MAX_BATCH, check_key, key_held
 
 from .validate import check_stored_id
@@ -18,7 +18,7 @@ MAX_ERROR_CHARS: Final = 1_000
 """Of an error as a list of keys shows it; the task has it whole."""
 
 
-class Keys:
+class KeyRpcs:
     """ListKeys, ResumeKey, SkipKey and ListConcurrencyKeys. Their lambda has been checked."""
 
     def __init__(self, store: Store) -> None:
@@ -47,7 +47,7 @@ class Keys:
         self._check(request)
         done = await self._store.resume_key(getattr(request, "lambda"), request.key, request.task_id)
         _check_done(request, done)
-        return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is Mended.DONE)
+        return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is KeyAnswer.DONE)
 
     async def skip(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
         """What is behind that task goes on."""
@@ -62,19 +62,19 @@ class Keys:
             check_stored_id(request.task_id, self._store.partitions)
 
 
-def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: Mending) -> None:
+def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: MendedKey) -> None:
     name = getattr(request, "lambda")
     if (
-        done.mended is Mended.NOT_STOPPED and not request.task_id
+        done.mended is KeyAnswer.NOT_STOPPED and not request.task_id
     ):  # else it has gone on from there, by this call's first try or another
         raise FailedPrecondition(
             f"key {request.key!r} of {name} has not stopped; atf key ls {name} lists those that have"
         )
-    if done.mended is Mended.HELD:
+    if done.mended is KeyAnswer.HELD:
         raise FailedPrecondition(
             f"the task that stopped key {request.key!r} of {name} can't run again: {key_held(done.task_id)}"
         )
-    if done.mended is Mended.ANOTHER:
+    if done.mended is KeyAnswer.ANOTHER:
         raise FailedPrecondition(
             f"key {request.key!r} of {name} has stopped at task {done.task_id}, not at {request.task_id}; look at that one first"
         )

@@ -34,7 +34,7 @@ _REMEMBERED: Final = 256
 _REMEMBERED_BYTES: Final = 256
 
 
-class Known:
+class KnownLambda:
     """A registered lambda."""
 
     def __init__(self, record: LambdaRecord, spec: f.LambdaSpec) -> None:
@@ -67,7 +67,7 @@ class Lambdas:
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
         self._runtime = runtime
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownLambda] = {}
         self._read: Mapping[str, LambdaRecord] = {}
         self._read_at = float("-inf")
         self.refresh: SingleFlight[None] = SingleFlight(self._refresh)
@@ -97,7 +97,7 @@ class Lambdas:
             self._known = {name: self._parsed(record) for name, record in records.items()}
         self._read, self._read_at = records, at
 
-    def get(self, name: str) -> Known:
+    def get(self, name: str) -> KnownLambda:
         """A lambda of the copy.
 
         Raises:
@@ -108,7 +108,7 @@ class Lambdas:
             raise self.unknown(name)
         return known
 
-    async def known(self, name: str) -> Known:
+    async def known(self, name: str) -> KnownLambda:
         """A lambda by the name that a caller gives, which another frontend may have registered a moment ago.
 
         Raises:
@@ -128,15 +128,15 @@ class Lambdas:
         known = self._known.get(name)
         return [known.spec] if known else []
 
-    def all(self) -> list[Known]:
+    def all(self) -> list[KnownLambda]:
         """Every lambda of the copy, by name."""
         return [self._known[name] for name in sorted(self._known)]
 
-    def _parsed(self, record: LambdaRecord) -> Known:
+    def _parsed(self, record: LambdaRecord) -> KnownLambda:
         known = self._known.get(record.name)
         if known is not None and known.record == record:
             return known
-        return Known(record, spec_of(record))
+        return KnownLambda(record, spec_of(record))
 
     def _hint(self, name: str) -> str:
         if meant := did_you_mean(name, self._known):

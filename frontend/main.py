@@ -9,7 +9,7 @@ from atf.process.role import Process, run_role
 from atf.rpc.health import of_store
 
 from .dapr.scheduler import SchedulerService
-from .doors import Doors
+from .doors import Listeners
 from .service import FrontendService
 
 DRAIN_S: Final = 10.0
@@ -23,7 +23,7 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs:
         opened = await process.open_store(store, timing)
         service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
         scheduler = SchedulerService(frontend=service, store=opened, timing=timing, runtime=process.runtime)
-        doors = await Doors.open(service, scheduler, settings, DRAIN_S, of_store(opened))
+        doors = await Listeners.open(service, scheduler, settings, DRAIN_S, of_store(opened))
         process.ready(doors.address, dapr_http=doors.dapr_http)
         await process.stopping.wait()
         await doors.close()

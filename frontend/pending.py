@@ -18,7 +18,7 @@ from atf.errors import TooManyPending, Unavailable
 from atf.runtime import Runtime
 from atf.store.store import Store
 
-from .lambdas import Known
+from .lambdas import KnownLambda
 
 FRESH_S: Final = 1.0
 PARTS: Final = 32
@@ -64,7 +64,7 @@ class _Count:
         self.stored -= stored
 
 
-class Entry:
+class Admission:
     """What was let in, until it is stored.
 
     Attributes:
@@ -95,8 +95,11 @@ class Pending:
         self._counts: dict[str, _Count] = {}
 
     async def enter(
-        self, known: Known, stored_ids: Sequence[str], stored: Callable[[], Awaitable[Sequence[bool]]] | None = None
-    ) -> Entry:
+        self,
+        known: KnownLambda,
+        stored_ids: Sequence[str],
+        stored: Callable[[], Awaitable[Sequence[bool]]] | None = None,
+    ) -> Admission:
         """Lets tasks of a lambda in, or not. Of what is let in `ended` MUST be told.
 
         Args:
@@ -107,7 +110,7 @@ class Pending:
         name, most = known.record.name, known.in_force.max_pending
         if not most:
             self._counts.pop(name, None)
-            return Entry()
+            return Admission()
         count = self._counts.setdefault(name, _Count(self._store, self._runtime, name))
         held = len(stored_ids)
         count.under_way += held  # at once: calls beside this one must see them
@@ -126,13 +129,13 @@ class Pending:
         except BaseException:
             count.under_way -= held
             raise
-        return Entry(refusals, count, held)
+        return Admission(refusals, count, held)
 
     async def _stored(self, ids: Sequence[str]) -> list[bool]:
         return [each is not None for each in await self._store.get_tasks(ids)]
 
 
-def too_many(known: Known) -> TooManyPending:
+def too_many(known: KnownLambda) -> TooManyPending:
     """The refusal of one more task of a lambda."""
     rate, most = known.in_force.rate, known.in_force.max_pending
     error = TooManyPending(

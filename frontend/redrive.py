@@ -24,7 +24,7 @@ from atf.task import US, Status, check_lambda
 from atf.times import instant
 
 from .gates import check_who
-from .lambdas import Known, Lambdas
+from .lambdas import KnownLambda, Lambdas
 from .redaction import Redaction
 from .validate import check_labels, shown
 
@@ -52,7 +52,7 @@ class _At(NamedTuple):
     page: str  # of the dead-letter set
 
 
-class Redrive:
+class RedriveRpc:
     """The call Redrive."""
 
     def __init__(self, store: Store, lambdas: Lambdas, redaction: Redaction) -> None:
@@ -99,7 +99,7 @@ class Redrive:
         await self._store.add_audit(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
 
 
-def _check(request: f.RedriveRequest, known: Known) -> None:
+def _check(request: f.RedriveRequest, known: KnownLambda) -> None:
     check_labels(request.labels)
     check_who(request.who, request.why)
     if not request.HasField("dry_run"):
@@ -128,7 +128,7 @@ def _parse(token: str) -> _At | None:
     return _At(int(match[1]), int(match[2]), match[3])
 
 
-def _matches(record: TaskRecord, request: f.RedriveRequest, known: Known, begun_us: int) -> bool:
+def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, begun_us: int) -> bool:
     failed_us = record.moved_at_us.get(Status.FATAL_FAILURE, 0)
     if failed_us > begun_us:
         return False

@@ -15,8 +15,8 @@ from atf.store.store import Store
 from atf.store.types import LambdaRecord, QueueDepth
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, Status, check_lambda
 
-from .capacity import Capacity
-from .lambdas import Known, Lambdas, spec_of
+from .capacity import CapacityRpcs
+from .lambdas import KnownLambda, Lambdas, spec_of
 from .pools import Pools
 from .settings import ALL, door_settings, in_force, overridden, said
 from .status import is_served
@@ -29,7 +29,7 @@ _log = get_logger()
 class Registration:
     """The calls on the registry."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, capacity: Capacity) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, capacity: CapacityRpcs) -> None:
         self._store, self._lambdas, self._pools, self._capacity = store, lambdas, pools, capacity
 
     async def register_lambdas(
@@ -80,7 +80,7 @@ class Registration:
         name = getattr(request, "lambda")
         await self._lambdas.refresh()
         if name:
-            chosen: Sequence[Known] = [self._lambdas.get(check_lambda(shown(name)))]
+            chosen: Sequence[KnownLambda] = [self._lambdas.get(check_lambda(shown(name)))]
             more = False
         else:
             chosen, more = _page(self._lambdas.all(), request.page_token, request.page_size or MAX_BATCH)
@@ -132,7 +132,7 @@ def _check_token(token: str) -> None:
         raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before") from None
 
 
-def _page(every: Sequence[Known], token: str, size: int) -> tuple[Sequence[Known], bool]:
+def _page(every: Sequence[KnownLambda], token: str, size: int) -> tuple[Sequence[KnownLambda], bool]:
     """The lambdas after the name that is the token, as many as one answer holds; and whether there are more."""
     first = last = bisect_right(every, token, key=lambda each: each.record.name)
     taken = 0
@@ -156,7 +156,7 @@ def _record(spec: f.LambdaSpec) -> LambdaRecord:
     )
 
 
-def _info(known: Known, counts: dict[Status, int], queues: Sequence[QueueDepth], served: bool) -> f.LambdaInfo:
+def _info(known: KnownLambda, counts: dict[Status, int], queues: Sequence[QueueDepth], served: bool) -> f.LambdaInfo:
     limit = known.record.queue_limit
     return f.LambdaInfo(
         spec=known.spec,

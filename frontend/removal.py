@@ -11,15 +11,15 @@ from typing import Final
 from atf.errors import FailedPrecondition, Unavailable
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
-from atf.store.overview import LambdaStanding
+from atf.store.overview import LambdaCounts
 from atf.store.store import Store
 from atf.store.types import AuditEntry
 from atf.task import MAX_BATCH, Status, check_lambda
 
-from .capacity import Capacity
+from .capacity import CapacityRpcs
 from .gates import check_who
-from .jobs import Jobs
-from .lambdas import Known, Lambdas
+from .jobs import JobRpcs
+from .lambdas import KnownLambda, Lambdas
 from .status import is_served
 from .validate import shown
 
@@ -30,10 +30,10 @@ _WAITING: Final = (Status.NEW, Status.RETRIABLE_FAILURE, Status.ENQUEUED)
 _log = get_logger()
 
 
-class Removal:
+class DeleteLambdaRpc:
     """The call DeleteLambda."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, jobs: Jobs, capacity: Capacity) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, jobs: JobRpcs, capacity: CapacityRpcs) -> None:
         self._store = store
         self._lambdas = lambdas
         self._jobs = jobs
@@ -63,7 +63,7 @@ class Removal:
         _log.info("delete_lambda", name=name)
         return f.DeleteLambdaReply(deleted=True)
 
-    async def _check(self, known: Known) -> None:
+    async def _check(self, known: KnownLambda) -> None:
         name = known.record.name
         if is_served(known, await self._store.served()):
             raise FailedPrecondition(
@@ -87,7 +87,7 @@ class Removal:
         standing = await self._store.get_status([name], 0)
         if standing.away:
             raise Unavailable("a partition of the task store can't be reached: nobody knows which tasks wait there")
-        found = standing.lambdas.get(name, LambdaStanding(0, 0, 0, 0, 0, 0, "", 0))
+        found = standing.lambdas.get(name, LambdaCounts(0, 0, 0, 0, 0, 0, "", 0))
         if found.running:
             raise FailedPrecondition(f"{found.running} tasks of {name} run: wait until they have ended")
         return found.waiting + found.later

@@ -18,7 +18,7 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
-from .pending import Entry, Pending, too_many
+from .pending import Admission, Pending, too_many
 from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
 from .view import fail
 
@@ -27,7 +27,7 @@ MAX_REQUESTS: Final = 1_000
 _DIGEST_BYTES: Final = 12
 
 
-class Scheduling:
+class ScheduleRpcs:
     """Schedule and ScheduleMany."""
 
     def __init__(self, store: Store, lambdas: Lambdas, runtime: Runtime, max_attempts_cap: int) -> None:
@@ -114,7 +114,7 @@ class Scheduling:
 
     async def _let_in(
         self, tasks: list[tuple[f.ScheduleResult, NewTask]]
-    ) -> tuple[dict[str, Entry], list[tuple[f.ScheduleResult, NewTask]]]:
+    ) -> tuple[dict[str, Admission], list[tuple[f.ScheduleResult, NewTask]]]:
         """Says to those that are too many of their lambda so, but for unique ones, which may still join a task that is there. Returns the
         entries by lambda, and the rest.
         """
@@ -126,7 +126,7 @@ class Scheduling:
         for each in tasks:
             if each[1].lambda_name in bound:
                 by_lambda[each[1].lambda_name].append(each)
-        entries: dict[str, Entry] = {}
+        entries: dict[str, Admission] = {}
         refused: dict[int, TooManyPending] = {}
         for name, some in by_lambda.items():
             entry = await self.pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])

@@ -21,23 +21,23 @@ from atf.task import (
     pool_called,
 )
 
-from .batches import Batches
-from .capacity import Capacity
-from .gates import Gates
+from .batches import BatchRpcs
+from .capacity import CapacityRpcs
+from .gates import GateRpcs
 from .hosts import Hosts
-from .jobs import Jobs
-from .keys import Keys
+from .jobs import JobRpcs
+from .keys import KeyRpcs
 from .lambdas import Lambdas
 from .pools import Pools
 from .redaction import Redaction
-from .redrive import Redrive
+from .redrive import RedriveRpc
 from .registration import Registration
-from .removal import Removal
-from .scheduling import Scheduling
-from .status import ClusterStatus
+from .removal import DeleteLambdaRpc
+from .scheduling import ScheduleRpcs
+from .status import StatusRpc
 from .tasks import Tasks
 from .validate import shown
-from .waiting import Waiting
+from .waiting import TaskWaits
 
 _log = get_logger()
 
@@ -48,21 +48,21 @@ class FrontendService:
     def __init__(self, *, store: Store, settings: FrontendSettings, runtime: Runtime) -> None:
         self._store = store
         self._lambdas = Lambdas(store, runtime)
-        self._scheduling = Scheduling(store, self._lambdas, runtime, settings.max_attempts_cap)
-        self._jobs = Jobs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
-        self._keys = Keys(store)
+        self._scheduling = ScheduleRpcs(store, self._lambdas, runtime, settings.max_attempts_cap)
+        self._jobs = JobRpcs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
+        self._keys = KeyRpcs(store)
         self._pools = Pools(store, self._lambdas)
-        self._capacity = Capacity(store, self._lambdas, self._pools, runtime)
-        self._removal = Removal(store, self._lambdas, self._jobs, self._capacity)
-        self._gates = Gates(store, self._lambdas)
+        self._capacity = CapacityRpcs(store, self._lambdas, self._pools, runtime)
+        self._removal = DeleteLambdaRpc(store, self._lambdas, self._jobs, self._capacity)
+        self._gates = GateRpcs(store, self._lambdas)
         self._redaction = Redaction(self._lambdas)
-        self._redrive = Redrive(store, self._lambdas, self._redaction)
-        self._status = ClusterStatus(store, self._lambdas, self._jobs)
-        self._waiting = Waiting(store, runtime)
+        self._redrive = RedriveRpc(store, self._lambdas, self._redaction)
+        self._status = StatusRpc(store, self._lambdas, self._jobs)
+        self._waiting = TaskWaits(store, runtime)
         self._tasks = Tasks(store, self._lambdas, self._redaction, self._waiting, self._gates, self._capacity)
         self._registration = Registration(store, self._lambdas, self._pools, self._capacity)
         self._hosts = Hosts(store)
-        self._batches = Batches(
+        self._batches = BatchRpcs(
             store,
             self._lambdas,
             self._redaction,

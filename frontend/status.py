@@ -14,25 +14,25 @@ from atf.errors import AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.store.claim_pause import ClaimPause
-from atf.store.overview import LambdaStanding
+from atf.store.overview import LambdaCounts
 from atf.store.servers.check_results import State
 from atf.store.store import Store
 from atf.task import MAX_AHEAD_US, MAX_BATCH, US
 
 from . import view
-from .jobs import Jobs
-from .lambdas import Known, Lambdas
+from .jobs import JobRpcs
+from .lambdas import KnownLambda, Lambdas
 
 RECENT_US: Final = 3_600 * US
 _JOBS: Final = 1_000
-_NOTHING: Final = LambdaStanding(0, 0, 0, 0, 0, 0, "", 0)
+_NOTHING: Final = LambdaCounts(0, 0, 0, 0, 0, 0, "", 0)
 _Served = Collection[tuple[str, str]]
 
 
-class ClusterStatus:
+class StatusRpc:
     """The call GetStatus."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, jobs: Jobs) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, jobs: JobRpcs) -> None:
         self._store = store
         self._lambdas = lambdas
         self._jobs = jobs
@@ -78,7 +78,7 @@ class ClusterStatus:
         except AtfError as error:  # the rest of the answer is worth having
             reply.findings.add(check="server", state=State.REFUSE.value, sentence=str(error))
 
-    async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, Known], served: _Served) -> None:
+    async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, KnownLambda], served: _Served) -> None:
         request, seen = f.ListJobsRequest(page_size=MAX_BATCH), 0
         while seen < _JOBS:
             page = await self._jobs.list(request)
@@ -93,13 +93,13 @@ class ClusterStatus:
         reply.more_jobs = True
 
 
-def is_served(known: Known, served: _Served) -> bool:
+def is_served(known: KnownLambda, served: _Served) -> bool:
     """Whether live workers of a lambda's pool run it, or some there did not say what they run."""
     pool = known.in_force.pool
     return (pool, known.record.name) in served or (pool, "*") in served
 
 
-def _lambda(known: Known, found: LambdaStanding, served: _Served) -> f.LambdaStatus:
+def _lambda(known: KnownLambda, found: LambdaCounts, served: _Served) -> f.LambdaStatus:
     return f.LambdaStatus(
         **{"lambda": known.record.name},
         paused=known.record.paused,
@@ -115,7 +115,7 @@ def _lambda(known: Known, found: LambdaStanding, served: _Served) -> f.LambdaSta
     )
 
 
-def _without_code(job: j.Job, known: dict[str, Known], served: _Served) -> str:
+def _without_code(job: j.Job, known: dict[str, KnownLambda], served: _Served) -> str:
     """Why nobody will run what a job makes, or stands for it any more; empty where all is well."""
     if job.paused:
         return ""

@@ -14,14 +14,14 @@ from atf.store.types import TaskRecord
 from atf.task import MAX_BATCH, US, Status
 
 from . import view
-from .capacity import Capacity
+from .capacity import CapacityRpcs
 from .explain import explain, waits_for_executors
-from .gates import Gates
+from .gates import GateRpcs
 from .lambdas import Lambdas
 from .redaction import Redaction
 from .validate import check_ids, check_stored_id
 from .view import ANSWER_BYTES
-from .waiting import Waiting
+from .waiting import TaskWaits
 
 DEFAULT_PAGE: Final = 100
 MAX_WAIT_S: Final = 60.0
@@ -38,9 +38,9 @@ class Tasks:
         store: Store,
         lambdas: Lambdas,
         redaction: Redaction,
-        waiting: Waiting,
-        gates: Gates,
-        capacity: Capacity,
+        waiting: TaskWaits,
+        gates: GateRpcs,
+        capacity: CapacityRpcs,
     ) -> None:
         self._store, self._lambdas, self._redaction = store, lambdas, redaction
         self._waiting, self._gates, self._capacity = waiting, gates, capacity

@@ -11,7 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.store.capacity import STARTS, HostRecord
-from atf.store.types import Run, TaskRecord
+from atf.store.types import RunRecord, TaskRecord
 from atf.task import US, Status, pool_called
 
 ANSWER_BYTES: Final = 3 << 19
@@ -80,7 +80,7 @@ def fail(said: f.Error, error: AtfError) -> None:
         said.retry_after_us = round(error.retry_after_s * US)
 
 
-def _ended(run: Run) -> t.EndedRun:
+def _ended(run: RunRecord) -> t.EndedRun:
     return t.EndedRun(
         owner=run.owner, started_at_us=run.started_at_us, ended_at_us=run.ended_at_us, why=run.why, attempt=run.attempt
     )

@@ -21,7 +21,7 @@ _IDLE_LOOKS: Final = 10
 """Intervals that the listener stays when nobody waits: a subscription per call would cost more than the call."""
 
 
-class _Call:
+class _Waiter:
     """One WaitTasks: what it still waits for, and what has finished."""
 
     def __init__(self, ids: Sequence[str], want_all: bool) -> None:
@@ -37,14 +37,14 @@ class _Call:
             self.enough.set()
 
 
-class Waiting:
+class TaskWaits:
     """Everybody who waits at this frontend."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
         self._runtime = runtime
         self._poll = store.settings.poll_interval
-        self._calls: dict[str, set[_Call]] = {}
+        self._calls: dict[str, set[_Waiter]] = {}
         self._rung: dict[str, set[asyncio.Event]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._draining = False
@@ -55,7 +55,7 @@ class Waiting:
         Raises:
             TaskNotFound: one of them does not exist, or its record has expired.
         """
-        call = _Call(ids, want_all)
+        call = _Waiter(ids, want_all)
         for each in call.open:
             self._calls.setdefault(each, set()).add(call)
         try:
@@ -96,7 +96,7 @@ class Waiting:
         if self._listener is not None:
             self._listener.cancel()
 
-    def _forget(self, call: _Call) -> None:
+    def _forget(self, call: _Waiter) -> None:
         for each in call.open | call.done:
             calls = self._calls.get(each, set())
             calls.discard(call)
@@ -154,5 +154,5 @@ class Waiting:
             self._listener = None  # at once, not after the bell has been let go: a call may come in between
 
 
-def _is_open(call: _Call) -> bool:
+def _is_open(call: _Waiter) -> bool:
     return not call.enough.is_set()

@@ -17,7 +17,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import Beat, Claimed, FirstTime, Held, Outcome, RunResult, TaskRecord, Verdict
+from atf.store.types import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, TaskRecord, Verdict
 from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,
@@ -155,7 +155,7 @@ class HscService:
             partition_of(each.task_id, self._store.partitions)
             check_name(each.namespace, "namespace")
             check_first_time(each.key, each.ttl_us)
-        asked = [FirstTime(each.task_id, each.namespace, each.key, each.ttl_us) for each in request.keys]
+        asked = [FirstTimeKey(each.task_id, each.namespace, each.key, each.ttl_us) for each in request.keys]
         return h.FirstTimeReply(first=await self._store.first_time(asked) if asked else [])
 
     def _check_lease(self, asked_us: int) -> None:
@@ -198,12 +198,12 @@ def _check_count(name: str, count: int, most: int) -> None:
         raise InvalidArgument(f"{count} {name}: at most {most} in one call")
 
 
-def _held(claim: t.ClaimRef) -> Held:
+def _held(claim: t.ClaimRef) -> HeldClaim:
     token = claim.token
-    return Held(claim.task_id, token.counter, token.nonce)
+    return HeldClaim(claim.task_id, token.counter, token.nonce)
 
 
-def _fill(claim: t.Claim, claimed: Claimed) -> None:
+def _fill(claim: t.Claim, claimed: ClaimedTask) -> None:
     claim.task_id, claim.spec, claim.scheduled_at_us = claimed.task_id, claimed.spec, claimed.scheduled_at_us
     claim.attempt, claim.run, claim.losses, claim.alone = claimed.attempt, claimed.run, claimed.losses, claimed.alone
     token = claim.token

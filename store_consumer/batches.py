@@ -20,10 +20,10 @@ from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
 from atf.store.registry import BATCH_ENDED, BATCH_TOLD
 from atf.store.store import Store
-from atf.store.types import Found, OpenedBatch, OutboxRecord
+from atf.store.types import BatchAnswer, OpenedBatch, OutboxRecord
 from atf.task import clip
 
-from .callbacks import Ended, Link, Results, item_of, link_of, spec_of, task_of
+from .callbacks import ChainLink, EndedBatch, Results, item_of, link_of, spec_of, task_of
 
 KINDS: Final = (BATCH_TOLD, BATCH_ENDED)
 """Of outbox records that are delivered here."""
@@ -39,7 +39,7 @@ _PAGE: Final = 256
 _log = get_logger(duty="batches")
 
 
-class Batches:
+class BatchOutbox:
     """The deliveries under way, and those that wait."""
 
     def __init__(self, *, store: Store, runtime: Runtime) -> None:
@@ -91,7 +91,7 @@ class Batches:
         if batch is None:
             return  # somebody has deleted it
         items, done, failed, cancelled = map(int, sums.split())
-        ended = Ended(batch, int(round_), int(ended_at), items, done, failed, cancelled)
+        ended = EndedBatch(batch, int(round_), int(ended_at), items, done, failed, cancelled)
         made = 0
         try:
             callbacks = b.BatchSpec.FromString(batch.spec).callbacks
@@ -104,7 +104,7 @@ class Batches:
         say = _log.info if failed else _log.debug  # every link of a chain is a batch, too
         say("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)
 
-    async def _call(self, ended: Ended, place: int, callback: b.Callback) -> bool:
+    async def _call(self, ended: EndedBatch, place: int, callback: b.Callback) -> bool:
         """Makes one callback; what is wrong with it holds up no other, nor the batch."""
         in_chain = bool(callback.then) or callback.as_batch
         try:
@@ -114,8 +114,8 @@ class Batches:
                 terms, item = item_of(link, spec)
                 opened = await self._open(link)
                 if opened.found in {
-                    Found.NEW,
-                    Found.SAME,
+                    BatchAnswer.NEW,
+                    BatchAnswer.SAME,
                 }:  # else it was made before, and somebody has done away with it
                     # An earlier release opened links over all partitions, and may have begun this one.
                     home = self._store.batch_home(link.id)
@@ -133,7 +133,7 @@ class Batches:
             return False
         return True
 
-    async def _told(self, ended: Ended, callback: b.Callback) -> bytes | None:
+    async def _told(self, ended: EndedBatch, callback: b.Callback) -> bytes | None:
         match callback.gives:
             case b.Callback.NOTHING:
                 return None
@@ -147,18 +147,18 @@ class Batches:
                     first = page.next
         return ended.summary()
 
-    async def _refused(self, ended: Ended, what: str, error: Exception) -> None:
+    async def _refused(self, ended: EndedBatch, what: str, error: Exception) -> None:
         why = clip(f"{what}{error}", MAX_WHY)
         _log.error("callback can't be made", batch=ended.batch.id, round=ended.round, error=why)
         await self._store.note_error(ended.batch.id, why)
 
-    async def _fail(self, link: Link, error: Exception) -> None:
+    async def _fail(self, link: ChainLink, error: Exception) -> None:
         """Whoever waits for a link of a chain that can't be made finds it: ended, without items, and why."""
         await self._open(link)
         await self._store.note_error(link.id, clip(f"{link.lambda_name}: {error}", MAX_WHY), unmade=True)
         await self._store.cancel_batch(link.id)  # it ends here, and nothing follows it
 
-    async def _open(self, link: Link) -> OpenedBatch:
+    async def _open(self, link: ChainLink) -> OpenedBatch:
         """Makes a link, whose only item lies at its home, or finds it."""
         return await self._store.open_batch(
             link.id, link.digest, link.spec, link.lambda_name, link.retention_us, home_only=True

@@ -34,7 +34,7 @@ from atf.task import (
 DEFAULT_PARAMETER: Final = "batch"
 
 
-class Ended(NamedTuple):
+class EndedBatch(NamedTuple):
     """A batch at the end of a round."""
 
     batch: BatchRecord
@@ -139,7 +139,7 @@ def spec_of(callback: b.Callback, value: bytes | None) -> t.TaskSpec:
     return spec
 
 
-def task_of(ended: Ended, place: int, spec: t.TaskSpec, partitions: int) -> NewTask:
+def task_of(ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int) -> NewTask:
     """The task of the callback at `place`."""
     name = f"b{link_id(ended.batch.id, place, ended.round)}"
     spec.batch.id = ended.batch.id
@@ -168,7 +168,7 @@ def task_of(ended: Ended, place: int, spec: t.TaskSpec, partitions: int) -> NewT
     )
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """A link of a chain: a batch of one item."""
 
     id: str
@@ -181,7 +181,7 @@ class Link(NamedTuple):
         return hashlib.blake2b(self.spec, digest_size=12).digest()
 
 
-def link_of(ended: Ended, place: int, callback: b.Callback) -> Link:
+def link_of(ended: EndedBatch, place: int, callback: b.Callback) -> ChainLink:
     """What the callback at `place` becomes where others follow it."""
     described = b.BatchSpec(callbacks=callback.then, labels=callback.task.labels)
     name = getattr(callback.task, "lambda")
@@ -189,10 +189,10 @@ def link_of(ended: Ended, place: int, callback: b.Callback) -> Link:
     options = _options(callback.task)
     described.options.CopyFrom(options)
     spec = described.SerializeToString(deterministic=True)
-    return Link(link_id(ended.batch.id, place, ended.round), name, spec, options.retention_us)
+    return ChainLink(link_id(ended.batch.id, place, ended.round), name, spec, options.retention_us)
 
 
-def item_of(link: Link, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
+def item_of(link: ChainLink, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
     """The item of a link, and its terms."""
     spec.batch.id, spec.batch.number = link.id, 0
     options = _options(spec)

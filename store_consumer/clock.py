@@ -27,7 +27,7 @@ NO_LEASE_EXPIRES: Final = 1
 """An instant before every lease: what a pass carries while no TIME is believed (0 would mean "no bound")."""
 
 
-class _Reading(NamedTuple):
+class _ClockReading(NamedTuple):
     """A TIME, and this host's monotonic clock when it was so."""
 
     time_us: int
@@ -41,8 +41,8 @@ class StoreClock:
         self._hold = timing.heartbeat_timeout
         self._drift_us = timing.drift * US
         self._drift_per_s = timing.drift / timing.heartbeat_timeout
-        self._believed: _Reading | None = None
-        self._ahead: _Reading | None = None  # a TIME that is not believed yet
+        self._believed: _ClockReading | None = None
+        self._ahead: _ClockReading | None = None  # a TIME that is not believed yet
         self._ahead_since = 0.0
         self._jumped = False
         self._apart = False  # from the wall clock of a consumer that has just started, however slow its answers are
@@ -94,7 +94,7 @@ class StoreClock:
             stepped_over: whether it ends leases for all that.
         """
         # TIME was read between the two instants. Dated from the first, the reading never falls behind the store.
-        seen = _Reading(self._forward(_Reading(time_us, asked), answered), answered)
+        seen = _ClockReading(self._forward(_ClockReading(time_us, asked), answered), answered)
         if self._believed is not None and self._follows(time_us, self._believed, answered):
             self._believed, self._ahead = self._earlier(self._believed, seen), None
         elif self._ahead is not None and self._follows(time_us, self._ahead, answered):
@@ -112,17 +112,17 @@ class StoreClock:
         if stepped_over or (self._steady and answered - self._told_at >= self._hold):
             self.step_back = step_back
 
-    def _follows(self, time_us: int, reading: _Reading, monotonic: float) -> bool:
+    def _follows(self, time_us: int, reading: _ClockReading, monotonic: float) -> bool:
         """Whether TIME has not jumped ahead since a reading."""
         return time_us <= self._forward(reading, monotonic) + STEP_US
 
-    def _forward(self, reading: _Reading, monotonic: float) -> int:
+    def _forward(self, reading: _ClockReading, monotonic: float) -> int:
         elapsed_us = max(monotonic - reading.monotonic, 0) * US
         return reading.time_us + int(elapsed_us + min(elapsed_us * self._drift_per_s, self._drift_us))
 
-    def _earlier(self, one: _Reading, seen: _Reading) -> _Reading:
+    def _earlier(self, one: _ClockReading, seen: _ClockReading) -> _ClockReading:
         # A lease renewed before a small step would end by that step too early: a clock that creeps ahead is not followed.
-        return _Reading(min(self._forward(one, seen.monotonic), seen.time_us), seen.monotonic)
+        return _ClockReading(min(self._forward(one, seen.monotonic), seen.time_us), seen.monotonic)
 
 
 def _agree(time_us: int, wall_us: int, took: float) -> bool:

@@ -26,10 +26,10 @@ from atf.store.store import Store
 from atf.store.types import EnqueuePass
 from atf.task import US
 
-from .batches import KINDS, Batches
+from .batches import KINDS, BatchOutbox
 from .clock import StoreClock
-from .gates import Gates
-from .jobs import Jobs
+from .gates import AutomaticGates
+from .jobs import DueJobs
 from .outbox import Outbox
 from .run_log import RunLog
 from .sweeper import Sweeper
@@ -40,7 +40,7 @@ LISTEN_S: Final = 60.0
 _log = get_logger(duty="enqueue")
 
 
-class StoreConsumer:
+class Consumer:
     """One store consumer for all partitions.
 
     Attributes:
@@ -57,9 +57,9 @@ class StoreConsumer:
         self._distrusted: set[int] = set()
         self._bells = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
-        self._batches = Batches(store=store, runtime=runtime)
-        self._gates = Gates(store=store, runtime=runtime)
-        self._jobs = Jobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
+        self._batches = BatchOutbox(store=store, runtime=runtime)
+        self._gates = AutomaticGates(store=store, runtime=runtime)
+        self._jobs = DueJobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
         self._run_log = RunLog(store=store, runtime=runtime)
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
         self._trouble = Trouble(_log, "store")

@@ -17,7 +17,7 @@ from atf.store.store import Store
 _log = get_logger(duty="gates")
 
 
-class Gates:
+class AutomaticGates:
     """Judges failing lambdas, each once at a time."""
 
     def __init__(self, *, store: Store, runtime: Runtime) -> None:

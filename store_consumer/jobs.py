@@ -28,7 +28,7 @@ MOST_UNREAD: Final = 1_000
 _log = get_logger(duty="tick")
 
 
-class Jobs:
+class DueJobs:
     """The batches of due jobs under way, one per partition, and one that waits.
 
     Args:

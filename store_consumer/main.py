@@ -13,7 +13,7 @@ from atf.rpc.health import of_store
 from atf.rpc.server import Service, serve
 from atf.runtime import end
 
-from .consumer import StoreConsumer
+from .consumer import Consumer
 from .service import PollService
 
 DRAIN_S: Final = 5.0
@@ -32,7 +32,7 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
         try:
             opened = await process.open_store(store, timing)
             details |= of_store(opened)
-            consumer = StoreConsumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
+            consumer = Consumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
             duty = process.runtime.spawn(consumer.run(), name="store consumer")
             stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")
             await server.set_serving(True)
@@ -48,7 +48,7 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
 
     async def _poll(process: Process) -> None:
         opened = await process.open_store(store, timing)
-        consumer = StoreConsumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
+        consumer = Consumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
         logic: api.StoreConsumer = PollService(consumer)
         services = [Service(s.DESCRIPTOR.services_by_name["StoreConsumer"], logic)]
         server = await serve(settings.listen, services, details=of_store(opened))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from atf.errors import InvalidArgument
 from atf.rpc import store_consumer_pb2 as s
 
-from .consumer import StoreConsumer, worked
+from .consumer import Consumer, worked
 
 
 class PollService:
     """The passes of a store consumer that makes none by itself."""
 
-    def __init__(self, consumer: StoreConsumer) -> None:
+    def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
 
     async def poll(self, request: s.PollRequest, *, timeout: float = 10) -> s.PollReply:

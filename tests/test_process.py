@@ -11,24 +11,24 @@ import pytest
 import atf.process.role
 from atf.errors import Unavailable
 from atf.process.role import Process
-from atf.store.roles import RoleProcess
-from atf.store.servers.check_results import Changes, Finding, warn
+from atf.store.roles import LiveRole
+from atf.store.servers.check_results import Changes, CheckResult, warn
 
 
 class Store:
     """Answers one thing after the other: an error is raised."""
 
     def __init__(self, *answers: Any) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[CheckResult] = []
         self.answers: Iterator[Any] = iter(answers)
         self.cluster: set[str] = set()
 
-    async def announce(self, process: RoleProcess, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+    async def announce(self, process: LiveRole, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
         new = [each not in self.cluster for each in warnings]
         self.cluster.update(warnings)
         return new
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self) -> list[CheckResult]:
         answer = next(self.answers)
         if isinstance(answer, Exception):
             raise answer

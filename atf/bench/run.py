@@ -35,7 +35,7 @@ from atf.verify.stored import Stored
 
 from . import pending, proc
 from .lambdas import LATER, NAMESPACE, RETENTION_S
-from .store import Found, TaskStore
+from .store import MeasuredStore, TaskStore
 from .versions import commit, versions
 
 APP: Final = "atf.bench.lambdas:app"
@@ -66,7 +66,7 @@ _STOP_S: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BenchPlan:
     """What `atf bench` is to do.
 
     Attributes:
@@ -103,15 +103,15 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """What it ends with."""
 
-    plan: Plan
+    plan: BenchPlan
     store: str
     namespace: str
     measured: list[Measured]
     durability: str
-    found: Found
+    found: MeasuredStore
     versions: Mapping[str, str]
     commit: str
 
@@ -135,7 +135,7 @@ class Report:
         }
 
 
-async def bench(plan: Plan, view: View, env: Mapping[str, str]) -> Report:
+async def bench(plan: BenchPlan, view: View, env: Mapping[str, str]) -> BenchReport:
     """Measures. What the roles said is kept where it fails.
 
     Raises:
@@ -149,8 +149,8 @@ async def bench(plan: Plan, view: View, env: Mapping[str, str]) -> Report:
 
 
 async def _measure(
-    plan: Plan, directory: Path, view: View, env: Mapping[str, str], say: Callable[[str, str], None]
-) -> Report:
+    plan: BenchPlan, directory: Path, view: View, env: Mapping[str, str], say: Callable[[str, str], None]
+) -> BenchReport:
     namespace = f"bench-{new_id(SystemRuntime().random, 32)}"
     settings = cluster_settings(plan, directory)
     ours = {"ATF_LOG_FORMAT": "console", **env, NAMESPACE: namespace}
@@ -166,7 +166,7 @@ async def _measure(
             whose = "taken as it is" if plan.redis_url else "started for this"
             view.say(f"{found.in_words()}, {whose}; the roles' durability is {durability}")
             await pending.must_hold(store, plan.pending)
-            course = Course(plan, namespace, cluster, client, store)
+            course = Measurements(plan, namespace, cluster, client, store)
             measured = [await course.before()]  # what others have in it: before it holds anything of ours
             view.say(in_words(measured[0]))
             await course.warm_up()
@@ -194,7 +194,7 @@ async def _measure(
             f"in the store stay the records of the finished tasks of {namespace}, for {RETENTION_S / 60:.0f} minutes, and the names of"
             " its three lambdas"
         )
-    return Report(
+    return BenchReport(
         plan,
         cluster.store,
         namespace,
@@ -214,7 +214,7 @@ async def _remove_pending(cluster: Cluster, namespace: str, view: View) -> None:
         view.say(f"tasks of {name} stay in the store, due in {pending.AHEAD.days} days: {error}")
 
 
-def cluster_settings(plan: Plan, directory: Path) -> ClusterSettings:
+def cluster_settings(plan: BenchPlan, directory: Path) -> ClusterSettings:
     """Of the roles; and of the store, where that is started here.
 
     Args:
@@ -240,7 +240,7 @@ class Ends(NamedTuple):
     ran_again: int
 
 
-class Course:
+class Measurements:
     """The measurements.
 
     Args:
@@ -251,7 +251,9 @@ class Course:
         store: theirs.
     """
 
-    def __init__(self, plan: Plan, namespace: str, cluster: Cluster, client: AsyncClient, store: TaskStore) -> None:
+    def __init__(
+        self, plan: BenchPlan, namespace: str, cluster: Cluster, client: AsyncClient, store: TaskStore
+    ) -> None:
         self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
         self._store = store
         self._pending = 0

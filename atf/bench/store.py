@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Self
 
 from atf.config.settings import StoreSettings
 from atf.runtime import SystemRuntime
-from atf.store.servers.check_results import Finding
+from atf.store.servers.check_results import CheckResult
 from atf.store.servers.checks import examine, told, used_bytes
 from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
@@ -19,7 +19,7 @@ HIDDEN: Final = "hidden"
 _CPU: Final = ("used_cpu_sys", "used_cpu_user")
 
 
-class Found(NamedTuple):
+class MeasuredStore(NamedTuple):
     """What a store is, and how safe it keeps what it accepts; of several servers that differ every value, with commas."""
 
     server: str
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     appendfsync: str
 
     @classmethod
-    def of(cls, findings: Sequence[Finding]) -> Self:
+    def of(cls, findings: Sequence[CheckResult]) -> Self:
         """From what the checks of every server that takes writes say."""
 
         def value(check: str) -> str:
@@ -50,13 +50,13 @@ class TaskStore:
     def __init__(self, redis_url: str) -> None:
         self._link = open_link(StoreSettings(redis_url=redis_url))
 
-    async def found(self) -> Found:
+    async def found(self) -> MeasuredStore:
         """What it is.
 
         Raises:
             Unavailable: it can't be reached.
         """
-        return Found.of(await examine(self._link, SystemRuntime()))
+        return MeasuredStore.of(await examine(self._link, SystemRuntime()))
 
     async def now_s(self) -> float:
         """Its own clock, in seconds since 1970: records hold instants of that one.

@@ -57,14 +57,14 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
     """
     # Only now: most executors run no programs.
     from .command_result import TOO_LONG, error_of, result_of
-    from .program import NotStarted, Stopped, TooLong, is_soon, run
+    from .program import NotStarted, ProgramStopped, TooLong, is_soon, run
 
     path = _program(argv, allowed)
     try:
         ended = run(path, argv, _environment(ctx), _Cancelled(ctx))
     except NotStarted as error:
         raise Retry(str(error)) from None
-    except Stopped:
+    except ProgramStopped:
         raise Retry("the program was killed, since its run was to end") from None
     except TooLong:
         raise Fatal(TOO_LONG) from None

@@ -26,7 +26,7 @@ TOO_LONG: Final = (
 _FAILED: Final = re.compile(r"exit code (\d{1,3})(?:[:,][^\n]*)?\nstdout: (\"[^\n]*\")(?:\n|$)")
 
 
-class Ended(NamedTuple):
+class EndedProgram(NamedTuple):
     """A program that has ended by itself."""
 
     exit_code: int
@@ -36,7 +36,7 @@ class Ended(NamedTuple):
     """Its end."""
 
 
-class Failure(NamedTuple):
+class ProgramFailure(NamedTuple):
     """What the error of a failed run says of its program."""
 
     exit_code: int
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
     """Its end."""
 
 
-def result_of(ended: Ended, argv: Sequence[str]) -> dict[str, Any] | None:
+def result_of(ended: EndedProgram, argv: Sequence[str]) -> dict[str, Any] | None:
     """The result of a success; None: it is too long."""
     result = {
         "result": {"stdout": ended.stdout.decode("utf-8", "replace"), "exit_code": ended.exit_code},
@@ -54,7 +54,7 @@ def result_of(ended: Ended, argv: Sequence[str]) -> dict[str, Any] | None:
     return None if len(msgspec.json.encode(result)) > MAX_RESULT_BYTES else result
 
 
-def error_of(ended: Ended) -> str:
+def error_of(ended: EndedProgram) -> str:
     """The error of a failure: the exit code and the last line of stderr, then the end of stdout as JSON, then that of stderr."""
     stderr = (
         ended.stderr[-STDERR_BYTES:]
@@ -71,12 +71,12 @@ def error_of(ended: Ended) -> str:
     return "\n".join([*lines, *([f"stderr:\n{stderr}"] if stderr else [])])
 
 
-def read_failure(error: str) -> Failure | None:
+def read_failure(error: str) -> ProgramFailure | None:
     """What an error of `atf/command` says of its program; None: the program did not run to its end."""
     match = _FAILED.match(error)
     if match is None:
         return None
     try:
-        return Failure(int(match[1]), msgspec.json.decode(match[2], type=str))
+        return ProgramFailure(int(match[1]), msgspec.json.decode(match[2], type=str))
     except msgspec.DecodeError:
         return None

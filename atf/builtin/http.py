@@ -17,9 +17,9 @@ from atf.sdk.context import Context
 from atf.sdk.lambdas import Prepared, named
 from atf.task import US
 
-from .http_answer import UNAVAILABLE, Answer, error_of, result_of, retry_after_s
+from .http_answer import UNAVAILABLE, HttpAnswer, error_of, result_of, retry_after_s
 from .http_request import DEFAULT_TIMEOUT_S, Request, checked_request, run_headers, secrets_of
-from .rotation import Rotation
+from .rotation import AddressRotation
 
 NAME: Final = "atf/http"
 
@@ -85,7 +85,7 @@ class HttpCaller:
     def __init__(self, allowed: AllowedHosts, runtime: Runtime) -> None:
         self._allowed = allowed
         self._runtime = runtime
-        self._rotation = Rotation(runtime.monotonic)
+        self._rotation = AddressRotation(runtime.monotonic)
 
     async def call(self, ctx: Context, request: Request) -> dict[str, Any]:
         """Sends a request to one address of its target: to the next only where this one cannot have taken it.
@@ -146,7 +146,7 @@ class HttpCaller:
         left = ctx.deadline.timestamp() - self._runtime.wall_us() / US
         return min(request.timeout_s, max(left - _END_S, left / 2, 0.001))
 
-    def _note(self, key: str, answer: Answer, wait: float | None) -> None:
+    def _note(self, key: str, answer: HttpAnswer, wait: float | None) -> None:
         if answer.broken:
             self._rotation.failed(key, wait or 0.0)
         else:

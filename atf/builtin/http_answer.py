@@ -31,7 +31,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,18}")
 _ONE_BYTE: Final = frozenset({"iso-8859-1", "latin-1", "windows-1252"})
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What an address answered."""
 
     status: int
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
         return self.body.decode("latin-1" if self.charset.lower() in _ONE_BYTE else "utf-8", "replace")
 
 
-def result_of(answer: Answer, origin: str) -> dict[str, object]:
+def result_of(answer: HttpAnswer, origin: str) -> dict[str, object]:
     """What is recorded of a success."""
     body = answer.text()
     short = _fitting(body)
@@ -75,7 +75,7 @@ def result_of(answer: Answer, origin: str) -> dict[str, object]:
     }
 
 
-def error_of(answer: Answer, origin: str, url: str, secrets: Sequence[str] = ()) -> str:
+def error_of(answer: HttpAnswer, origin: str, url: str, secrets: Sequence[str] = ()) -> str:
     """A failure as a sentence, with the beginning of the body; of a redirect, with where it pointed.
 
     Args:

@@ -52,7 +52,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 
-class Address(NamedTuple):
+class TargetAddress(NamedTuple):
     """One place to send the request to."""
 
     url: str
@@ -68,7 +68,7 @@ class Address(NamedTuple):
 class Request(NamedTuple):
     """What to send, and where."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[TargetAddress, ...]
     method: str
     headers: dict[str, str]
     body: bytes | None
@@ -118,7 +118,7 @@ def secrets_of(request: Request) -> list[str]:
     return sorted(words, key=len, reverse=True)
 
 
-def _addresses(url: str | list[str]) -> tuple[Address, ...]:
+def _addresses(url: str | list[str]) -> tuple[TargetAddress, ...]:
     urls = [url] if isinstance(url, str) else url
     if not isinstance(urls, list | tuple) or not 1 <= len(urls) <= MAX_ADDRESSES:
         raise InvalidArgument(f"url: give one address, or a list of 1 to {MAX_ADDRESSES} of one target")
@@ -128,7 +128,7 @@ def _addresses(url: str | list[str]) -> tuple[Address, ...]:
     return tuple({each.key: each for each in keyed}.values())
 
 
-def _address(url: str) -> Address:
+def _address(url: str) -> TargetAddress:
     if not isinstance(url, str) or len(url) > MAX_URL_CHARS:
         raise InvalidArgument(f"url: an address is text of at most {MAX_URL_CHARS} characters")
     for at, character in enumerate(url, 1):
@@ -146,7 +146,7 @@ def _address(url: str) -> Address:
         raise InvalidArgument(f"url: {error}") from None
     port = port or DEFAULT_PORTS[scheme]
     sent = f"{scheme}://{authority}{match['rest'].partition('#')[0]}"
-    return Address(sent, host, port, f"{scheme}://{host}:{port}", sent.partition("?")[0])
+    return TargetAddress(sent, host, port, f"{scheme}://{host}:{port}", sent.partition("?")[0])
 
 
 def _headers(given: Mapping[str, str], content_type: str) -> dict[str, str]:

@@ -18,9 +18,9 @@ from aiohttp.http_exceptions import BadHttpMessage
 from atf.task import clip
 from atf.visible import one_line
 
-from .http_answer import MAX_BODY_BYTES, Answer
+from .http_answer import MAX_BODY_BYTES, HttpAnswer
 from .http_reader import AnswerReader, NotHttp
-from .http_request import Address, Request
+from .http_request import Request, TargetAddress
 
 CONNECT_S: Final = 10.0
 """Seconds until a connection that has not come about is given up, so that another address has its turn; half of a request's
@@ -41,7 +41,7 @@ class Unanswered(Exception):
     """The request went out, and no whole answer came back: whether it was done is unknown."""
 
 
-async def send(request: Request, address: Address, headers: dict[str, str], timeout_s: float) -> Answer:
+async def send(request: Request, address: TargetAddress, headers: dict[str, str], timeout_s: float) -> HttpAnswer:
     """Sends a request to one address, over the session of the running loop.
 
     Raises:
@@ -61,7 +61,7 @@ async def send(request: Request, address: Address, headers: dict[str, str], time
             truncated = len(body) > READ_BYTES
             if truncated:
                 response.close()  # it may have no end
-            return Answer(response.status, response.headers, body[:READ_BYTES], truncated, response.charset or "")
+            return HttpAnswer(response.status, response.headers, body[:READ_BYTES], truncated, response.charset or "")
     except aiohttp.ConnectionTimeoutError:
         raise NotSent(f"{address.origin}: no connection in time") from None
     except aiohttp.ClientSSLError as error:
@@ -91,7 +91,7 @@ def why_no_tls(error: aiohttp.ClientSSLError) -> str:
     return f"TLS failed: {one_line(reason).replace('_', ' ').lower()}"
 
 
-class _Connection(ResponseHandler):
+class _LenientConnection(ResponseHandler):
     """One connection, whose answers aiohttp's parser gets as AnswerReader writes them again."""
 
     _reader: AnswerReader | None = None
@@ -137,7 +137,7 @@ async def _session() -> aiohttp.ClientSession:
 async def _open(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession]:
     # How many run at once is bounded by the executor; a slow host must not keep connections from the others.
     connector = aiohttp.TCPConnector(limit=0)
-    connector._factory = partial(_Connection, loop=loop)  # type: ignore[assignment]  # there is no public place for it
+    connector._factory = partial(_LenientConnection, loop=loop)  # type: ignore[assignment]  # there is no public place for it
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

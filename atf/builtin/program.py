@@ -17,7 +17,7 @@ from typing import Final
 
 from atf.sdk.context import Flag
 
-from .command_result import MAX_STDOUT_BYTES, STDERR_BYTES, Ended
+from .command_result import MAX_STDOUT_BYTES, STDERR_BYTES, EndedProgram
 
 _TICK_S: Final = 0.05
 """Seconds between two looks at whether the run is to stop, and whether the program has ended while something that it has left behind
@@ -32,7 +32,7 @@ class NotStarted(Exception):
     """The system refused to start the program."""
 
 
-class Stopped(Exception):
+class ProgramStopped(Exception):
     """The run was to stop; the program was killed."""
 
 
@@ -40,7 +40,7 @@ class TooLong(Exception):
     """There was more output than may be kept; the program was killed."""
 
 
-def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Flag) -> Ended:
+def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Flag) -> EndedProgram:
     """Runs a program to its end, in a temporary folder of its own.
 
     Args:
@@ -72,7 +72,7 @@ def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Fl
             finally:
                 _kill(process)
         code = process.returncode
-        return Ended(code if code >= 0 else 128 - code, stdout, stderr)
+        return EndedProgram(code if code >= 0 else 128 - code, stdout, stderr)
 
 
 def is_soon(flag: Flag, seconds: float) -> bool:
@@ -127,7 +127,7 @@ def _read(process: subprocess.Popen[bytes], stop: Flag) -> tuple[bytes, bytes]:
         output = _Output(process, selector)
         while not _has_ended(process):
             if stop.is_set():
-                raise Stopped
+                raise ProgramStopped
             output.take(wait if output.closed else _TICK_S)
             if output.closed:  # mostly it ends the moment after
                 wait = min(wait * 2, _TICK_S)

@@ -19,12 +19,12 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class _Aside(NamedTuple):
+class _QuarantinedAddress(NamedTuple):
     pause_s: float
     until: float
 
 
-class Rotation:
+class AddressRotation:
     """The turns and the failures of addresses.
 
     Args:
@@ -34,7 +34,7 @@ class Rotation:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._turns: OrderedDict[tuple[str, ...], int] = OrderedDict()
-        self._aside: OrderedDict[str, _Aside] = OrderedDict()
+        self._aside: OrderedDict[str, _QuarantinedAddress] = OrderedDict()
 
     def order(self, addresses: Sequence[str]) -> list[str]:
         """The addresses of one target to try in this run, in this order: those that are not set aside; if all are, the one
@@ -60,10 +60,10 @@ class Rotation:
         asked_s = min(at_least_s, MOST_PAUSE_S)
         before = self._aside.get(address)
         if before is not None and now < before.until:
-            aside = _Aside(before.pause_s, max(before.until, now + asked_s))
+            aside = _QuarantinedAddress(before.pause_s, max(before.until, now + asked_s))
         else:
             pause_s = FIRST_PAUSE_S if before is None else min(before.pause_s * 2, MOST_PAUSE_S)
-            aside = _Aside(pause_s, now + max(pause_s, asked_s))
+            aside = _QuarantinedAddress(pause_s, now + max(pause_s, asked_s))
         _keep(self._aside, address, aside)
 
     def worked(self, address: str) -> None:

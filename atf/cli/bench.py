@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from atf.bench.run import Plan, Report
+from atf.bench.run import BenchPlan, BenchReport
 from atf.bench.run import bench as run_bench
 from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_OK
@@ -65,7 +65,7 @@ def bench(tasks: int, rounds: int, executors: int, pending: int, as_json: bool, 
     atf bench --redis-url redis://store:6379/0 --tasks 200000 --executors 8 --json
     """
     settings = read(ClusterSettings, flags, "up")
-    plan = Plan(
+    plan = BenchPlan(
         tasks=tasks,
         rounds=rounds,
         executors=executors,
@@ -82,7 +82,7 @@ def bench(tasks: int, rounds: int, executors: int, pending: int, as_json: bool, 
     return EXIT_OK
 
 
-def _print(report: Report) -> None:
+def _print(report: BenchReport) -> None:
     rows = [
         [each.what if place == 0 else "", name.replace("_", " "), f"{value:,.10g}"]
         for each in report.measured

@@ -12,7 +12,7 @@ from atf import __version__
 from .nouns import PLURALS, WORDS, refuse_word
 
 
-class _Entry(NamedTuple):
+class _Command(NamedTuple):
     """A command: the module within this package, the object in it, and its line in `atf --help`."""
 
     module: str
@@ -20,56 +20,58 @@ class _Entry(NamedTuple):
     help: str
 
 
-SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
+SECTIONS: Final[dict[str, dict[str, _Command]]] = {
     "Run everything on this machine": {
-        "up": _Entry("local.up", "up", "Every role and a task store of its own, with your lambdas."),
-        "demo": _Entry("demo", "demo", "Hash real files through every role, and survive a kill."),
-        "verify": _Entry("verify", "verify", "Kill and freeze roles under load on your store, and judge."),
-        "bench": _Entry("bench", "bench", "Measure throughput, lateness and cost on your store."),
+        "up": _Command("local.up", "up", "Every role and a task store of its own, with your lambdas."),
+        "demo": _Command("demo", "demo", "Hash real files through every role, and survive a kill."),
+        "verify": _Command("verify", "verify", "Kill and freeze roles under load on your store, and judge."),
+        "bench": _Command("bench", "bench", "Measure throughput, lateness and cost on your store."),
     },
     "See how it goes": {
-        "status": _Entry(
+        "status": _Command(
             "status", "status", "The whole cluster on one screen; the exit code says whether all is well."
         ),
     },
     "Tasks": {
-        "schedule": _Entry("schedule", "schedule", "Schedule a task."),
-        "batch": _Entry(
+        "schedule": _Command("schedule", "schedule", "Schedule a task."),
+        "batch": _Command(
             "batch.commands", "batch", "Submit a file of work items as a batch; watch it, fetch its results."
         ),
-        "job": _Entry("job", "job", "Make, show and stop jobs: schedules whose ticks make tasks."),
-        "cron": _Entry("cron", "cron", "Preview when a recurring job would fire, without a cluster."),
-        "get": _Entry(
+        "job": _Command("job", "job", "Make, show and stop jobs: schedules whose ticks make tasks."),
+        "cron": _Command("cron", "cron", "Preview when a recurring job would fire, without a cluster."),
+        "get": _Command(
             "tasks",
             "get",
             "Show a task, or the one of a lambda that failed last: its arguments, its runs, its result or why it failed.",
         ),
-        "ls": _Entry("tasks", "ls", "List tasks: of a lambda, or of all; --failed: what failed, and why."),
-        "wait": _Entry("tasks", "wait", "Wait until tasks have finished."),
-        "cancel": _Entry("tasks", "cancel", "Cancel tasks; what runs is asked to stop."),
-        "retry": _Entry("retry", "retry", "Run failed tasks again: by id, or all of a lambda that match."),
-        "explain": _Entry("tasks", "explain", "Say why a task has not started."),
+        "ls": _Command("tasks", "ls", "List tasks: of a lambda, or of all; --failed: what failed, and why."),
+        "wait": _Command("tasks", "wait", "Wait until tasks have finished."),
+        "cancel": _Command("tasks", "cancel", "Cancel tasks; what runs is asked to stop."),
+        "retry": _Command("retry", "retry", "Run failed tasks again: by id, or all of a lambda that match."),
+        "explain": _Command("tasks", "explain", "Say why a task has not started."),
     },
     "Lambdas and queues": {
-        "lambda": _Entry("lambdas", "lambda_", "The registered lambdas, how many tasks they have, what holds of them."),
-        "queue": _Entry("lambdas", "queue", "The queues and how long they are."),
-        "pause": _Entry("pause", "pause", "Start no more tasks of a lambda, or of all."),
-        "resume": _Entry("pause", "resume", "Start tasks of paused lambdas again."),
-        "key": _Entry("keys", "key", "Ordering keys that have stopped, and how they go on."),
-        "capacity": _Entry("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
-        "host": _Entry("hosts", "host", "The worker hosts that are alive, and what they set aside."),
-        "gate": _Entry("gate", "gate", "Keep back, drop, delay or thin out tasks; who did so, and why."),
+        "lambda": _Command(
+            "lambdas", "lambda_", "The registered lambdas, how many tasks they have, what holds of them."
+        ),
+        "queue": _Command("lambdas", "queue", "The queues and how long they are."),
+        "pause": _Command("pause", "pause", "Start no more tasks of a lambda, or of all."),
+        "resume": _Command("pause", "resume", "Start tasks of paused lambdas again."),
+        "key": _Command("keys", "key", "Ordering keys that have stopped, and how they go on."),
+        "capacity": _Command("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
+        "host": _Command("hosts", "host", "The worker hosts that are alive, and what they set aside."),
+        "gate": _Command("gate", "gate", "Keep back, drop, delay or thin out tasks; who did so, and why."),
     },
     "One role, one process": {
-        "frontend": _Entry("roles", "frontend", "The scheduling service, which clients talk to."),
-        "store-consumer": _Entry("roles", "store_consumer", "Moves due tasks into their queues."),
-        "hsc": _Entry("roles", "hsc", "Grants claims, takes heartbeats and results."),
-        "controller": _Entry("roles", "controller", "Feeds this host's executors; starts and guards them."),
-        "executor": _Entry("roles", "executor", "Runs lambdas, in a guarded process."),
+        "frontend": _Command("roles", "frontend", "The scheduling service, which clients talk to."),
+        "store-consumer": _Command("roles", "store_consumer", "Moves due tasks into their queues."),
+        "hsc": _Command("roles", "hsc", "Grants claims, takes heartbeats and results."),
+        "controller": _Command("roles", "controller", "Feeds this host's executors; starts and guards them."),
+        "executor": _Command("roles", "executor", "Runs lambdas, in a guarded process."),
     },
     "The task store": {
-        "doctor": _Entry("doctor", "doctor", "Check the task store and the settings, and say how to mend them."),
-        "store": _Entry("store", "store", "Export live tasks to a file, import them; the length of leases."),
+        "doctor": _Command("doctor", "doctor", "Check the task store and the settings, and say how to mend them."),
+        "store": _Command("store", "store", "Export live tasks to a file, import them; the length of leases."),
     },
 }
 _COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from atf.demo.files import directories
-from atf.demo.report import Report
+from atf.demo.report import DemoReport
 from atf.demo.run import run_demo
 from atf.exits import EXIT_FAILED, EXIT_OK
 
@@ -52,7 +52,7 @@ def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> i
     return EXIT_OK if report.passed else EXIT_FAILED
 
 
-def _print(report: Report) -> None:
+def _print(report: DemoReport) -> None:
     print()
     rescue = "-" if report.rescue_seconds is None else f"{report.rescue_seconds:.2f} s"
     print_facts(
@@ -81,6 +81,6 @@ def _print(report: Report) -> None:
         print("passed: nothing lost, nothing run twice at once, every hash right")
 
 
-def _delays(report: Report) -> str:
+def _delays(report: DemoReport) -> str:
     values = (report.start_delay_p50_ms, report.start_delay_p95_ms, report.start_delay_p99_ms)
     return " / ".join(f"{value:,.0f}" for value in values) + " ms, time in the queue included"

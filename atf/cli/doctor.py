@@ -31,7 +31,7 @@ from atf.process.streams import protect_stdout
 from atf.runtime import SystemRuntime
 from atf.store.backup import contents
 from atf.store.servers import checks
-from atf.store.servers.check_results import Finding, State, ok, refuse, warn, worst
+from atf.store.servers.check_results import CheckResult, State, ok, refuse, warn, worst
 from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
 from atf.store.servers.permissions import acl_user
@@ -52,7 +52,7 @@ _NO_SETTINGS: Final = {"ATF_CONFIG", "ATF_DEBUG", "ATF_READY_FD", "ATF_DEMO_RECO
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Where:
+class _DoctorFlags:
     """Which store is meant."""
 
     redis_url: str = setting(
@@ -65,7 +65,7 @@ class _Where:
 
 
 @click.command()
-@settings_flags(_Where)
+@settings_flags(_DoctorFlags)
 @click.option(
     "--acl", is_flag=True, help="Print the server's user that ATF needs, with a fresh password, and do nothing else."
 )
@@ -94,7 +94,7 @@ def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
     return code or (EXIT_FAILED if worst(findings) is State.REFUSE else EXIT_OK)
 
 
-def _examine(flags: dict[str, Any]) -> tuple[list[Finding], int]:
+def _examine(flags: dict[str, Any]) -> tuple[list[CheckResult], int]:
     """The findings, and the exit code that they have beyond their own: 0, or that of a store that can't be reached."""
     here = _settings()
     try:
@@ -111,7 +111,7 @@ def _examine(flags: dict[str, Any]) -> tuple[list[Finding], int]:
         return [*here, refuse("acl", "refused", str(error), mend)], 0
 
 
-async def _of_store(settings: StoreSettings, timing: Timing) -> list[Finding]:
+async def _of_store(settings: StoreSettings, timing: Timing) -> list[CheckResult]:
     link = open_link(settings)
     try:
         found = await checks.examine(link, SystemRuntime())
@@ -126,7 +126,7 @@ async def _of_store(settings: StoreSettings, timing: Timing) -> list[Finding]:
         await link.close()
 
 
-async def _libraries(master: Link, link: Link) -> Finding:
+async def _libraries(master: Link, link: Link) -> CheckResult:
     try:
         return await contents.libraries(master)
     except Unavailable as error:
@@ -135,7 +135,7 @@ async def _libraries(master: Link, link: Link) -> Finding:
         return warn("library", "away", f"it can't be read: {error}", "see whether the server runs")
 
 
-async def _partitions(link: Link, settings: StoreSettings, timing: Timing) -> list[Finding]:
+async def _partitions(link: Link, settings: StoreSettings, timing: Timing) -> list[CheckResult]:
     try:
         return await contents.partitions(link, settings.partitions, timing)
     except Unavailable as error:
@@ -145,7 +145,7 @@ async def _partitions(link: Link, settings: StoreSettings, timing: Timing) -> li
 
 
 def _chosen(flags: dict[str, Any]) -> StoreSettings:
-    where = read(_Where, flags)
+    where = read(_DoctorFlags, flags)
     settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
     if where.redis_url or not Path(where.data_dir, "up.lock").exists():
         return settings
@@ -159,9 +159,9 @@ def _chosen(flags: dict[str, Any]) -> StoreSettings:
 # --- this host's settings ---------------------------------------------------------------------------------------------
 
 
-def _settings() -> list[Finding]:
+def _settings() -> list[CheckResult]:
     """Whether every role could read its settings here, and whether anything is set that none reads."""
-    found: dict[str, Finding] = {}
+    found: dict[str, CheckResult] = {}
     for role, cls in _ROLES.items():
         for each in (cls, StoreSettings, Timing):
             try:
@@ -184,14 +184,14 @@ def _settings() -> list[Finding]:
     return list(found.values()) or [sound]
 
 
-def _refused_settings(error: ConfigError) -> Finding:
+def _refused_settings(error: ConfigError) -> CheckResult:
     return refuse("settings", "refused", str(error), "put the setting right; atf ROLE --help has its meaning and unit")
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[CheckResult]) -> None:
     several = len({each.where for each in findings if each.where}) > 1
     columns = ["state", "check", *(["server"] if several else []), "found", "what it means"]
     rows = []
@@ -202,7 +202,7 @@ def _print(findings: list[Finding]) -> None:
     print_table(columns, rows)
 
 
-def _json(finding: Finding) -> dict[str, str]:
+def _json(finding: CheckResult) -> dict[str, str]:
     return {
         "check": finding.check,
         "state": finding.state.value,

@@ -39,7 +39,7 @@ class Unfit(NamedTuple):
     why: str
 
 
-class Found:
+class UnfitPayloads:
     """What was looked at so far, and what did not fit.
 
     Attributes:
@@ -84,7 +84,7 @@ class Found:
         return sorted(found, key=lambda each: (each.lambda_name, each.what, -each.number))
 
 
-async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[[str], None]) -> Found:
+async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[[str], None]) -> UnfitPayloads:
     """Holds all that waits on a cluster against a release's code.
 
     Args:
@@ -92,7 +92,7 @@ async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[
         code: its lambdas by name. Of the namespaces of these all lambdas are looked at: one that the code lacks was renamed or removed.
         progress: takes a line now and then.
     """
-    found = Found(code, progress)
+    found = UnfitPayloads(code, progress)
     namespaces = {name.partition("/")[0] for name in code}
     for info in await every_lambda(stub):
         if info.spec.name.partition("/")[0] not in namespaces:

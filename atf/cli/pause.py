@@ -30,7 +30,7 @@ _AT_ONCE: Final = 16
 lambda_argument = click.argument("lambda_name", metavar="[LAMBDA]", required=False)
 
 
-class _Plan(NamedTuple):
+class _LambdasToChange(NamedTuple):
     """What a command of all lambdas does."""
 
     names: list[str]
@@ -87,15 +87,15 @@ def _check(lambda_name: str | None, every: bool) -> None:
         raise InvalidArgument("name a lambda, or give --all, and not both")
 
 
-async def _to_pause(stub: api.Frontend) -> _Plan:
-    return _Plan([info.spec.name for info in await every_lambda(stub) if not info.paused], [])
+async def _to_pause(stub: api.Frontend) -> _LambdasToChange:
+    return _LambdasToChange([info.spec.name for info in await every_lambda(stub) if not info.paused], [])
 
 
-async def _to_resume(stub: api.Frontend) -> _Plan:
+async def _to_resume(stub: api.Frontend) -> _LambdasToChange:
     gates = (await stub.list_gates(f.ListGatesRequest())).gates
     pauses = {getattr(gate, "lambda"): gate.why for gate in gates if gate.action == f.Gate.PAUSE and not gate.labels}
     ours = {name for name, why in pauses.items() if why.startswith(_MARK)}
-    return _Plan(sorted(ours), sorted(pauses.keys() - ours))
+    return _LambdasToChange(sorted(ours), sorted(pauses.keys() - ours))
 
 
 def _run(
@@ -104,7 +104,7 @@ def _run(
     yes: bool,
     frontend: str | None,
     as_json: bool,
-    plan: Callable[[api.Frontend], Awaitable[_Plan]],
+    plan: Callable[[api.Frontend], Awaitable[_LambdasToChange]],
     one: Callable[[api.Frontend, str], Awaitable[None]],
     verb: str,
     *,
@@ -112,7 +112,7 @@ def _run(
 ) -> None:
     if lambda_name is None and not (dry_run or yes):
         must_be_asked()
-    found = _Plan([lambda_name], []) if lambda_name is not None else ask(frontend, plan)
+    found = _LambdasToChange([lambda_name], []) if lambda_name is not None else ask(frontend, plan)
     if lambda_name is None and not dry_run:
         agree(f"{verb} {len(found.names)} lambdas", yes=yes)
     if not dry_run:
@@ -141,7 +141,7 @@ def _say(line: str) -> float:
     return time.monotonic()
 
 
-def _print(lambda_name: str | None, found: _Plan, dry_run: bool, as_json: bool, *, paused: bool) -> None:
+def _print(lambda_name: str | None, found: _LambdasToChange, dry_run: bool, as_json: bool, *, paused: bool) -> None:
     if as_json and lambda_name is not None:
         print_json({"lambda": lambda_name, "paused": paused, **({"dry_run": True} if dry_run else {})})
         return

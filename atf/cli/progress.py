@@ -46,7 +46,7 @@ class View(Protocol):
     ) -> None: ...
 
 
-class Lines:
+class LineView:
     """A line every two seconds, and the last one at the end: a file must not stop at "0 of 3"."""
 
     def __init__(self, write: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,7 +82,7 @@ class Lines:
         self._out(line)
 
 
-class Screen:
+class ScreenView:
     """A picture that stays in its place on a terminal; sentences scroll above it."""
 
     def __init__(self, console: Console) -> None:
@@ -109,5 +109,5 @@ def view(as_json: bool) -> View:
     """What fits where stdout goes. With JSON everything else goes to stderr. No write error of either ends the command."""
     protect_stdout()
     if sys.stdout.isatty() and not as_json:
-        return Screen(Console())
-    return Lines(lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))
+        return ScreenView(Console())
+    return LineView(lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))

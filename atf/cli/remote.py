@@ -20,7 +20,7 @@ M = TypeVar("M", bound="Message")
 
 
 @dataclass(frozen=True)
-class _Address:
+class _FrontendAddress:
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend")
 
 
@@ -34,7 +34,7 @@ def ask(frontend: str | None, question: Callable[[api.Frontend], Awaitable[R]]) 
     Raises:
         AtfError: what the frontend answered; Unavailable: it was not reached.
     """
-    return asyncio.run(_ask(load(_Address, {"frontend": frontend}).frontend, question))
+    return asyncio.run(_ask(load(_FrontendAddress, {"frontend": frontend}).frontend, question))
 
 
 async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -> R:
@@ -55,13 +55,13 @@ async def connect(address: str) -> AsyncIterator[api.Frontend]:
     from atf.rpc.channel import open_channel
     from atf.rpc.stubs import FrontendStub
 
-    class Frontend(FrontendStub):
+    class PatientFrontend(FrontendStub):
         async def _call(self, method: str, request: Message, reply: type[M], timeout: float) -> M:
             return await super()._call(method, request, reply, seconds if timeout == DEFAULT_TIMEOUT else timeout)
 
     seconds = call_timeout(None)
     channel = open_channel(address)
     try:
-        yield Frontend(channel)
+        yield PatientFrontend(channel)
     finally:
         await channel.close()

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Where:
+class _StoreFlags:
     """Which store is meant."""
 
     redis_url: str = setting("", "a running Redis or Valkey; empty: the embedded store of --data-dir")
@@ -51,7 +51,7 @@ def store() -> None:
 
 @store.command("export")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@settings_flags(_Where)
+@settings_flags(_StoreFlags)
 @overwrite_flag("FILE")
 @as_json
 def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> None:
@@ -74,7 +74,7 @@ def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> 
 
 @store.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@settings_flags(_Where)
+@settings_flags(_StoreFlags)
 @click.option(
     "--ran",
     "ran",
@@ -208,7 +208,7 @@ async def _old_store(url: str, file: Path) -> AsyncIterator[Store | None]:
 
 
 @store.command("timing")
-@settings_flags(_Where)
+@settings_flags(_StoreFlags)
 @click.option(
     "--set", "seconds", type=float, metavar="X", help="The heartbeat_timeout that all roles shall have, in seconds."
 )
@@ -247,7 +247,7 @@ def timing_command(seconds: float | None, all_stopped: bool, as_json: bool, **fl
 
 
 def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Progress], Awaitable[R]]) -> R:
-    where = read(_Where, flags)
+    where = read(_StoreFlags, flags)
     refuse_unused(flags, ("data_dir", "store_bin") if where.redis_url else (), "with --redis-url")
     settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
     if not create and not where.redis_url and not Path(where.data_dir, "store").exists():
@@ -270,7 +270,7 @@ def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Prog
 
 
 @asynccontextmanager
-async def _address(where: _Where) -> AsyncIterator[tuple[str, int]]:
+async def _address(where: _StoreFlags) -> AsyncIterator[tuple[str, int]]:
     """URL and partitions (0: as set) of the store that is meant; runs the embedded one if nobody else does."""
     if where.redis_url:
         yield where.redis_url, where.partitions

@@ -15,7 +15,7 @@ import click
 from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
-from atf.verify.run import Course, Kind, Report, kinds
+from atf.verify.run import Kind, VerifyPlan, VerifyReport, kinds
 from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
@@ -73,7 +73,7 @@ def verify(
     atf verify --role executor --role hsc --seed 7 --json
     """
     settings = read(ClusterSettings, flags, "up")
-    course = Course(
+    course = VerifyPlan(
         rate=rate,
         seconds=seconds,
         strikes=strikes,
@@ -92,7 +92,7 @@ def verify(
     return EXIT_FAILED if report.failures else EXIT_OK
 
 
-def _print(report: Report) -> None:
+def _print(report: VerifyReport) -> None:
     outcome, refused = report.outcome, times(report.outcome.refused)
     print()
     print_facts(

@@ -27,7 +27,7 @@ _AUTHORITY: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
 _MAX_HOST_CHARS: Final = 253
 
 
-class _Entry(NamedTuple):
+class _AllowedHost(NamedTuple):
     host: str
     below: bool
     """Whether it stands for the hosts below this one."""
@@ -38,7 +38,7 @@ class _Entry(NamedTuple):
 class AllowedHosts:
     """An allow-list as it was read."""
 
-    def __init__(self, entries: tuple[_Entry, ...], *, everything: bool = False) -> None:
+    def __init__(self, entries: tuple[_AllowedHost, ...], *, everything: bool = False) -> None:
         self._entries = entries
         self._everything = everything
 
@@ -97,7 +97,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _entry(word: str) -> _Entry:
+def _entry(word: str) -> _AllowedHost:
     try:
         if "/" in word or "@" in word:
             raise InvalidArgument("name a host, such as api.example.com or api.example.com:8443, not a URL")
@@ -107,10 +107,10 @@ def _entry(word: str) -> _Entry:
             raise InvalidArgument("nothing lies below an address")
     except InvalidArgument as error:
         raise ConfigError(f"http_allow: {word[:80]!r}: {error}") from None
-    return _Entry(host, below, port)
+    return _AllowedHost(host, below, port)
 
 
-def _fits(entry: _Entry, host: str, port: int) -> bool:
+def _fits(entry: _AllowedHost, host: str, port: int) -> bool:
     if entry.port not in {None, port}:
         return False
     return host.endswith(f".{entry.host}") if entry.below else host == entry.host

@@ -37,7 +37,7 @@ def group_on(core: int, rotation: int, cores: int) -> int:
     return (core - rotation) % cores
 
 
-class Rotation(msgspec.Struct):
+class CoreRotation(msgspec.Struct):
     """Counts rotations by the store's clock; a changed interval loses none."""
 
     since_us: int  # when the rotation `first` began
@@ -52,6 +52,6 @@ class Rotation(msgspec.Struct):
         """The instant of the next rotation."""
         return self.since_us + (self.at(now_us) - self.first + 1) * self.every_us
 
-    def changed(self, every_us: int, now_us: int) -> Rotation:
+    def changed(self, every_us: int, now_us: int) -> CoreRotation:
         """The same count with another interval, whose first one begins now."""
-        return self if every_us == self.every_us else Rotation(now_us, every_us, self.at(now_us))
+        return self if every_us == self.every_us else CoreRotation(now_us, every_us, self.at(now_us))

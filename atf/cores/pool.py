@@ -30,7 +30,7 @@ from atf.errors import Internal, InvalidArgument
 from atf.task import US
 from atf.times import length
 
-from .groups import Rotation, core_of, group_on
+from .groups import CoreRotation, core_of, group_on
 
 MAX_CORES: Final = 64
 MAX_LOOKAHEAD: Final = 16
@@ -101,7 +101,7 @@ class CoreClaim(msgspec.Struct):
     retries: int = 0  # hand-overs that failed
 
 
-class Turn(msgspec.Struct):
+class CoreTurn(msgspec.Struct):
     """A lambda has a core: scheduled until its first task there is handed over, then occupied."""
 
     lambda_name: str
@@ -111,13 +111,13 @@ class Turn(msgspec.Struct):
     retries: int = 0
 
 
-class Pool(msgspec.Struct):
+class CorePool(msgspec.Struct):
     """The cores of a pool and who has them."""
 
     settings: CoreSettings
-    rotation: Rotation
+    rotation: CoreRotation
     members: int = 0  # executors in its groups
-    turns: list[Turn | None] = []  # by core
+    turns: list[CoreTurn | None] = []  # by core
     queue: list[CoreClaim] = []
     beyond: list[CoreClaim] = []  # behind the queue
     next_core: int = 0  # that a claim is dealt to
@@ -126,14 +126,14 @@ class Pool(msgspec.Struct):
     timed_out: int = 0  # turns
 
     @classmethod
-    def make(cls, settings: CoreSettings, now_us: int) -> Pool:
+    def make(cls, settings: CoreSettings, now_us: int) -> CorePool:
         """A pool whose cores nobody has used yet."""
-        pool = cls(settings, Rotation(now_us, settings.rotation_us), turns=[None] * settings.cores)
+        pool = cls(settings, CoreRotation(now_us, settings.rotation_us), turns=[None] * settings.cores)
         pool._fill(now_us)
         return pool
 
     @classmethod
-    def decode(cls, text: bytes) -> Pool:
+    def decode(cls, text: bytes) -> CorePool:
         """The pool that `encode` wrote.
 
         Raises:
@@ -273,11 +273,11 @@ class Pool(msgspec.Struct):
     def _reserved(self, core: int) -> bool:
         return core < self.settings.first_multiplexed
 
-    def _turn(self, core: int, number: int) -> Turn | None:
+    def _turn(self, core: int, number: int) -> CoreTurn | None:
         turn = self.turns[core] if core < len(self.turns) else None
         return turn if turn is not None and turn.number == number else None
 
-    def _ends_us(self, core: int, turn: Turn) -> int:
+    def _ends_us(self, core: int, turn: CoreTurn) -> int:
         if turn.occupied:
             return turn.since_us + self.settings.timeout_us(core)
         return _NEVER if self._reserved(core) else turn.since_us + self.settings.hand_over_us
@@ -355,7 +355,7 @@ class Pool(msgspec.Struct):
         self.number = max(
             self.number + 1, now_us
         )  # so that a store that has forgotten turns gives no number of theirs again
-        self.turns[core] = Turn(claim.lambda_name, self.number, now_us, retries=claim.retries)
+        self.turns[core] = CoreTurn(claim.lambda_name, self.number, now_us, retries=claim.retries)
 
 
 _NEVER: Final = 1 << 62
@@ -366,7 +366,7 @@ def _owner(settings: CoreSettings, core: int) -> str | None:
     return owners[core] if core < len(owners) else None
 
 
-def _lambda_of(turn: Turn | None) -> str | None:
+def _lambda_of(turn: CoreTurn | None) -> str | None:
     return turn.lambda_name if turn is not None else None
 
 

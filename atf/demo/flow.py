@@ -14,8 +14,8 @@ from atf.task import Status
 
 from .files import KnownFile
 from .lambdas import content_hash, hello
-from .record import Record
-from .report import NS, Accepted
+from .record import DemoRecord
+from .report import NS, AcceptedTask
 from .strike import Kill, kill_one
 from .view import Snapshot, rates
 
@@ -74,8 +74,10 @@ class Flow:
         view: is told how it goes.
     """
 
-    def __init__(self, client: AsyncClient, record: Record, workers: Callable[[], Iterable[int]], view: View) -> None:
-        self.accepted = Accepted()
+    def __init__(
+        self, client: AsyncClient, record: DemoRecord, workers: Callable[[], Iterable[int]], view: View
+    ) -> None:
+        self.accepted = AcceptedTask()
         self.results: dict[str, str] = {}
         self.kill: Kill | None = None
         self._client, self._record, self._workers, self._view = client, record, workers, view

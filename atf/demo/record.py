@@ -61,7 +61,7 @@ def _write(line: bytes) -> None:
 
 
 @dataclass(slots=True)
-class Run:
+class DemoRun:
     """One run of a task."""
 
     process: str
@@ -84,14 +84,14 @@ class Moment(NamedTuple):
 
 
 @dataclass
-class Record:
+class DemoRecord:
     """All that the processes have written so far."""
 
     directory: Path
-    runs: dict[str, list[Run]] = field(default_factory=dict)
+    runs: dict[str, list[DemoRun]] = field(default_factory=dict)
     ends: list[Moment] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
-    _open: dict[str, dict[tuple[str, int], Run]] = field(default_factory=dict)
+    _open: dict[str, dict[tuple[str, int], DemoRun]] = field(default_factory=dict)
     _read: dict[str, int] = field(default_factory=dict)
 
     def poll(self) -> None:
@@ -111,7 +111,7 @@ class Record:
                 except (ValueError, LookupError) as error:
                     raise Internal(f"{path}: {line[:200]!r} is no line of the record") from error
 
-    def open_runs(self, pid: int) -> list[tuple[str, Run]]:
+    def open_runs(self, pid: int) -> list[tuple[str, DemoRun]]:
         """The runs of one process that have started and not ended."""
         mine = (runs for process, runs in self._open.items() if pid_of(process) == pid)
         return [(task_id, run) for runs in mine for (task_id, _), run in runs.items()]
@@ -121,7 +121,7 @@ class Record:
         """Runs without an end, those of killed processes included."""
         return sum(len(each) for each in self._open.values())
 
-    def close_killed(self, pid: int, at_ns: int) -> list[tuple[str, Run]]:
+    def close_killed(self, pid: int, at_ns: int) -> list[tuple[str, DemoRun]]:
         """Takes note that a process was killed: what it ran ended then. Returns those runs."""
         ended = self.open_runs(pid)
         for task_id, run in ended:
@@ -133,7 +133,7 @@ class Record:
         kind, at_ns, task_id, number = line[0], int(line[1]), line[2].decode(), int(line[3])
         opened = self._open.setdefault(process, {})
         if kind == b"S":
-            opened[task_id, number] = run = Run(process, number, at_ns)
+            opened[task_id, number] = run = DemoRun(process, number, at_ns)
             self.runs.setdefault(task_id, []).append(run)
             return
         run = opened.pop((task_id, number))
@@ -149,7 +149,7 @@ def pid_of(process: str) -> int:
     return int(process.partition("-")[0])
 
 
-def concurrent(runs: Mapping[str, Iterable[Run]]) -> list[str]:
+def concurrent(runs: Mapping[str, Iterable[DemoRun]]) -> list[str]:
     """The tasks of which two runs overlapped. A run without an end lasts for ever."""
     found = []
     for task_id, each in runs.items():
@@ -162,6 +162,6 @@ def concurrent(runs: Mapping[str, Iterable[Run]]) -> list[str]:
     return found
 
 
-def early(runs: Mapping[str, Iterable[Run]], due_ns: Mapping[str, int]) -> list[str]:
+def early(runs: Mapping[str, Iterable[DemoRun]], due_ns: Mapping[str, int]) -> list[str]:
     """The tasks that started before they were due."""
     return [task_id for task_id, due in due_ns.items() if any(run.start_ns < due for run in runs.get(task_id, ()))]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from .files import KnownFile
-from .record import Moment, Record, concurrent, early
+from .record import DemoRecord, Moment, concurrent, early
 from .strike import Kill
 
 NS: Final = 1_000_000_000
@@ -18,7 +18,7 @@ AFTER_KILL_S: Final = 3
 
 
 @dataclass
-class Accepted:
+class AcceptedTask:
     """What the demo knows of each task that it had accepted, by task id.
 
     Attributes:
@@ -33,7 +33,7 @@ class Accepted:
 
 
 @dataclass
-class Report:
+class DemoReport:
     """What a demo ends with. Counts are of tasks, times in the unit that the name ends with."""
 
     tasks: int
@@ -61,7 +61,7 @@ class Report:
         return {**asdict(self), "passed": self.passed}
 
 
-def judge(accepted: Accepted, results: Mapping[str, str], record: Record, kill: Kill | None) -> Report:
+def judge(accepted: AcceptedTask, results: Mapping[str, str], record: DemoRecord, kill: Kill | None) -> DemoReport:
     """Everything together.
 
     Args:
@@ -77,7 +77,7 @@ def judge(accepted: Accepted, results: Mapping[str, str], record: Record, kill: 
     rescued = {task_id for task_id in cut_off & again.keys() if task_id in succeeded}
     delays = start_delays_ms(record, accepted.due_ns)
     rate, mib = throughput(record.ends, without=accepted.delayed, gap_ns=kill.at_ns if kill else None)
-    report = Report(
+    report = DemoReport(
         tasks=len(accepted.file),
         succeeded=len(succeeded),
         lost=len(accepted.file) - len(succeeded),
@@ -98,7 +98,7 @@ def judge(accepted: Accepted, results: Mapping[str, str], record: Record, kill: 
     return report
 
 
-def _failures(report: Report, kill: Kill | None) -> Iterable[str]:
+def _failures(report: DemoReport, kill: Kill | None) -> Iterable[str]:
     if report.lost:
         yield f"{report.lost} accepted tasks have not succeeded"
     if report.concurrent:
@@ -113,14 +113,14 @@ def _failures(report: Report, kill: Kill | None) -> Iterable[str]:
         yield f"none of the {len(kill.cut_off)} tasks that the killed executor had started was rescued"
 
 
-def _wrong_hashes(accepted: Accepted, results: Mapping[str, str]) -> tuple[set[str], set[str]]:
+def _wrong_hashes(accepted: AcceptedTask, results: Mapping[str, str]) -> tuple[set[str], set[str]]:
     """Tasks whose hash is wrong, and those whose file changed or vanished since the demo read it."""
     differ = {task_id for task_id, file in accepted.file.items() if results.get(task_id, file.hash) != file.hash}
     changed = {task_id for task_id in differ if accepted.file[task_id].changed()}
     return differ - changed, changed
 
 
-def _restarts(record: Record, kill: Kill | None) -> dict[str, int]:
+def _restarts(record: DemoRecord, kill: Kill | None) -> dict[str, int]:
     """When each task that ran on the killed process, and did not fail there by itself, started for the first time after."""
     if kill is None:
         return {}
@@ -134,7 +134,7 @@ def _restarts(record: Record, kill: Kill | None) -> dict[str, int]:
     return found
 
 
-def start_delays_ms(record: Record, due_ns: Mapping[str, int]) -> list[float]:
+def start_delays_ms(record: DemoRecord, due_ns: Mapping[str, int]) -> list[float]:
     """Per task that started, from the instant it was due to its first start; sorted."""
     return sorted(
         (min(run.start_ns for run in record.runs[task_id]) - due) / 1e6

@@ -19,15 +19,15 @@ from atf.process.streams import open_log
 
 from .files import KnownFile, read_files
 from .flow import Flow, plan
-from .record import DIRECTORY, Record
-from .report import Report, judge
+from .record import DIRECTORY, DemoRecord
+from .report import DemoReport, judge
 
 APP: Final = "atf.demo.lambdas:app"
 _STOP_S: Final = 5.0
 _LOG: Final = "roles.log"
 
 
-async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: View) -> Report:
+async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: View) -> DemoReport:
     """Runs one demo in a directory of its own, which is kept if the demo fails.
 
     Raises:
@@ -56,8 +56,8 @@ async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: V
     return report
 
 
-async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, executors: int, view: View) -> Report:
-    record = Record(directory / "record")
+async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, executors: int, view: View) -> DemoReport:
+    record = DemoRecord(directory / "record")
     record.directory.mkdir()
     with open_log(directory / _LOG) as log:
         cluster = Cluster(
@@ -79,7 +79,7 @@ async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, execu
     return judge(flow.accepted, flow.results, record, flow.kill)
 
 
-def _environment(directory: Path, record: Record) -> dict[str, str]:
+def _environment(directory: Path, record: DemoRecord) -> dict[str, str]:
     """Ours without settings of ATF: the demo shows roles as they come, not as the caller's own are set."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
     return {**ours, "ATF_CONFIG": str(directory / "atf.toml"), DIRECTORY: str(record.directory)}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .record import Record, Run
+from .record import DemoRecord, DemoRun
 
 _STOP_MS: Final = 1_000
 """Milliseconds that the threads of a worker may take to stand still."""
@@ -35,10 +35,10 @@ class Kill:
 
     pid: int
     at_ns: int
-    cut_off: list[tuple[str, Run]]
+    cut_off: list[tuple[str, DemoRun]]
 
 
-async def kill_one(workers: Callable[[], Iterable[int]], record: Record, *, within: float) -> Kill | None:
+async def kill_one(workers: Callable[[], Iterable[int]], record: DemoRecord, *, within: float) -> Kill | None:
     """Kills a worker that has started tasks; None: none was caught with any in time.
 
     Args:
@@ -56,7 +56,7 @@ async def kill_one(workers: Callable[[], Iterable[int]], record: Record, *, with
     return None
 
 
-async def _strike(pid: int, record: Record) -> Kill | None:
+async def _strike(pid: int, record: DemoRecord) -> Kill | None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
         await stands_still(pid)

@@ -65,7 +65,7 @@ class Child:
         finally:
             if on_line:
                 os.close(writer)
-        self._lines = _Lines(reader, on_line) if on_line else None
+        self._lines = _LineReader(reader, on_line) if on_line else None
         threading.Thread(target=self._reap, args=(loop,), name=f"wait-{self.pid}", daemon=True).start()
 
     @property
@@ -115,7 +115,7 @@ class Child:
             self._ended.set_result(code)
 
 
-class _Lines:
+class _LineReader:
     """Hands on what arrives at a pipe line by line, until its last writer is gone."""
 
     def __init__(self, reader: int, on_line: LineSink) -> None:

@@ -37,7 +37,7 @@ def without_fork_support() -> Iterator[None]:
             os.environ[FORK_SUPPORT] = before
 
 
-class _Signals:
+class _ForkSignals:
     """What this process does with signals, which no child of it shall do."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _Signals:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-_SIGNALS: Final = _Signals()
+_SIGNALS: Final = _ForkSignals()
 
 
 def keep_signals_from_children(*numbers: int) -> None:

@@ -30,7 +30,7 @@ from .forks import keep_signals_from_children
 from .stops import Asked, stop_signals
 
 if TYPE_CHECKING:
-    from atf.store.servers.check_results import Changes, Finding
+    from atf.store.servers.check_results import Changes, CheckResult
     from atf.store.store import Store
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ _AT_ONCE_S: Final = 3.0
 """Seconds that a role has which does something before it ends at once."""
 
 
-class Stopped(Exception):
+class StoppedEarly(Exception):
     """The process was asked to end before its body had what it needs."""
 
 
@@ -138,7 +138,7 @@ class Process:
                     self.log.warning("waiting", need=what, error=in_words(error))
                     said, said_at = str(error), now
             await happens(self.stopping, pauses.next())
-        raise Stopped
+        raise StoppedEarly
 
     async def open_store(self, settings: StoreSettings, timing: Timing) -> Store:
         """The task store; waits for one that can't be reached.
@@ -174,7 +174,7 @@ class Process:
                 continue
             await self._say(store, changes, findings)
 
-    async def _say(self, store: Store, changes: Changes, findings: Sequence[Finding]) -> None:
+    async def _say(self, store: Store, changes: Changes, findings: Sequence[CheckResult]) -> None:
         """Says what has become wrong, unless another process of the cluster has, and what is mended of that."""
         came, went = changes.news(findings)
         new = await self._announce(store, changes.known)
@@ -187,11 +187,11 @@ class Process:
                 self._said.remove(each.name)
                 self.log.info("task store is mended", check=each.check, store=each.where)
 
-    async def _announce(self, store: Store, wrong: Sequence[Finding]) -> dict[str, bool]:
+    async def _announce(self, store: Store, wrong: Sequence[CheckResult]) -> dict[str, bool]:
         """Tells the cluster that this process lives; returns of each finding, by its name, whether nobody has said it yet."""
-        from atf.store.roles import RoleProcess
+        from atf.store.roles import LiveRole
 
-        me = RoleProcess(self.role, __version__, f"{platform.node()[:64]}:{os.getpid()}")
+        me = LiveRole(self.role, __version__, f"{platform.node()[:64]}:{os.getpid()}")
         names = [each.name for each in wrong]
         try:
             return dict(zip(names, await store.announce(me, 3 * _ANNOUNCE_S, names), strict=True))
@@ -244,7 +244,7 @@ def run_role(
         process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
         try:
             code = await body(process) or EXIT_OK
-        except Stopped:
+        except StoppedEarly:
             code = EXIT_OK
         return code or (128 + process._insisted if process._insisted else EXIT_OK)
 

@@ -386,7 +386,7 @@ def open_log(path: Path) -> TextIO:
         OSError: it can't be made.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    return _Text(SafeOutput(descriptor, str(path), closes=True), "utf-8")
+    return _SafeText(SafeOutput(descriptor, str(path), closes=True), "utf-8")
 
 
 def notice_by(notice: Notice) -> None:
@@ -431,13 +431,13 @@ def _replace(name: str, descriptor: int) -> None:
     setattr(sys, name, _Standard(_standard[name], encoding))
 
 
-class _Text(io.TextIOWrapper):
+class _SafeText(io.TextIOWrapper):
     def __init__(self, output: SafeOutput, encoding: str) -> None:
         # Not line_buffering, which would flush, and that waits. SafeOutput keeps lines together by itself.
         super().__init__(cast("Any", output), encoding=encoding, errors="backslashreplace", write_through=True)
 
 
-class _Standard(_Text):
+class _Standard(_SafeText):
     """sys.stdout or sys.stderr. User code that closes it, as daemons do, must not silence the rest of the process."""
 
     def close(self) -> None:

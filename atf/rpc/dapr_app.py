@@ -29,7 +29,7 @@ _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 )
 
 
-class Answer(NamedTuple):
+class DaprAnswer(NamedTuple):
     """What an application said."""
 
     code: str
@@ -49,7 +49,7 @@ class DaprApp:
         self._channel: Any = None
         self._heard = 0
 
-    async def on_job_event(self, event: d.JobEventRequest, timeout: float) -> Answer:
+    async def on_job_event(self, event: d.JobEventRequest, timeout: float) -> DaprAnswer:
         """Tells the application of a tick, by the callback of older releases where it has no other.
 
         Args:
@@ -64,7 +64,7 @@ class DaprApp:
             answer = answer if older.code == answer.code else older
         return answer
 
-    async def _call(self, path: str, event: d.JobEventRequest, timeout: float) -> Answer:
+    async def _call(self, path: str, event: d.JobEventRequest, timeout: float) -> DaprAnswer:
         if self._channel is None:
             self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
         channel, heard = self._channel, self._heard
@@ -77,5 +77,5 @@ class DaprApp:
                 self._heard += 1
             elif error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and (self._heard, self._channel) == (heard, channel):
                 self._channel = None
-            return Answer(error.code().name, error.details() or "")
-        return Answer(grpc.StatusCode.OK.name, "")
+            return DaprAnswer(error.code().name, error.details() or "")
+        return DaprAnswer(grpc.StatusCode.OK.name, "")

@@ -32,7 +32,7 @@ class Flag(Protocol):
     def is_set(self) -> bool: ...
 
 
-class FirstTime(Protocol):
+class FirstTimeCheck(Protocol):
     """Who says whether a task is the first that asks for a key."""
 
     def ask(self, key: str, ttl_us: int) -> bool: ...
@@ -142,7 +142,7 @@ class Context:
         cancelled: Flag | None = None,
         stopping: Flag | None = None,
         progress: Callable[[str], None] | None = None,
-        first_time: FirstTime | None = None,
+        first_time: FirstTimeCheck | None = None,
     ) -> None:
         self.task_id = task_id
         self.lambda_name = lambda_name

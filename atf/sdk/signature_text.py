@@ -21,7 +21,7 @@ _MAX_VALUES: Final = 16
 _MAX_DEFAULT_CHARS: Final = 60
 
 
-class _Text:
+class _Verbatim:
     """A text that inspect writes as it is."""
 
     def __init__(self, text: str) -> None:
@@ -51,12 +51,12 @@ def _shown(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> inspect.Pa
     default = parameter.default
     return parameter.replace(
         annotation=_annotation(parameter.annotation, hints, parameter.name),
-        default=default if default is parameter.empty else _Text(_default_text(default)),
+        default=default if default is parameter.empty else _Verbatim(_default_text(default)),
     )
 
 
 def _annotation(given: Any, hints: Mapping[str, Any], name: str) -> Any:
-    return given if given is inspect.Parameter.empty else _Text(type_text(hints.get(name, given)))
+    return given if given is inspect.Parameter.empty else _Verbatim(type_text(hints.get(name, given)))
 
 
 def type_text(kind: Any) -> str:

@@ -20,7 +20,7 @@ _NEVER: Final = -1
 """The next instant of a task that is restored as a cancelled one."""
 
 
-class Adding(Caller):
+class ScheduleVerbs(Caller):
     """The verbs of Store that make tasks."""
 
     async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:

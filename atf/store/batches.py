@@ -23,10 +23,10 @@ from . import keys, library
 from .base import Caller
 from .calls import by_partition
 from .types import (
+    BatchAnswer,
+    BatchCommandAnswer,
     BatchPlace,
     BatchRecord,
-    Commanded,
-    Found,
     ItemRecord,
     ItemsFound,
     ItemTerms,
@@ -41,7 +41,7 @@ _LOOKS: Final = 8
 """How often a page asks all partitions at most: where few items match it is given as it is."""
 
 
-class Batches(Caller):
+class BatchVerbs(Caller):
     """The verbs of Store about batches."""
 
     def batch_home(self, batch_id: str) -> int:
@@ -83,7 +83,7 @@ class Batches(Caller):
         ]
         reply = await self._call("open_batch", home, args, demand=self.settings.floor)
         what, total, prefix, first, alone, spec = reply
-        return OpenedBatch(Found(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
+        return OpenedBatch(BatchAnswer(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
 
     async def reserve_items(self, batch_id: str, request_id: str, offset: int, count: int) -> Reserved:
         """Hands out `count` numbers, one after the other, for more items of a batch; what has ended goes on, in its next round.
@@ -99,7 +99,7 @@ class Batches(Caller):
         """
         args: list[Arg] = [batch_id, request_id, offset, count]
         what, first = await self._call("reserve_items", self.batch_home(batch_id), args, demand=self.settings.floor)
-        return Reserved(Found(what), int(first))
+        return Reserved(BatchAnswer(what), int(first))
 
     async def schedule_items(
         self,
@@ -268,21 +268,23 @@ class Batches(Caller):
         record = next((each for each in records if each is not None), None)
         return None if record is None else ItemRecord(record.number, work_item_id, record)
 
-    async def cancel_batch(self, batch_id: str) -> Commanded:
+    async def cancel_batch(self, batch_id: str) -> BatchCommandAnswer:
         """Has all items of a batch cancelled. As the other commands it is done bit by bit, by who applies the outbox."""
         return await self._command_batch(batch_id, "cancel")
 
-    async def retry_batch(self, batch_id: str) -> Commanded:
+    async def retry_batch(self, batch_id: str) -> BatchCommandAnswer:
         """Has the items started afresh that failed for good."""
         return await self._command_batch(batch_id, "retry")
 
-    async def delete_batch(self, batch_id: str) -> Commanded:
+    async def delete_batch(self, batch_id: str) -> BatchCommandAnswer:
         """Has a batch deleted, with its items."""
         return await self._command_batch(batch_id, "delete")
 
-    async def _command_batch(self, batch_id: str, command: str) -> Commanded:
+    async def _command_batch(self, batch_id: str, command: str) -> BatchCommandAnswer:
         args: list[Arg] = [batch_id, command]
-        return Commanded(await self._call("command_batch", self.batch_home(batch_id), args, demand=self.settings.floor))
+        return BatchCommandAnswer(
+            await self._call("command_batch", self.batch_home(batch_id), args, demand=self.settings.floor)
+        )
 
     async def sync_batch(self, record: OutboxRecord) -> bool:
         """Tells a partition what a batch's home owes it, and does to some of its items what is to be done to all. Whether that was the last step."""

@@ -22,7 +22,7 @@ _DRAIN_REMEMBERED_S: Final = 30 * 86_400.0
 _JSON: Final = msgspec.json.Encoder()
 
 
-class Waiting:
+class WaitingTasks:
     """What a partition says of a lambda; the numbers are those of the function."""
 
     NOTHING: Final = 0
@@ -72,7 +72,7 @@ class CoresKnown(NamedTuple):
 NOTHING_KNOWN: Final = CoresKnown()
 
 
-class Capacity(Caller):
+class CapacityVerbs(Caller):
     """The verbs of Store about cores."""
 
     async def get_capacity(

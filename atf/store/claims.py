@@ -14,8 +14,8 @@ from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 from . import library
 from .calls import CALL_BYTES, by_partition
 from .claim_pause import ClaimPause
-from .roster import Roster
-from .types import Beat, ClaimBatch, Claimed, Held, Outcome, RunResult, Verdict
+from .roster import RosterVerbs
+from .types import Beat, ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
 """Of what is kept of the error of a payload that does not fit."""
@@ -23,7 +23,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _VERDICTS: Final = {int(each): each for each in Verdict}
 
 
-class Claims(Roster):
+class ClaimVerbs(RosterVerbs):
     """The verbs of Store about claims. One that is over is told so; the store stays as it is."""
 
     async def claim(
@@ -120,10 +120,10 @@ class Claims(Roster):
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
         return [_VERDICTS[each] for each in await self._call("set_results", partition, args)]
 
-    async def hand_back(self, owner: str, claims: Sequence[Held], unclaimed: Sequence[str]) -> list[Verdict]:
+    async def hand_back(self, owner: str, claims: Sequence[HeldClaim], unclaimed: Sequence[str]) -> list[Verdict]:
         """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
 
-        async def return_claims(partition: int, batch: list[Held]) -> list[Verdict]:
+        async def return_claims(partition: int, batch: list[HeldClaim]) -> list[Verdict]:
             args: list[Arg] = [len(batch), *(part for each in batch for part in each)]
             return [Verdict(each) for each in await self._call("hand_back", partition, args)]
 
@@ -133,7 +133,9 @@ class Claims(Roster):
         returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
         return returned + await by_partition(unclaimed, self._partition, return_ids)
 
-    async def report_loss(self, owner: str, claims: Sequence[Held], why: str, *, shared: bool = False) -> list[Verdict]:
+    async def report_loss(
+        self, owner: str, claims: Sequence[HeldClaim], why: str, *, shared: bool = False
+    ) -> list[Verdict]:
         """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses.
 
         With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no
@@ -141,7 +143,7 @@ class Claims(Roster):
         """
         why = _in_one_line(why)
 
-        async def call(partition: int, batch: list[Held]) -> list[Verdict]:
+        async def call(partition: int, batch: list[HeldClaim]) -> list[Verdict]:
             args: list[Arg] = [why, int(shared), *(part for each in batch for part in each)]
             return [Verdict(each) for each in await self._call("report_loss", partition, args)]
 
@@ -167,7 +169,7 @@ def _sort_in(
         else:
             _, counter, spec, attempt, run, losses, at, alone = answer
             numbers = int(attempt), int(run), int(losses), int(at)
-            batch.claims.append(Claimed(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+            batch.claims.append(ClaimedTask(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
     if cut and len(deferred) < len(ids):
         return deferred
     batch.deferred.extend(deferred)

@@ -10,7 +10,7 @@ from .ordering import parse_token, score
 from .types import SlotsRecord
 
 
-class Concurrency(Caller):
+class ConcurrencyVerbs(Caller):
     """The verbs of Store about concurrency keys."""
 
     async def list_concurrency_keys(self, lambda_name: str, size: int, token: str) -> tuple[list[SlotsRecord], str]:

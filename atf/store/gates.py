@@ -1,4 +1,4 @@
-"""Gates of lambdas, and the log of who set them and why.
+"""GateVerbs of lambdas, and the log of who set them and why.
 
 A gate is written in the home partition and owed to the others, like a lambda's record. What people wrote is kept at home alone.
 """
@@ -18,7 +18,7 @@ from atf.store.servers.connection import Arg
 
 from . import library
 from .calls import by_partition
-from .registry import HOME, Registry
+from .registry import HOME, LambdaVerbs
 from .types import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"
@@ -37,7 +37,7 @@ class Unless(enum.IntEnum):
     ENDLESS = 2  # one that stands until it is lifted
 
 
-class _Said(msgspec.Struct, omit_defaults=True):
+class _GateReason(msgspec.Struct, omit_defaults=True):
     """What people said of a gate when they set it."""
 
     who: str = ""
@@ -45,7 +45,7 @@ class _Said(msgspec.Struct, omit_defaults=True):
     automatic: bool = False
 
 
-class _Entry(msgspec.Struct, omit_defaults=True):
+class _AuditRecord(msgspec.Struct, omit_defaults=True):
     """An entry of the audit log."""
 
     what: str
@@ -56,7 +56,7 @@ class _Entry(msgspec.Struct, omit_defaults=True):
     detail: str = ""
 
 
-class Gates(Registry):
+class GateVerbs(LambdaVerbs):
     """The verbs of Store about gates."""
 
     async def set_gate(
@@ -73,9 +73,11 @@ class Gates(Registry):
             Its number, 0 where the lambda has as many as it may have (which a pause of all its tasks may always join), and the instant at which it ends (0: when it is lifted);
             None where there is no such lambda.
         """
-        said = _Said(gate.who, gate.why, gate.automatic)
+        said = _GateReason(gate.who, gate.why, gate.automatic)
         detail += await self._dropped(gate.lambda_name, gate.labels, [gate.action])
-        entry = _Entry("set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail)
+        entry = _AuditRecord(
+            "set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail
+        )
         until: Arg = "" if gate.until_us is None else gate.until_us
         args: list[Arg] = [HOME, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
         args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
@@ -91,7 +93,7 @@ class Gates(Registry):
     ) -> int | None:
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
-        entry = msgspec.json.encode(_Entry("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
+        entry = msgspec.json.encode(_AuditRecord("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
         args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
         lifted = int(await self._call("lift_gate", HOME, args))
         await self._apply_all_outboxes()
@@ -174,7 +176,7 @@ class Gates(Registry):
 
     async def add_audit(self, entry: AuditEntry) -> None:
         """Adds to the audit log."""
-        said = _Entry(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
+        said = _AuditRecord(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
         await self._call("add_audit", HOME, [msgspec.json.encode(said)])
 
     async def list_audit(self, before: int | None, most: int) -> list[AuditEntry]:
@@ -239,12 +241,12 @@ def _whole_pause(gate: Gate) -> bool:
 
 def _with_record(gate: Gate, said: bytes) -> Gate:
     at, _, record = said.partition(b" ")
-    known = msgspec.json.decode(record.partition(b" ")[2], type=_Said)
+    known = msgspec.json.decode(record.partition(b" ")[2], type=_GateReason)
     return gate._replace(who=known.who, why=known.why, automatic=known.automatic, set_at_us=int(at))
 
 
 def _audit_entry(raw: bytes) -> AuditEntry:
     head, _, said = raw.partition(b"\n")
     number, at_us = map(int, head.split())
-    entry = msgspec.json.decode(said, type=_Entry)
+    entry = msgspec.json.decode(said, type=_AuditRecord)
     return AuditEntry(number, at_us, entry.what, entry.name, entry.labels, entry.who, entry.why, entry.detail)

@@ -12,7 +12,7 @@ from atf.store.servers.server_info import text
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .types import DueJob, JobRecord, Made, MadeJob, NewJob, NewTask, Paused, Scheduled, Tick
+from .types import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, NewTask, Paused, Scheduled, Tick
 
 _READ_BATCH = 64
 """Jobs read by one call: each may hold a payload."""
@@ -24,7 +24,7 @@ _TAKEN, _NO_JOB = 2, 3
 """Answers of run_job_now."""
 
 
-class Jobs(Caller):
+class JobVerbs(Caller):
     """The verbs of Store about jobs."""
 
     def job_partition(self, name: str) -> int:
@@ -42,14 +42,14 @@ class Jobs(Caller):
                 args += (job.ticks, int(job.paused), job.base_us, job.rhythm)
             try:
                 reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)
-                return [MadeJob(Made(what), int(generation), int(made_at)) for what, generation, made_at in reply]
+                return [MadeJob(JobAnswer(what), int(generation), int(made_at)) for what, generation, made_at in reply]
             except AtfError as error:
                 return [error] * len(batch)
 
         async def call(partition: int, batch: list[NewJob]) -> list[MadeJob | AtfError]:
             answers = await ask(partition, batch)
             for place, job in enumerate(batch):
-                while isinstance(each := answers[place], MadeJob) and each.made is Made.NOT_YET:
+                while isinstance(each := answers[place], MadeJob) and each.made is JobAnswer.NOT_YET:
                     (answers[place],) = await ask(partition, [job])
             return answers
 

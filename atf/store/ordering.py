@@ -9,13 +9,13 @@ from atf.errors import InvalidArgument
 
 from . import keys
 from .base import Caller
-from .types import KeyRecord, Mended, Mending
+from .types import KeyAnswer, KeyRecord, MendedKey
 
 _TOKEN: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,17})\.([A-Za-z0-9._/:%~-]{0,3200})")
 """The partition, and the instant and list of the key seen last."""
 
 
-class Ordering(Caller):
+class OrderingVerbs(Caller):
     """The verbs of Store about ordering keys."""
 
     async def list_keys(self, lambda_name: str, size: int, token: str) -> tuple[list[KeyRecord], str]:
@@ -41,22 +41,22 @@ class Ordering(Caller):
         reply = await self._call("list_keys", self.partition_for(key), [lambda_name, keys.stored_key(key), "", "", 1])
         return _record(reply[0]) if reply else None
 
-    async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> Mending:
+    async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> MendedKey:
         """Has a stopped key go on with the task that stopped it, which starts afresh. Nothing happens unless it is `task_id`, where given."""
         return _mending(
             await self._call("resume_key", self.partition_for(key), [lambda_name, keys.stored_key(key), task_id])
         )
 
-    async def skip_key(self, lambda_name: str, key: str, task_id: str = "") -> Mending:
+    async def skip_key(self, lambda_name: str, key: str, task_id: str = "") -> MendedKey:
         """Has a stopped key go on without the task that stopped it. Nothing happens unless it is `task_id`, where given."""
         return _mending(
             await self._call("skip_key", self.partition_for(key), [lambda_name, keys.stored_key(key), task_id])
         )
 
 
-def _mending(reply: tuple[int, bytes]) -> Mending:
+def _mending(reply: tuple[int, bytes]) -> MendedKey:
     what, stopped_by = reply
-    return Mending(Mended(what), stopped_by.decode())
+    return MendedKey(KeyAnswer(what), stopped_by.decode())
 
 
 def _record(reply: list[bytes]) -> KeyRecord:

@@ -22,7 +22,7 @@ _FIELDS: Final = 9
 """Of a lambda in the answer of `get_status`."""
 
 
-class LambdaStanding(NamedTuple):
+class LambdaCounts(NamedTuple):
     """How a lambda stands, in one partition or in all."""
 
     waiting: int  # tasks that are due
@@ -34,9 +34,9 @@ class LambdaStanding(NamedTuple):
     failed_id: str  # the newest of them; "": there is none
     failed_us: int  # when that failed
 
-    def __add__(self, other: LambdaStanding) -> LambdaStanding:  # type: ignore[override]
+    def __add__(self, other: LambdaCounts) -> LambdaCounts:  # type: ignore[override]
         """Two partitions together."""
-        return LambdaStanding(
+        return LambdaCounts(
             self.waiting + other.waiting,
             self.later + other.later,
             self.running + other.running,
@@ -48,18 +48,18 @@ class LambdaStanding(NamedTuple):
         )
 
 
-class Standing(NamedTuple):
+class StoreStatus(NamedTuple):
     """How the store stands."""
 
     now_us: int
-    lambdas: dict[str, LambdaStanding]  # those with unfinished tasks or dead letters
+    lambdas: dict[str, LambdaCounts]  # those with unfinished tasks or dead letters
     away: int  # partitions that can't be reached
 
 
-class Overview(Caller):
+class StatusVerbs(Caller):
     """The verbs of Store for `atf status`."""
 
-    async def get_status(self, names: Sequence[str], recent_us: int) -> Standing:
+    async def get_status(self, names: Sequence[str], recent_us: int) -> StoreStatus:
         """How some lambdas stand: two commands per lambda and partition, and some tens for each that has tasks.
 
         Args:
@@ -67,7 +67,7 @@ class Overview(Caller):
             recent_us: how long ago a failure counts as recent.
         """
         now_us = away = 0
-        found: dict[str, LambdaStanding] = {}
+        found: dict[str, LambdaCounts] = {}
 
         async def look(partition: int) -> None:
             nonlocal now_us
@@ -77,9 +77,7 @@ class Overview(Caller):
                 now_us = max(now_us, int(now))
                 for at in range(0, len(reply), _FIELDS):
                     number, waiting, later, running, since, dead, recent, newest, failed = reply[at : at + _FIELDS]
-                    here = LambdaStanding(
-                        waiting, later, running, int(since), dead, recent, newest.decode(), int(failed)
-                    )
+                    here = LambdaCounts(waiting, later, running, int(since), dead, recent, newest.decode(), int(failed))
                     name = some[number]
                     found[name] = found[name] + here if name in found else here
 
@@ -90,7 +88,7 @@ class Overview(Caller):
                 raise error
         if away == self.partitions:
             raise Unavailable("no partition of the task store can be reached")
-        return Standing(now_us, found, away)
+        return StoreStatus(now_us, found, away)
 
     async def served(self) -> set[tuple[str, str]]:
         """(pool, lambda) of what live workers run; the lambda is "*" where some of a pool did not say."""

@@ -18,7 +18,7 @@ from .calls import by_partition
 from .capacity import STARTS
 from .claim_pause import ClaimPause
 from .records import task_record
-from .types import Explanation, TaskRecord
+from .types import ExplainedTask, TaskRecord
 
 _COUNTED_AT_ONCE: Final = 64
 """Lambdas that one call counts: few enough to hold up nobody in the store."""
@@ -45,7 +45,7 @@ _TOKEN = re.compile(
 """The set, then the task seen last and its score, where there is one."""
 
 
-class Reading(Caller):
+class TaskVerbs(Caller):
     """The reading verbs of Store."""
 
     async def get_tasks(self, ids: Sequence[str]) -> list[TaskRecord | None]:
@@ -165,7 +165,7 @@ class Reading(Caller):
         onward = f"{number}.{running if at else ''}.{at}" if number < len(servers) else ""
         return onward, [record for record in records if record.status in LIVE]
 
-    async def explain_task(self, task_id: str) -> Explanation | None:
+    async def explain_task(self, task_id: str) -> ExplainedTask | None:
         """Where a task stands and what surrounds it; None where there is no such task."""
         (record,) = await self.get_tasks([task_id])
         if record is None:
@@ -182,7 +182,7 @@ class Reading(Caller):
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
             in_hand = sum(counts[each] for each in (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING))
-        return Explanation(
+        return ExplainedTask(
             record=record,
             now_us=int(now),
             paused=bool(paused),

@@ -9,7 +9,7 @@ from atf.errors import Internal
 from atf.task import Status
 
 from . import keys
-from .types import JobTask, Misfit, Run, TaskRecord
+from .types import JobTask, MisfitRecord, RunRecord, TaskRecord
 
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
@@ -76,15 +76,15 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
     )
 
 
-def _misfit(said: str, error: str) -> Misfit:
+def _misfit(said: str, error: str) -> MisfitRecord:
     since, grace, _, wait, _, digests = said.split(" ")
-    return Misfit(int(since), int(since) + int(grace) if int(wait) else 0, digests.split(","), error)
+    return MisfitRecord(int(since), int(since) + int(grace) if int(wait) else 0, digests.split(","), error)
 
 
 def _of_job(watched: str) -> JobTask | None:
     return JobTask(watched[1:], watched[0] == keys.BESIDE_OF) if watched[:1] in {keys.TICK_OF, keys.BESIDE_OF} else None
 
 
-def _run(line: str) -> Run:
+def _run(line: str) -> RunRecord:
     owner, started, ended, attempt, why = line.split("\t", 4)
-    return Run(owner=owner, started_at_us=int(started), ended_at_us=int(ended), why=why, attempt=int(attempt))
+    return RunRecord(owner=owner, started_at_us=int(started), ended_at_us=int(ended), why=why, attempt=int(attempt))

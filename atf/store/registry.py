@@ -45,7 +45,7 @@ class _LambdasSeen(NamedTuple):
     records: Mapping[str, LambdaRecord]
 
 
-class Registry(Caller):
+class LambdaVerbs(Caller):
     """The verbs of Store about lambdas and queues."""
 
     _lambdas_seen = _LambdasSeen("", b"", {})

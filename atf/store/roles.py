@@ -14,7 +14,7 @@ _MOST: Final = 4_096
 """Processes that are listed."""
 
 
-class RoleProcess(NamedTuple):
+class LiveRole(NamedTuple):
     """A process of a role that is alive; executors are their controllers' matter."""
 
     role: str
@@ -22,10 +22,10 @@ class RoleProcess(NamedTuple):
     name: str  # host:pid
 
 
-class Roles(Caller):
+class RoleVerbs(Caller):
     """The verbs of Store about processes of roles."""
 
-    async def announce(self, process: RoleProcess, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+    async def announce(self, process: LiveRole, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
         """Notes that a process lives.
 
         Args:
@@ -39,7 +39,7 @@ class Roles(Caller):
         reply = await self._call("announce", _HOME, [" ".join(process), round(seconds * US), *warnings])
         return [new == 1 for new in reply]
 
-    async def live_roles(self) -> list[RoleProcess]:
+    async def live_roles(self) -> list[LiveRole]:
         """The processes that are alive, by role."""
         found = [each.decode().split(" ", 2) for each in await self._call("live_roles", _HOME, [_MOST])]
-        return sorted(RoleProcess(*each) for each in found)
+        return sorted(LiveRole(*each) for each in found)

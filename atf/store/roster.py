@@ -58,7 +58,7 @@ class Listed:
     closed: bool = False
 
 
-class Roster(Caller):
+class RosterVerbs(Caller):
     """What Store does before it asks for leases, and after a restart of the server."""
 
     async def attend(self) -> None:

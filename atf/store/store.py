@@ -15,32 +15,32 @@ from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import FailedPrecondition, Unavailable
 from atf.runtime import Runtime
-from atf.store.servers.check_results import Finding
+from atf.store.servers.check_results import CheckResult
 from atf.store.servers.connection import Arg, Link
 from atf.store.servers.modes import open_link
-from atf.store.servers.notifications import Bell, listen
+from atf.store.servers.notifications import Notifications, listen
 from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library
-from .adding import Adding, spec_bytes
-from .batches import Batches
+from .adding import ScheduleVerbs, spec_bytes
+from .batches import BatchVerbs
 from .calls import by_partition
-from .capacity import Capacity
+from .capacity import CapacityVerbs
 from .claim_pause import Cause
-from .claims import Claims, result_bytes
-from .concurrency import Concurrency
-from .gates import Gates
-from .jobs import Jobs, due_jobs
+from .claims import ClaimVerbs, result_bytes
+from .concurrency import ConcurrencyVerbs
+from .gates import GateVerbs
+from .jobs import JobVerbs, due_jobs
 from .lanes import Lanes
-from .ordering import Ordering
-from .overview import Overview
-from .reading import Reading
-from .registry import HOME, Registry
-from .roles import Roles
+from .ordering import OrderingVerbs
+from .overview import StatusVerbs
+from .reading import TaskVerbs
+from .registry import HOME, LambdaVerbs
+from .roles import RoleVerbs
 from .roster import Listed
 from .servers import checks
-from .types import CancelResult, EnqueuePass, FirstTime, OutboxRecord, RetryResult
-from .windows import Windows
+from .types import CancelResult, EnqueuePass, FirstTimeKey, OutboxRecord, RetryResult
+from .windows import UniqueKeyVerbs
 
 PARTITIONS: Final = 1
 """Of a new store on one server, with replicas or without, where none are set: more gain nothing there, and make each task dearer."""
@@ -56,7 +56,19 @@ _MISFITS_PART: Final = 4
 
 
 class Store(
-    Adding, Batches, Capacity, Claims, Concurrency, Gates, Jobs, Ordering, Overview, Reading, Registry, Roles, Windows
+    ScheduleVerbs,
+    BatchVerbs,
+    CapacityVerbs,
+    ClaimVerbs,
+    ConcurrencyVerbs,
+    GateVerbs,
+    JobVerbs,
+    OrderingVerbs,
+    StatusVerbs,
+    TaskVerbs,
+    LambdaVerbs,
+    RoleVerbs,
+    UniqueKeyVerbs,
 ):
     """One process's view of the task store. `open` it, `close` it.
 
@@ -71,7 +83,7 @@ class Store(
     def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
         self.partitions = settings.partitions
         self.now: Callable[[], int] | None = None
-        self.findings: list[Finding] = []
+        self.findings: list[CheckResult] = []
         self.pause_met = asyncio.Event()
         self._link = link
         self.settings = settings
@@ -227,7 +239,7 @@ class Store(
         """How long a lease lasts here."""
         return self._lease_us
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self) -> list[CheckResult]:
         """What can be found of the servers now; nothing of a fake in this process.
 
         Raises:
@@ -245,7 +257,7 @@ class Store(
         """The partition of an ordering key or a task id as the client made it."""
         return keys.partition_for(routing_key, self.partitions)
 
-    def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Bell]:
+    def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Notifications]:
         """A bell: `due` for store consumers, `ready` for controllers (queues, as bells.where splits them), `done` (task ids) for who waits for ends."""
         return listen(self._link, self._runtime, kind, partitions, self.settings.wakeups)
 
@@ -457,17 +469,17 @@ class Store(
 
         return await by_partition(ids, self._partition, call)
 
-    async def first_time(self, asked: Sequence[FirstTime]) -> list[bool]:
+    async def first_time(self, asked: Sequence[FirstTimeKey]) -> list[bool]:
         """Whether each task is the first that asks for its key. The same task again gets the same answer, while the key is kept.
 
         Raises:
             ResourceExhausted: the store is full.
         """
 
-        def name(each: FirstTime) -> str:
+        def name(each: FirstTimeKey) -> str:
             return f"{each.namespace}/{each.key}"
 
-        async def call(partition: int, batch: list[FirstTime]) -> list[bool]:
+        async def call(partition: int, batch: list[FirstTimeKey]) -> list[bool]:
             args: list[Arg] = []
             for each in batch:
                 args += (name(each), each.task_id, each.ttl_us)

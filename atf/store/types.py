@@ -71,7 +71,7 @@ class OutboxRecord(NamedTuple):
         return self.body.partition(b'\n["')[2].partition(b'"')[0].decode()
 
 
-class FirstTime(NamedTuple):
+class FirstTimeKey(NamedTuple):
     """A task asks whether it is the first that asks for a key."""
 
     task_id: str
@@ -126,7 +126,7 @@ class Tick(NamedTuple):
     task: NewTask | None = None  # at its at_us
 
 
-class Made(enum.IntEnum):
+class JobAnswer(enum.IntEnum):
     """What ScheduleJob came to."""
 
     MADE = 0
@@ -164,7 +164,7 @@ class NewJob(NamedTuple):
 class MadeJob(NamedTuple):
     """The answer to a NewJob."""
 
-    made: Made
+    made: JobAnswer
     generation: int  # NEVER: of the job that has the name; 0: there is none, or it has ended
     made_at_us: int  # of the job that has the name
 
@@ -204,7 +204,7 @@ class JobTask(NamedTuple):
     beside: bool = False  # somebody had it made beside the ticks
 
 
-class Claimed(NamedTuple):
+class ClaimedTask(NamedTuple):
     """A task claimed in an executor's name."""
 
     task_id: str
@@ -221,12 +221,12 @@ class Claimed(NamedTuple):
 class ClaimBatch(NamedTuple):
     """What became of the ids of one ClaimTasks."""
 
-    claims: list[Claimed]
+    claims: list[ClaimedTask]
     lost: list[str]
     deferred: list[str]
 
 
-class Held(NamedTuple):
+class HeldClaim(NamedTuple):
     """A claim somebody says it holds."""
 
     task_id: str
@@ -237,7 +237,7 @@ class Held(NamedTuple):
 class Beat(NamedTuple):
     """A claim to renew."""
 
-    held: Held
+    held: HeldClaim
     started: bool
     progress: str = ""
 
@@ -266,7 +266,7 @@ class Outcome(enum.IntEnum):
 class RunResult(NamedTuple):
     """The end of a run."""
 
-    held: Held
+    held: HeldClaim
     outcome: Outcome
     result: bytes = b""
     encoding: int = 0
@@ -279,7 +279,7 @@ class RunResult(NamedTuple):
     grace_us: int = 0  # MISFIT: how long it may fit nobody before that is a failed attempt
 
 
-class Run(NamedTuple):
+class RunRecord(NamedTuple):
     """One run that has ended."""
 
     owner: str
@@ -289,7 +289,7 @@ class Run(NamedTuple):
     attempt: int
 
 
-class Misfit(NamedTuple):
+class MisfitRecord(NamedTuple):
     """Signatures that a task's payload did not fit."""
 
     since_us: int  # when it met the last of them, or those have gone that it might fit; 0: it does not wait for that
@@ -318,7 +318,7 @@ class TaskRecord(NamedTuple):
     result_encoding: int
     error: str
     progress: str
-    ended_runs: list[Run]
+    ended_runs: list[RunRecord]
     spec: bytes
     ordering_key: str = ""
     digest: bytes = b""
@@ -330,7 +330,7 @@ class TaskRecord(NamedTuple):
     concurrency: str = ""  # see keys.concurrency
     nonce: str = ""  # of its newest claim: all tasks that were given out together have the same
     number: int = -1  # of an item in its batch; -1: it is none
-    misfit: Misfit | None = None  # None: it has met none that it did not fit
+    misfit: MisfitRecord | None = None  # None: it has met none that it did not fit
     of_job: JobTask | None = None  # while it is live
     held: bool = False  # its job is paused, and keeps it
     last_run: bool = False  # its job was deleted while it ran: there is no further run
@@ -409,7 +409,7 @@ class SlotsRecord(NamedTuple):
     waiting: int  # tasks
 
 
-class Mended(enum.IntEnum):
+class KeyAnswer(enum.IntEnum):
     """What an attempt to have a stopped key go on came to."""
 
     NOT_STOPPED = 0
@@ -419,10 +419,10 @@ class Mended(enum.IntEnum):
     HELD = 4  # another task, the one that is named, holds the unique key of the task that stopped it; nothing was done
 
 
-class Mending(NamedTuple):
+class MendedKey(NamedTuple):
     """The answer to resume_key or skip_key."""
 
-    mended: Mended
+    mended: KeyAnswer
     task_id: str  # that stopped it
 
 
@@ -503,7 +503,7 @@ class QueueDepth(NamedTuple):
     depth: int
 
 
-class Explanation(NamedTuple):
+class ExplainedTask(NamedTuple):
     """Where a task stands, and what it waits for."""
 
     record: TaskRecord
@@ -537,7 +537,7 @@ class Explanation(NamedTuple):
     starting: Sequence[str] = ()  # some hosts of that pool whose executors start
 
 
-class Found(enum.IntEnum):
+class BatchAnswer(enum.IntEnum):
     """What became of a call about a batch."""
 
     NEW = 0  # it was made; of reserve_items: numbers were handed out
@@ -551,7 +551,7 @@ class Found(enum.IntEnum):
 class OpenedBatch(NamedTuple):
     """The answer to open_batch."""
 
-    found: Found
+    found: BatchAnswer
     total: int  # items that it is to have; -1: more may come
     prefix: int  # items with smaller numbers are stored
     first: int  # of an extension's items, which get their numbers by reserve_items
@@ -570,7 +570,7 @@ class BatchPlace(NamedTuple):
 class Reserved(NamedTuple):
     """The answer to reserve_items."""
 
-    found: Found  # NEW, OTHER, MISSING, CANCELLED or DELETED
+    found: BatchAnswer  # NEW, OTHER, MISSING, CANCELLED or DELETED
     first: int  # of the numbers
 
 
@@ -644,7 +644,7 @@ class ItemsFound(NamedTuple):
     next: int | None  # the number from which the next page is asked for; None: that was all
 
 
-class Commanded(enum.IntEnum):
+class BatchCommandAnswer(enum.IntEnum):
     """What became of a command about a batch."""
 
     DONE = 0  # it is being done

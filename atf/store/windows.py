@@ -14,7 +14,7 @@ from .calls import by_partition
 _PAGE: Final = 256
 
 
-class Window(NamedTuple):
+class HeldUniqueKey(NamedTuple):
     """A unique key of which there is one task until an instant."""
 
     key: str  # as the store knows it: lambda:key
@@ -22,23 +22,23 @@ class Window(NamedTuple):
     until_us: int
 
 
-class Windows(Caller):
+class UniqueKeyVerbs(Caller):
     """The verbs of Store about windows."""
 
-    async def list_unique_keys(self) -> AsyncIterator[Window]:
+    async def list_unique_keys(self) -> AsyncIterator[HeldUniqueKey]:
         """Every window that is open and has a task; one that is put off meanwhile may come twice."""
         for partition in range(self.partitions):
             until, last = "", ""
             while reply := await self._call("list_unique_keys", partition, [until, last, _PAGE]):
                 for key, task_id, end in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
                     if task_id:
-                        yield Window(key.decode(), task_id.decode(), int(float(end)))
+                        yield HeldUniqueKey(key.decode(), task_id.decode(), int(float(end)))
                 until, last = str(int(float(reply[-1]))), reply[-3].decode()
 
-    async def restore_unique_keys(self, windows: Sequence[Window]) -> list[int]:
+    async def restore_unique_keys(self, windows: Sequence[HeldUniqueKey]) -> list[int]:
         """Opens windows again; per window 1, or 0 where it has ended, or one of its key is open."""
 
-        async def call(partition: int, batch: list[Window]) -> list[int]:
+        async def call(partition: int, batch: list[HeldUniqueKey]) -> list[int]:
             args: list[Arg] = []
             for each in batch:
                 args += (each.key, each.task_id, each.until_us)

@@ -25,7 +25,7 @@ from atf.task import US, Status
 from .loop import VirtualLoop
 from .pipeline import TIMING, Pipeline
 from .runtime import EPOCH_US, IdsInOrder, VirtualRuntime
-from .turns import Turn
+from .turns import ThreadTurn
 from .workers import IN_LAMBDA
 
 R = TypeVar("R")
@@ -196,7 +196,7 @@ class Harness:
     def _make_client(self, seed: int) -> Client:
         runtime = VirtualRuntime(self._loop, seed=seed)
         runtime.random = IdsInOrder(seed)
-        return Client("the harness", frontend=self._pipeline.frontend, runtime=runtime, portal=_Portal(self))
+        return Client("the harness", frontend=self._pipeline.frontend, runtime=runtime, portal=_HarnessBridge(self))
 
     # --- driving the loop --------------------------------------------------------------------------------------------
 
@@ -228,14 +228,14 @@ class Harness:
         self._pipeline.check()
 
 
-class _Portal:
+class _HarnessBridge:
     """How blocking calls, and those of other loops, get to the harness's loop."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        turn = Turn.current()
+        turn = ThreadTurn.current()
         if turn is not None:
             return turn.ask(work)
         if self._is_here():

@@ -39,11 +39,11 @@ from atf.sdk.hooks import WorkerHook
 from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 from atf.task import FINISHED, MAX_BATCH, Status
 
 from .runtime import VirtualRuntime
-from .turns import Turn
+from .turns import ThreadTurn
 from .workers import TurnWorkers
 
 _SLOTS: Final = 4_096
@@ -59,7 +59,7 @@ async def _run_hook(hook: WorkerHook) -> None:
     if hook.is_async:
         await run_here(hook)
     else:
-        await Turn(hook.call).take()
+        await ThreadTurn(hook.call).take()
 
 
 class Census(NamedTuple):
@@ -116,7 +116,7 @@ class GatedStore(Store):
             await self._link.command("SPUBLISH", keys.bell(partition, "due"), "")
 
 
-class Frontend(FrontendService):
+class PipelineFrontend(FrontendService):
     """A frontend that lets the pipeline run while somebody waits for a task, and asks the executor before it answers."""
 
     def __init__(self, store: GatedStore, runtime: VirtualRuntime) -> None:
@@ -219,11 +219,11 @@ class Pipeline:
 
     def __init__(self, store: GatedStore, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime) -> None:
         self.store = store
-        self.frontend = Frontend(store, runtime)
+        self.frontend = PipelineFrontend(store, runtime)
         self.lambdas = {name: each for app in apps for name, each in app.lambdas.items()}
         self.timing, self.runtime = timing, runtime
         self.hsc = HscService(store=store, timing=timing, runtime=runtime)
-        consumer = StoreConsumer(
+        consumer = Consumer(
             store=store, settings=StoreConsumerSettings(sweep_interval=_RARELY_S), timing=timing, runtime=runtime
         )
         self.controller = ControllerService(

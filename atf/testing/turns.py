@@ -21,21 +21,21 @@ class _Asks(NamedTuple):
     work: Coroutine[Any, Any, Any]
 
 
-class _Ended(NamedTuple):
+class _Returned(NamedTuple):
     value: Any
     error: BaseException | None
 
 
-class Turn:
+class ThreadTurn:
     """One function on its way."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
-        self._to_loop: SimpleQueue[_Asks | _Ended] = SimpleQueue()
-        self._to_function: SimpleQueue[_Ended] = SimpleQueue()
+        self._to_loop: SimpleQueue[_Asks | _Returned] = SimpleQueue()
+        self._to_function: SimpleQueue[_Returned] = SimpleQueue()
 
     @staticmethod
-    def current() -> Turn | None:
+    def current() -> ThreadTurn | None:
         """The turn whose thread this is."""
         return getattr(_here, "turn", None)
 
@@ -60,14 +60,14 @@ class Turn:
     def _run(self) -> None:
         _here.turn = self
         try:
-            ended = _Ended(self._call(), None)
+            ended = _Returned(self._call(), None)
         except BaseException as error:  # noqa: BLE001  it is raised again on the loop's side
-            ended = _Ended(None, error)
+            ended = _Returned(None, error)
         self._to_loop.put(ended)
 
 
-async def _outcome(work: Coroutine[Any, Any, Any]) -> _Ended:
+async def _outcome(work: Coroutine[Any, Any, Any]) -> _Returned:
     try:
-        return _Ended(await work, None)
+        return _Returned(await work, None)
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  whoever asked gets it
-        return _Ended(None, error)
+        return _Returned(None, error)

@@ -14,7 +14,7 @@ from atf.executor.outcome import RunStopped
 from atf.executor.perform import CUT, Performer, Unawaited, timed_out
 from atf.executor.start_check import MayStart
 
-from .turns import Turn
+from .turns import ThreadTurn
 
 R = TypeVar("R")
 
@@ -22,11 +22,11 @@ IN_LAMBDA: Final = contextvars.ContextVar("IN_LAMBDA", default=False)
 """Set in all that a lambda starts on the loop."""
 
 
-class _Portal:
+class _SameLoop:
     """The executor's loop is the lambdas' own."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        turn = Turn.current()
+        turn = ThreadTurn.current()
         if turn is None:
             work.close()
             raise RuntimeError("this call would block the event loop that the lambda runs on: await its _async twin")
@@ -44,7 +44,7 @@ class TurnWorkers:
     """
 
     def __init__(self, most: int = 256) -> None:
-        self.portal = _Portal()
+        self.portal = _SameLoop()
         self._most = most
         self._running = 0
         self._waiting: deque[HeldTask] = deque()
@@ -92,7 +92,7 @@ class TurnWorkers:
         if self._performer.is_async(task):
             task.outcome = await self._performer.run_async(task)
         else:
-            outcome = await Turn(lambda: self._performer.run(task)).take()
+            outcome = await ThreadTurn(lambda: self._performer.run(task)).take()
             task.outcome = await self._performer.finish(task, outcome) if isinstance(outcome, Unawaited) else outcome
 
     def _end(self, task: HeldTask, _done: asyncio.Task[None]) -> None:

@@ -34,8 +34,8 @@ from atf.task import US
 from .history import Event, Found, Gone, Recorded
 from .lambdas import NAMESPACE, RETENTION, RETENTION_S
 from .load import Load, PlannedTask, Stream, planned
-from .outcome import Outcome, Strike, judge
-from .record import DIRECTORY, Record, events, now_us, pid_of
+from .outcome import LoadOutcome, Strike, judge
+from .record import DIRECTORY, VerifyRecord, events, now_us, pid_of
 from .stored import Stored
 from .watch import Deaths
 
@@ -107,7 +107,7 @@ class Bench:
         ours = dict(os.environ if env is None else env)
         self.namespace = f"{_PREFIX}{new_id(SystemRuntime().random, 32)}"
         self.directory, self.load, self.seed, self.executors = directory, load or Load(), seed, executors
-        self.record = Record(directory / "record")
+        self.record = VerifyRecord(directory / "record")
         self.record.directory.mkdir(parents=True)
         self.env = {
             **ours,
@@ -281,7 +281,7 @@ class Bench:
 
     # --- the end ---
 
-    async def drain(self, within: float | None = None) -> Outcome:
+    async def drain(self, within: float | None = None) -> LoadOutcome:
         """Ends the load, waits until nothing is left to do, and judges.
 
         Args:
@@ -298,7 +298,7 @@ class Bench:
             await asyncio.sleep(4 * LOOK_S)
         return await self._judge()
 
-    async def _judge(self) -> Outcome:
+    async def _judge(self) -> LoadOutcome:
         self.poll()
         endings = await self.stored.endings(self.stream.accepted)
         self.poll()

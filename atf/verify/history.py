@@ -225,7 +225,7 @@ class Judgement:
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunHistory:
     fence: int
     process: str
     start_us: int
@@ -240,14 +240,14 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Task:
+class _TaskHistory:
     called: bool = False
     accepted: Accepted | None = None
     due_us: int = 0
     claims: dict[tuple[int, str], Claimed] = field(
         default_factory=dict
     )  # by their tokens, in the order in which they were given
-    runs: list[_Run] = field(default_factory=list)
+    runs: list[_RunHistory] = field(default_factory=list)
     not_before_us: int = 0
     found: Found | None = None
     afresh: bool = False
@@ -261,12 +261,12 @@ def check(events: Iterable[Event]) -> Judgement:
 
 class _Checker:
     def __init__(self) -> None:
-        self._tasks: dict[str, _Task] = defaultdict(_Task)
-        self._open: dict[str, list[_Run]] = defaultdict(list)  # by process
+        self._tasks: dict[str, _TaskHistory] = defaultdict(_TaskHistory)
+        self._open: dict[str, list[_RunHistory]] = defaultdict(list)  # by process
         self._excused: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._forgot: list[Forgot] = []
         self._set_back: list[SetBack] = []
-        self._together: dict[str, list[_Run]] = defaultdict(list)  # unfinished, as far as is known
+        self._together: dict[str, list[_RunHistory]] = defaultdict(list)  # unfinished, as far as is known
 
         self._keys: dict[str, list[Keyed]] = defaultdict(list)
         self._judgement = Judgement()
@@ -360,14 +360,14 @@ class _Checker:
             if other.token == (event.fence, event.nonce):
                 text = f"claim {event.fence} runs in {event.process}, and ran in {other.process} from {_at(other.start_us)}"
                 self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
-        run = _Run(event.fence, event.process, event.at_us, event.store_us, event.nonce)
+        run = _RunHistory(event.fence, event.process, event.at_us, event.store_us, event.nonce)
         self._early(event.task_id, run, max(task.due_us, task.not_before_us))
         task.runs.append(run)
         self._open[event.process].append(run)
         if event.most:
             self._crowded(event, run)
 
-    def _crowded(self, event: Began, run: _Run) -> None:
+    def _crowded(self, event: Began, run: _RunHistory) -> None:
         """A run of a lambda with a limit against those that still run; one that no timeout can prevent does not count."""
         beside = [each for each in self._together[event.together] if each.end_us == FOREVER]
         counted = [each for each in beside if not self._is_excused(each.process, event.at_us, event.at_us)]
@@ -377,12 +377,12 @@ class _Checker:
             self._breach(Breach.CROWDED, event.task_id, event.at_us, text)
         self._together[event.together] = [*beside, run]
 
-    def _early(self, task_id: str, run: _Run, due_us: int) -> None:
+    def _early(self, task_id: str, run: _RunHistory, due_us: int) -> None:
         if run.store_us < due_us and not self._is_of_before(task_id, run):
             text = f"it was due {due_us - run.store_us} µs after the latest instant that the store's clock had shown"
             self._breach(Breach.EARLY, task_id, run.start_us, text)
 
-    def _is_of_before(self, task_id: str, run: _Run) -> bool:
+    def _is_of_before(self, task_id: str, run: _RunHistory) -> bool:
         """Whether a run was claimed before the store forgot something: perhaps by an earlier call for the task, due at another instant."""
         claim = self._tasks[task_id].claims.get(run.token)
         given_us = run.start_us if claim is None else claim.at_us
@@ -399,9 +399,9 @@ class _Checker:
             text = f"the result of claim {event.fence}, after claim {max(younger)} had been given"
             self._breach(Breach.STALE_RESULT_ACCEPTED, event.task_id, event.at_us, text)
 
-    def _overlaps(self, task_id: str, task: _Task) -> None:
+    def _overlaps(self, task_id: str, task: _TaskHistory) -> None:
         """Each run against the one before it that lasted longest."""
-        latest: _Run | None = None
+        latest: _RunHistory | None = None
         for run in sorted(task.runs, key=lambda each: each.start_us):
             if latest is not None and run.start_us < latest.end_us and run.token != latest.token:
                 until = min(run.end_us, latest.end_us)
@@ -458,7 +458,7 @@ class _Checker:
     def _is_excused(self, process: str, start_us: int, end_us: int) -> bool:
         return any(since <= start_us and end_us <= until for since, until in self._excused.get(process, []))
 
-    def _outcome(self, task_id: str, task: _Task) -> None:
+    def _outcome(self, task_id: str, task: _TaskHistory) -> None:
         tally, found = self._judgement, task.found
         tally.attempted += task.called
         tally.acknowledged += task.accepted is not None
@@ -482,7 +482,7 @@ class _Checker:
             self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
 
 
-def _is_younger(task: _Task, token: tuple[int, str], other: tuple[int, str]) -> bool:
+def _is_younger(task: _TaskHistory, token: tuple[int, str], other: tuple[int, str]) -> bool:
     """Whether one claim was given after another; by their fences where nobody saw them given."""
     if token not in task.claims or other not in task.claims:
         return token[0] > other[0]

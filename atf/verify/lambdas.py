@@ -23,7 +23,7 @@ _RETENTION: Final = float(os.environ.get(RETENTION, RETENTION_S))
 _OPTIONS: Final = atf.Backoff(0.2, factor=1, jitter=0)
 
 
-class Failed(Exception):
+class PlannedFailure(Exception):
     """The failure that a task was told to have."""
 
 
@@ -57,4 +57,4 @@ async def work_async(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
 
 def _fail(ctx: atf.Context, fails: int) -> None:
     if ctx.attempt <= fails:
-        raise Failed("this attempt was told to fail")
+        raise PlannedFailure("this attempt was told to fail")

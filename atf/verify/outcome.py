@@ -71,7 +71,7 @@ class Ending:
 
 
 @dataclass
-class Outcome:
+class LoadOutcome:
     """What a load comes to. Counts are of tasks."""
 
     attempted: int
@@ -129,7 +129,7 @@ def judge(
     plans: Mapping[str, PlannedTask],
     strikes: Iterable[Strike] = (),
     refused: Mapping[str, int] | None = None,
-) -> Outcome:
+) -> LoadOutcome:
     """Judges a load.
 
     Args:
@@ -160,7 +160,7 @@ def judge(
             wrong += 1
         elif ending.status == "FATAL_FAILURE":
             dead += 1
-    return Outcome(
+    return LoadOutcome(
         attempted=verdict.attempted,
         acknowledged=verdict.acknowledged,
         succeeded=sum(each.status == "SUCCESS" for each in endings.values()),

@@ -77,7 +77,7 @@ def _write(text: str) -> None:
 
 
 @dataclass
-class Record:
+class VerifyRecord:
     """All that the processes have written so far.
 
     Attributes:
@@ -133,7 +133,7 @@ class Record:
             self.ends.append(Ended(at_us, key, fence, process, words[5] == "1"))
 
 
-def events(record: Record) -> list[Event]:
+def events(record: VerifyRecord) -> list[Event]:
     """The record as events: each begin with the latest instant that the wall clock had shown anywhere until then."""
     found: list[Event] = []
     latest = 0

@@ -19,9 +19,9 @@ from atf.errors import AtfError, InvalidArgument, Unavailable
 
 from .bench import Bench, drain_s
 from .load import Load
-from .outcome import Outcome, Recovery, percentile, times
+from .outcome import LoadOutcome, Recovery, percentile, times
 from .strikes import ROLES, STORE, carry_out, plan
-from .view import Standing
+from .view import VerifyProgress
 
 _LOOK_S: Final = 0.2
 _JUDGE_S: Final = 3600.0
@@ -34,7 +34,7 @@ _CLEAR_S: Final = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class VerifyPlan:
     """What `atf verify` is to do.
 
     Attributes:
@@ -97,11 +97,11 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Report:
+class VerifyReport:
     """What it ends with."""
 
-    course: Course
-    outcome: Outcome
+    course: VerifyPlan
+    outcome: LoadOutcome
     struck: int
     namespace: str
     store: str
@@ -164,7 +164,7 @@ def kinds(recoveries: Sequence[Recovery]) -> list[Kind]:
     return rows
 
 
-async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
+async def verify(course: VerifyPlan, view: View, env: Mapping[str, str]) -> VerifyReport:
     """Runs it. What it wrote to disk is kept if a promise was broken.
 
     Raises:
@@ -184,13 +184,13 @@ async def verify(course: Course, view: View, env: Mapping[str, str]) -> Report:
 
 
 async def _on_bench(
-    course: Course,
+    course: VerifyPlan,
     targets: Sequence[str],
     directory: Path,
     view: View,
     env: Mapping[str, str],
     say: Callable[[str, str], None],
-) -> Report:
+) -> VerifyReport:
     view.say("starting the roles")
     async with Bench(
         directory,
@@ -224,10 +224,12 @@ async def _on_bench(
                 f"in the store stay the records of {outcome.acknowledged:,} finished tasks of {bench.namespace}, for"
                 f" {course.retention_s(bench.timing) / 60:.0f} minutes, and the names of its two lambdas"
             )
-        return Report(course, outcome, struck, bench.namespace, bench.cluster.store, bench.timing.heartbeat_timeout)
+        return VerifyReport(
+            course, outcome, struck, bench.namespace, bench.cluster.store, bench.timing.heartbeat_timeout
+        )
 
 
-async def _under_load(bench: Bench, course: Course, targets: Sequence[str], view: View) -> tuple[int, Outcome]:
+async def _under_load(bench: Bench, course: VerifyPlan, targets: Sequence[str], view: View) -> tuple[int, LoadOutcome]:
     strikes = plan(course.seed, course.strikes, course.seconds, targets, bench.timing.heartbeat_timeout)
     bench.start()
     struck, _ = await asyncio.gather(carry_out(bench, strikes, view.say), asyncio.sleep(course.seconds))
@@ -235,7 +237,7 @@ async def _under_load(bench: Bench, course: Course, targets: Sequence[str], view
     return struck, await bench.drain()
 
 
-async def _clear(bench: Bench, course: Course, view: View) -> None:
+async def _clear(bench: Bench, course: VerifyPlan, view: View) -> None:
     """Cancels what is left in a store that is not ours."""
     if not course.redis_url:
         return
@@ -248,13 +250,13 @@ async def _clear(bench: Bench, course: Course, view: View) -> None:
         view.say(f"tasks of {bench.namespace} are left in the store: cancel them (atf ls {bench.namespace}/work)")
 
 
-async def _show(bench: Bench, course: Course, view: View) -> None:
+async def _show(bench: Bench, course: VerifyPlan, view: View) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
         seconds = loop.time() - began
         view.show(
-            Standing(
+            VerifyProgress(
                 phase="load " if seconds < course.seconds else "drain",
                 seconds=seconds,
                 total_s=course.seconds,

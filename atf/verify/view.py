@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 
-class Standing(NamedTuple):
+class VerifyProgress(NamedTuple):
     """Where it stands. Counts are of tasks."""
 
     phase: str

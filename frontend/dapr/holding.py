@@ -18,7 +18,7 @@ from atf.errors import Unavailable
 from atf.log import get_logger
 from atf.runtime import Runtime, end
 from atf.store.store import Store
-from atf.store.types import Beat, Held, Outcome, RunResult, Verdict
+from atf.store.types import Beat, HeldClaim, Outcome, RunResult, Verdict
 from atf.task import MAX_BATCH, partition_of
 
 from .watchers import Trigger
@@ -28,11 +28,11 @@ MAX_HELD: Final = 16_384
 
 _log = get_logger(duty="hold")
 
-End = RunResult | Held | str
+End = RunResult | HeldClaim | str
 """How a run ended; or a claim to hand back; or the id of a task that was popped and not claimed, to hand back."""
 
 
-class Holding:
+class TriggerClaims:
     """All claims of one frontend.
 
     Args:
@@ -44,7 +44,7 @@ class Holding:
         self._store = store
         self._timing = timing
         self._runtime = runtime
-        self._held: dict[Held, Trigger] = {}
+        self._held: dict[HeldClaim, Trigger] = {}
         self._ends: defaultdict[int, list[End]] = defaultdict(list)
         self._works: dict[int, asyncio.Task[None]] = {}
         self._trouble = Trouble(_log, "store")
@@ -149,7 +149,7 @@ class Holding:
                     _log.warning(
                         "what was said of a trigger whose lease has ended changes nothing", task=result.held.task_id
                     )
-        backs = [each for each in batch if isinstance(each, Held)]
+        backs = [each for each in batch if isinstance(each, HeldClaim)]
         unclaimed = [each for each in batch if isinstance(each, str)]
         if backs or unclaimed:
             await self._store.hand_back(self.owner, backs, unclaimed)

@@ -23,10 +23,10 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id
 from atf.store.servers.notifications import where
 from atf.store.store import Store
-from atf.store.types import ClaimBatch, Claimed, Held, Outcome, RunResult
+from atf.store.types import ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import MAX_BATCH, MAX_BATCH_BYTES
 
-from .holding import Holding
+from .holding import TriggerClaims
 from .watchers import Trigger, Watcher, Watchers
 
 PRIORITY: Final = 1
@@ -41,10 +41,12 @@ CLOSE_S: Final = 2.0
 _log = get_logger(duty="triggers")
 
 
-class Intake:
+class TriggerIntake:
     """The loops of one frontend."""
 
-    def __init__(self, *, store: Store, watchers: Watchers, holding: Holding, timing: Timing, runtime: Runtime) -> None:
+    def __init__(
+        self, *, store: Store, watchers: Watchers, holding: TriggerClaims, timing: Timing, runtime: Runtime
+    ) -> None:
         self._store = store
         self._watchers = watchers
         self._holding = holding
@@ -163,7 +165,7 @@ class Intake:
         self._holding.settle(*batch.deferred)
         late = 2 * age_us > self._timing.heartbeat_timeout_us  # too much of the leases has gone to give them to anybody
         for each in batch.claims:
-            held = Held(each.task_id, each.counter, each.nonce)
+            held = HeldClaim(each.task_id, each.counter, each.nonce)
             watcher = min((one for one in seats if not one.closed), key=lambda one: len(one.given), default=None)
             if late or watcher is None:
                 self._holding.settle(held)
@@ -191,7 +193,7 @@ class Intake:
                 return batch
             await asyncio.sleep(pauses.next())
 
-    def _trigger(self, lambda_name: str, claimed: Claimed, held: Held, sent_us: int) -> Trigger | None:
+    def _trigger(self, lambda_name: str, claimed: ClaimedTask, held: HeldClaim, sent_us: int) -> Trigger | None:
         """A claimed task as a trigger; None, and failed for good, where it is none."""
         try:
             spec = t.TaskSpec.FromString(claimed.spec)

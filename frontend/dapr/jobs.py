@@ -22,7 +22,7 @@ FOR_EVER: Final = MAX_RETRIES
 """Retries of a tick where no number is given; the operator's cap on attempts bounds them."""
 
 
-class Timing(Protocol):
+class DaprTiming(Protocol):
     """What the job of any of Dapr's services says, by its fields' names."""
 
     schedule: str
@@ -33,7 +33,7 @@ class Timing(Protocol):
     def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802  as protobuf has it
 
 
-class Constant(Protocol):
+class DaprConstantPolicy(Protocol):
     """dapr.proto.common.v1.JobFailurePolicyConstant."""
 
     interval: Duration
@@ -42,16 +42,16 @@ class Constant(Protocol):
     def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802  as protobuf has it
 
 
-class Policy(Protocol):
+class DaprFailurePolicy(Protocol):
     """dapr.proto.common.v1.JobFailurePolicy."""
 
     @property
-    def constant(self) -> Constant: ...
+    def constant(self) -> DaprConstantPolicy: ...
 
     def WhichOneof(self, oneof_group: str, /) -> str | None: ...  # noqa: N802  as protobuf has it
 
 
-def job_spec(name: str, to: str, asked: Timing, data: Message, policy: Policy | None) -> j.JobSpec:
+def job_spec(name: str, to: str, asked: DaprTiming, data: Message, policy: DaprFailurePolicy | None) -> j.JobSpec:
     """A job as ATF has it.
 
     Args:
@@ -82,7 +82,7 @@ def job_spec(name: str, to: str, asked: Timing, data: Message, policy: Policy | 
     return spec
 
 
-def fill_timing(made: Timing, spec: j.JobSpec) -> None:
+def fill_timing(made: DaprTiming, spec: j.JobSpec) -> None:
     """Says in one of Dapr's jobs when a job of ATF's ticks, in the words of whoever made it."""
     for field in ("schedule", "due_time", "ttl", "repeats"):
         if spec.HasField(field):
@@ -97,14 +97,14 @@ def data_of(spec: j.JobSpec) -> AnyMessage:
         return AnyMessage()
 
 
-def fill_constant(made: Constant, policy: j.FailurePolicy) -> None:
+def fill_constant(made: DaprConstantPolicy, policy: j.FailurePolicy) -> None:
     """Says how a tick is retried."""
     made.interval.FromMicroseconds(policy.interval_us)
     if policy.max_retries < FOR_EVER:
         made.max_retries = policy.max_retries
 
 
-def _policy(policy: Policy) -> j.FailurePolicy | None:
+def _policy(policy: DaprFailurePolicy) -> j.FailurePolicy | None:
     """A policy that says neither is the default one."""
     match policy.WhichOneof("policy"):
         case "drop":
@@ -116,7 +116,7 @@ def _policy(policy: Policy) -> j.FailurePolicy | None:
     return None
 
 
-def _interval_us(constant: Constant) -> int:
+def _interval_us(constant: DaprConstantPolicy) -> int:
     """Microseconds; without an interval a tick is tried again at once."""
     interval = constant.interval
     us = interval.seconds * US + round(interval.nanos / 1_000)

@@ -24,7 +24,7 @@ from atf.task import MAX_BATCH_BYTES
 from . import names
 from .intake import PRIORITY
 from .jobs import fill_constant, fill_timing, job_spec
-from .watch import Watch
+from .watch import WatchStreams
 
 SERVICE: Final = "dapr.proto.scheduler.v1.Scheduler"
 """What callers call it."""
@@ -49,7 +49,7 @@ class SchedulerService:
         self.hosts: tuple[str, ...] = ()
         self._frontend = frontend
         self._store = store
-        self._watch = Watch(store=store, timing=timing, runtime=runtime)
+        self._watch = WatchStreams(store=store, timing=timing, runtime=runtime)
         self._draining = asyncio.Event()
 
     def drain(self) -> None:

@@ -21,8 +21,8 @@ from atf.runtime import Runtime, end, new_id
 from atf.store.store import Store
 from atf.store.types import Outcome
 
-from .holding import Holding
-from .intake import Intake
+from .holding import TriggerClaims
+from .intake import TriggerIntake
 from .watchers import SENT, Watcher, Watchers
 
 LAST_S: Final = 5.0
@@ -33,7 +33,7 @@ FLUSH_S: Final = 2.0
 _log = get_logger(duty="watch_jobs")
 
 
-class Watch:
+class WatchStreams:
     """The streams of one frontend. Its duties begin with the first of them."""
 
     def __init__(self, *, store: Store, timing: Timing, runtime: Runtime) -> None:
@@ -41,8 +41,8 @@ class Watch:
         self._runtime = runtime
         self._watchers = Watchers()
         owner = f"dapr-{new_id(runtime.random)}"
-        self._holding = Holding(store=store, timing=timing, runtime=runtime, owner=owner)
-        self._intake = Intake(
+        self._holding = TriggerClaims(store=store, timing=timing, runtime=runtime, owner=owner)
+        self._intake = TriggerIntake(
             store=store, watchers=self._watchers, holding=self._holding, timing=timing, runtime=runtime
         )
         self._duties: list[asyncio.Task[None]] = []

@@ -13,7 +13,7 @@ from typing import Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import dapr_scheduler_pb2 as d
-from atf.store.types import Held
+from atf.store.types import HeldClaim
 
 from . import names
 
@@ -29,7 +29,7 @@ class Trigger:
 
     id: int
     """By which the watcher acknowledges it; of this process."""
-    held: Held
+    held: HeldClaim
     lambda_name: str
     response: d.WatchJobsResponse
     """What is sent; SENT, once it was."""

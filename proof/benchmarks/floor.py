@@ -15,7 +15,7 @@ from atf.config.settings import StoreSettings, Timing
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.store.store import Store
-from atf.store.types import Claimed, Held, LambdaRecord, NewTask, Outcome, RunResult
+from atf.store.types import ClaimedTask, HeldClaim, LambdaRecord, NewTask, Outcome, RunResult
 from tests.store import versions
 
 from .known import OURS, SYSTEMS
@@ -97,5 +97,5 @@ def _new(number: int, task_id: str) -> NewTask:
     return NewTask(task_id, 0, _NAME, 1, spec.SerializeToString(), b"d" * 16, None, 0, 10, 3, _DAY_US)
 
 
-def _succeeded(claim: Claimed) -> RunResult:
-    return RunResult(Held(claim.task_id, claim.counter, claim.nonce), Outcome.SUCCEEDED, b"null", 0, ran_us=1)
+def _succeeded(claim: ClaimedTask) -> RunResult:
+    return RunResult(HeldClaim(claim.task_id, claim.counter, claim.nonce), Outcome.SUCCEEDED, b"null", 0, ran_us=1)

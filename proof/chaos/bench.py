@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from atf.verify.bench import Bench
-from atf.verify.outcome import Outcome, Recovery, Strike
+from atf.verify.outcome import LoadOutcome, Recovery, Strike
 
 from .frame import ROOT, Progress, Trial
 
@@ -151,7 +151,7 @@ async def over(world: Struck, strike: Strike) -> None:
 
 def judged(
     world: Struck,
-    outcome: Outcome,
+    outcome: LoadOutcome,
     progress: Progress,
     more: Sequence[Trial] = (),
     *,

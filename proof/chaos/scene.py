@@ -33,8 +33,8 @@ from atf.errors import Unavailable
 from atf.verify.history import Accepted, Began, Called, Ended, Event, Forgot, Found, Gone, Recorded
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask
-from atf.verify.outcome import Ending, Outcome, judge
-from atf.verify.record import DIRECTORY, Record, events, now_us, pid_of
+from atf.verify.outcome import Ending, LoadOutcome, judge
+from atf.verify.record import DIRECTORY, VerifyRecord, events, now_us, pid_of
 from atf.verify.watch import Deaths
 
 from .bench import environment
@@ -92,7 +92,7 @@ class Scene:
         self.forgot: list[Forgot] = []
         """What the store may have lost of class relaxed, as guarantees.md has it; rows add to it."""
         self._progress = progress
-        self._record = Record(self.folder / "record")
+        self._record = VerifyRecord(self.folder / "record")
         self._record.directory.mkdir()
         self._deaths = Deaths()
         self._loads: dict[str, _Load] = {}
@@ -191,7 +191,7 @@ class Scene:
 
     # --- the end ---
 
-    async def judge(self) -> tuple[Outcome, Outcome | None]:
+    async def judge(self) -> tuple[LoadOutcome, LoadOutcome | None]:
         """Ends the loads, lets all tasks finish, and judges the history: of all tasks but those of class relaxed, and of these, if there are any.
 
         Raises:
@@ -212,7 +212,7 @@ class Scene:
         relaxed = self._judged(relaxed=True) if any(map(is_relaxed, self._loads)) else None
         return self._judged(relaxed=False), relaxed
 
-    def _judged(self, *, relaxed: bool) -> Outcome:
+    def _judged(self, *, relaxed: bool) -> LoadOutcome:
         end = now_us()
         history: list[Event] = [Gone(at_us, name) for name, at_us in self._deaths.all.items()]
         runs = (each for each in events(self._record) if isinstance(each, Began | Ended))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from atf.cores.pool import CoreSettings, Pool
+from atf.cores.pool import CorePool, CoreSettings
 
 POOL: Final = ""
 KEY: Final = b"atf:{0}:c:"
@@ -45,7 +45,7 @@ def judge(before: dict[bytes, bytes], args: Sequence[Any], reply: Any) -> Iterat
         yield f"the cores of version {version} were overwritten by one who had read version {args[2]}"
     if not args[3]:
         return
-    pool = Pool.decode(args[3])
+    pool = CorePool.decode(args[3])
     unhanded = [each.lambda_name for each in (*pool.queue, *pool.beyond)]
     unhanded += [turn.lambda_name for turn in pool.turns if turn is not None and not turn.occupied]
     twice = [name for name, count in Counter(unhanded).items() if count > 1 and name not in pool.settings.reserved]
@@ -65,7 +65,7 @@ def judge(before: dict[bytes, bytes], args: Sequence[Any], reply: Any) -> Iterat
         if len(groups) != pool.settings.cores or max(sizes) - min(sizes) > 1:
             yield f"{pool.settings.cores} cores have groups of {sizes} executors"
     if before.get(b"state"):
-        waited = Pool.decode(before[b"state"])
+        waited = CorePool.decode(before[b"state"])
         lost = {each.lambda_name for each in (*waited.queue, *waited.beyond)} - pool.names()
         if lost:
             yield f"{lost} waited for a core, and do not wait any more"

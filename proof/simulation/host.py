@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from atf.config.settings import ControllerSettings, ExecutorSettings
-from atf.controller.pool import Pool
+from atf.controller.pool import ExecutorPool
 from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
 from atf.executor.executor import Executor
@@ -69,7 +69,9 @@ class Host:
         async def start(on_line: Callable[[str], None]) -> GuardProcess:
             return GuardProcess(self, process, on_line)
 
-        pool = Pool(start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime, starts=known)
+        pool = ExecutorPool(
+            start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime, starts=known
+        )
         duty = frame.runtime.spawn(service.run(), name="controller")
         executors = frame.runtime.spawn(pool.run(), name="executors")
         await frame.stopping.wait()

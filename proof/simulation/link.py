@@ -16,7 +16,7 @@ from atf.durability import Durability
 from atf.errors import DeadlineExceeded, Unavailable
 from atf.runtime import Runtime
 from atf.store.servers.connection import Link
-from atf.store.servers.notifications import Bell
+from atf.store.servers.notifications import Notifications
 from atf.store.types import QueueDepth
 
 from .calls import RQ_READS
@@ -92,7 +92,7 @@ class SimLink(Link):
 
 
 async def queues(store: Any) -> list[QueueDepth]:
-    """Stands in for atf.store.registry.Registry.queues: RQ's client waits for its answers, and here that would be for ever."""
+    """Stands in for atf.store.registry.LambdaVerbs.queues: RQ's client waits for its answers, and here that would be for ever."""
     found: list[QueueDepth] = await store._link.read_by_rq(store._read_queues)
     return found
 
@@ -106,7 +106,7 @@ class Bells:
 
     def __init__(self, server: StoreServer, net: Net) -> None:
         self._net = net
-        self._bells: list[tuple[Process, str, Bell]] = []
+        self._bells: list[tuple[Process, str, Notifications]] = []
         server.ring_to(self._ring)
 
     def _ring(self, channel: str, data: str) -> None:
@@ -119,9 +119,9 @@ class Bells:
     @contextlib.asynccontextmanager
     async def listen(
         self, _link: Link, _runtime: Runtime, kind: str, _partitions: Sequence[int], wakeups: bool
-    ) -> AsyncIterator[Bell]:
+    ) -> AsyncIterator[Notifications]:
         """Stands in for atf.store.servers.notifications.listen."""
-        bell, process = Bell(), PROCESS.get()
+        bell, process = Notifications(), PROCESS.get()
         assert process is not None
         entry = (process, kind, bell)
         if wakeups:

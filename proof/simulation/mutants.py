@@ -13,9 +13,9 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from atf.controller import claims
-from atf.controller.claims import Claims, Grant
+from atf.controller.claims import ClaimCalls, Grant
 from atf.controller.starts import Starts
-from atf.cores.pool import Pool
+from atf.cores.pool import CorePool
 from atf.errors import Unavailable
 from atf.executor.executor import Executor
 from atf.executor.guard import Guard, WorkerEnd
@@ -107,7 +107,7 @@ def _late_claim() -> list[Any]:
 
 
 def _lease_from_reply() -> list[Any]:
-    renew, ask = Ledger.renew, Claims._ask
+    renew, ask = Ledger.renew, ClaimCalls._ask
 
     def renewed(self: Any, tasks: Any, sent_us: int) -> None:
         from .lambdas import here
@@ -118,7 +118,7 @@ def _lease_from_reply() -> list[Any]:
         grant = await ask(self, each)
         return grant and Grant(grant.claims, grant.deferred, self._runtime.boottime_us())
 
-    return [patch.object(Ledger, "renew", renewed), patch.object(Claims, "_ask", asked)]
+    return [patch.object(Ledger, "renew", renewed), patch.object(ClaimCalls, "_ask", asked)]
 
 
 def _pop_repeated() -> list[Any]:
@@ -187,7 +187,7 @@ def _one_nonce() -> list[Any]:
 
 
 def _core_claimed_twice() -> list[Any]:
-    return [patch.object(Pool, "has_claim", lambda _self, _lambda_name: False)]
+    return [patch.object(CorePool, "has_claim", lambda _self, _lambda_name: False)]
 
 
 def _ended_as(ordered: Callable[[Guard, WorkerEnd], bool]) -> list[Any]:

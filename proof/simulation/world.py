@@ -15,9 +15,9 @@ from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSe
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.process.role import Process as Frame
-from atf.process.role import Stopped
+from atf.process.role import StoppedEarly
 from atf.store.store import Store
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.service import PollService
 from atf.testing.runtime import EPOCH_US
 from atf.verify.history import Gone
@@ -110,7 +110,7 @@ class World:
             code = 0
             try:
                 code = await body(inner, process) or 0
-            except Stopped:
+            except StoppedEarly:
                 pass
             except Exception as error:  # noqa: BLE001  as run_role does
                 self.chronicle.crashed.append(f"{process.name} ended by {error!r}")
@@ -236,7 +236,7 @@ class World:
     async def _consumer(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
         settings = StoreConsumerSettings(sweep_interval=20)
-        consumer = StoreConsumer(store=store, settings=settings, timing=TIMING, runtime=frame.runtime)
+        consumer = Consumer(store=store, settings=settings, timing=TIMING, runtime=frame.runtime)
         if errands.polled(self.seed) and frame.role == errands.POLLED:
             self._serve(frame.role, process, PollService(consumer))
             await frame.stopping.wait()

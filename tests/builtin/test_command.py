@@ -15,7 +15,7 @@ import pytest
 import atf
 from atf.builtin import with_builtins
 from atf.builtin.command import MAX_ARGUMENTS, MAX_ARGV_BYTES
-from atf.builtin.command_result import Ended, Failure, error_of, read_failure
+from atf.builtin.command_result import EndedProgram, ProgramFailure, error_of, read_failure
 from atf.config.allowed_programs import AllowedPrograms
 from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError
@@ -100,10 +100,10 @@ def test_another_exit_code_fails_the_attempt_and_says_what_the_program_said() ->
     text = str(failed.value)
     assert text.splitlines()[:2] == ["exit code 3: thing: \\x07ünïon", 'stdout: "half\\n"']
     assert text.endswith("stderr:\nno such\nthing: \x07ünïon")
-    assert read_failure(text) == Failure(3, "half\n")
+    assert read_failure(text) == ProgramFailure(3, "half\n")
     outcome = of_exception(failed.value)
     assert isinstance(outcome, RunFailed)
-    assert read_failure(outcome.error) == Failure(3, "half\n")
+    assert read_failure(outcome.error) == ProgramFailure(3, "half\n")
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
@@ -127,7 +127,7 @@ def test_a_program_that_a_signal_ended_has_the_exit_code_of_a_shell() -> None:
 
 def test_an_error_stays_within_its_bound_whatever_was_printed() -> None:
     for byte in (b"x", b"\n", b"\x01", b"\xff", "ü".encode()):
-        error = error_of(Ended(255, byte * 70_000, byte * 70_000))
+        error = error_of(EndedProgram(255, byte * 70_000, byte * 70_000))
         assert len(error.encode()) <= MAX_ERROR_BYTES
         read = read_failure(error)
         assert read is not None

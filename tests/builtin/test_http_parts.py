@@ -11,7 +11,7 @@ import pytest
 
 import atf
 from atf.builtin import http_request
-from atf.builtin.http_answer import MAX_BODY_BYTES, MAX_RETRY_AFTER_S, Answer, error_of, result_of, retry_after_s
+from atf.builtin.http_answer import MAX_BODY_BYTES, MAX_RETRY_AFTER_S, HttpAnswer, error_of, result_of, retry_after_s
 from atf.builtin.http_request import MAX_ADDRESSES, Request, checked_request
 from atf.errors import InvalidArgument
 from atf.task import MAX_RESULT_BYTES
@@ -140,7 +140,7 @@ def test_a_date_counts_by_the_clock_of_whoever_wrote_it() -> None:
     ],
 )
 def test_whatever_a_body_holds_the_result_has_room_for_it(body: bytes) -> None:
-    answer = Answer(200, {"Content-Type": "text/plain" * 1_000}, body, truncated=False)
+    answer = HttpAnswer(200, {"Content-Type": "text/plain" * 1_000}, body, truncated=False)
     result = result_of(answer, "http://" + "a" * 253)
     assert len(msgspec.json.encode(result)) <= MAX_RESULT_BYTES
     assert len(msgspec.json.encode(result["body"])) > MAX_BODY_BYTES * 0.98 or result["body"] == answer.text()
@@ -148,17 +148,17 @@ def test_whatever_a_body_holds_the_result_has_room_for_it(body: bytes) -> None:
 
 
 def test_a_body_is_text_in_its_own_letters() -> None:
-    assert Answer(200, {}, b"\xfc", False, "ISO-8859-1").text() == "ü"
-    assert Answer(200, {}, b"\xfc", False, "idna").text() == "\ufffd"
-    assert Answer(200, {}, "ü".encode(), False).text() == "ü"
+    assert HttpAnswer(200, {}, b"\xfc", False, "ISO-8859-1").text() == "ü"
+    assert HttpAnswer(200, {}, b"\xfc", False, "idna").text() == "\ufffd"
+    assert HttpAnswer(200, {}, "ü".encode(), False).text() == "ü"
 
 
 def test_an_error_shows_the_beginning_of_the_body_and_nothing_that_acts_or_is_secret() -> None:
-    answer = Answer(404, {}, b"no \x1b[31msuch thing; you sent: Bearer s3cr3t-token " + b"x" * 9_999, True)
+    answer = HttpAnswer(404, {}, b"no \x1b[31msuch thing; you sent: Bearer s3cr3t-token " + b"x" * 9_999, True)
     text = error_of(answer, "http://a.example:80", "", ["Bearer s3cr3t-token", "s3cr3t-token"])
     assert text.startswith("http://a.example:80 answered 404 Not Found: no \\x1b[31msuch thing; you sent: [hidden] xxx")
     assert len(text) < 700
-    assert error_of(Answer(599, {}, b"", False), "o", "") == "o answered 599"
+    assert error_of(HttpAnswer(599, {}, b"", False), "o", "") == "o answered 599"
 
 
 @pytest.mark.parametrize(
@@ -172,5 +172,5 @@ def test_an_error_shows_the_beginning_of_the_body_and_nothing_that_acts_or_is_se
     ],
 )
 def test_a_redirect_says_where_it_pointed_but_no_secret(location: str, shown: str) -> None:
-    text = error_of(Answer(302, {"Location": location}, b"", False), "o", "http://a.example/x?y=hush")
+    text = error_of(HttpAnswer(302, {"Location": location}, b"", False), "o", "http://a.example/x?y=hush")
     assert text == f"o answered 302 Found: redirects are not followed; it points to {shown}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.builtin.rotation import MOST_KEPT, Rotation
+from atf.builtin.rotation import MOST_KEPT, AddressRotation
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
 
 
 def test_each_run_begins_with_the_next_address() -> None:
-    rotation = Rotation(Clock())
+    rotation = AddressRotation(Clock())
     assert [rotation.order(["a", "b", "c"]) for _ in range(4)] == [
         ["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["a", "b", "c"],
     ]  # fmt: skip
@@ -23,7 +23,7 @@ def test_each_run_begins_with_the_next_address() -> None:
 
 def test_an_address_that_failed_is_left_out_for_a_second_and_each_time_for_twice_as_long() -> None:
     clock = Clock()
-    rotation = Rotation(clock)
+    rotation = AddressRotation(clock)
     for pause in [1, 2, 4, 8, 16, 32, 60, 60]:
         rotation.failed("a")
         clock.now += pause - 0.01
@@ -34,7 +34,7 @@ def test_an_address_that_failed_is_left_out_for_a_second_and_each_time_for_twice
 
 def test_an_address_that_works_again_begins_afresh() -> None:
     clock = Clock()
-    rotation = Rotation(clock)
+    rotation = AddressRotation(clock)
     rotation.failed("a")
     clock.now += 1
     rotation.failed("a")
@@ -47,7 +47,7 @@ def test_an_address_that_works_again_begins_afresh() -> None:
 
 def test_of_addresses_that_are_all_set_aside_the_first_to_come_back_is_tried() -> None:
     clock = Clock()
-    rotation = Rotation(clock)
+    rotation = AddressRotation(clock)
     rotation.failed("a")
     clock.now += 0.5
     rotation.failed("b")
@@ -57,7 +57,7 @@ def test_of_addresses_that_are_all_set_aside_the_first_to_come_back_is_tried() -
 
 def test_many_runs_that_meet_one_failure_count_as_one() -> None:
     clock = Clock()
-    rotation = Rotation(clock)
+    rotation = AddressRotation(clock)
     for _ in range(50):
         rotation.failed("a")
     clock.now += 1.01
@@ -66,7 +66,7 @@ def test_many_runs_that_meet_one_failure_count_as_one() -> None:
 
 def test_an_address_that_names_a_time_stays_away_for_that_but_for_no_longer_than_a_minute() -> None:
     clock = Clock()
-    rotation = Rotation(clock)
+    rotation = AddressRotation(clock)
     rotation.failed("a", 30)
     rotation.failed("a", 3)
     clock.now += 29.9
@@ -78,7 +78,7 @@ def test_an_address_that_names_a_time_stays_away_for_that_but_for_no_longer_than
 
 
 def test_it_remembers_only_so_many() -> None:
-    rotation = Rotation(Clock())
+    rotation = AddressRotation(Clock())
     for number in range(2 * MOST_KEPT):
         rotation.order([f"a{number}", f"b{number}"])
         rotation.failed(f"a{number}")

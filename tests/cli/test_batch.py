@@ -18,7 +18,7 @@ from atf.cli import main, remote
 from atf.cli.arguments import parameters_of
 from atf.cli.batch.submit import Source, submit_rows
 from atf.cli.batch.view import Going, Submitting
-from atf.cli.progress import Lines
+from atf.cli.progress import LineView
 from atf.client import BatchProgress
 from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
 from atf.rpc import api
@@ -196,7 +196,7 @@ async def test_rows_of_stdin_are_stored_while_the_next_one_is_waited_for(
                 thread.join()
 
 
-class Shown(Lines):
+class Shown(LineView):
     """Remembers what was said."""
 
     def __init__(self) -> None:

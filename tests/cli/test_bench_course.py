@@ -15,9 +15,9 @@ import pytest
 import atf
 from atf.bench import pending, run, versions
 from atf.bench.lambdas import LATER
-from atf.bench.run import Course, Plan, Report, cluster_settings
-from atf.bench.store import Found, TaskStore
-from atf.cli.progress import Lines
+from atf.bench.run import BenchPlan, BenchReport, Measurements, cluster_settings
+from atf.bench.store import MeasuredStore, TaskStore
+from atf.cli.progress import LineView
 from atf.errors import FailedPrecondition, Internal, Unavailable
 from atf.store.servers.check_results import ok, warn
 from atf.store.servers.checks import used_bytes
@@ -65,8 +65,8 @@ class Store:
     async def cpu_s(self) -> float | None:
         return 3.0
 
-    async def found(self) -> Found:
-        return Found("Valkey 8.1.1", "yes", "everysec")
+    async def found(self) -> MeasuredStore:
+        return MeasuredStore("Valkey 8.1.1", "yes", "everysec")
 
     async def room_bytes(self) -> int | None:
         return None
@@ -75,9 +75,9 @@ class Store:
 
 
 def course(*known: Any) -> Any:
-    plan = Plan(rate=1000, seconds=0.005, settings={})
+    plan = BenchPlan(rate=1000, seconds=0.005, settings={})
     cluster = SimpleNamespace(names=[], executors=list)
-    return Course(plan, "b", cluster, Client(*known), Store())  # type: ignore[arg-type]
+    return Measurements(plan, "b", cluster, Client(*known), Store())  # type: ignore[arg-type]
 
 
 async def test_a_stream_of_which_some_did_not_end_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ class Pausable(Client):
 async def test_the_drain_lasts_from_the_first_resumption_until_the_last_end_whenever_that_is_seen() -> None:
     clock = [100.0]
     client: Any = Pausable(clock, *[info(ended_s=102.0)] * 9, info(ended_s=104.0), *[info(ended_s=103.0)] * 10)
-    measured: Any = Course(Plan(tasks=20, settings={}), "b", SimpleNamespace(), client, Store(clock))  # type: ignore[arg-type]
+    measured: Any = Measurements(BenchPlan(tasks=20, settings={}), "b", SimpleNamespace(), client, Store(clock))  # type: ignore[arg-type]
 
     async def left() -> int:
         clock[0] += 50.0
@@ -144,7 +144,7 @@ async def test_throughput_ends_with_the_last_task_by_the_stores_clock(monkeypatc
     clock = [1000.0]  # the store's is another one than this machine's
     client: Any = Client(*[info(ended_s=1004.0)] * 20)
     cluster: Any = SimpleNamespace(names=[], executors=list)
-    measured: Any = Course(Plan(tasks=20, settings={}), "b", cluster, client, Store(clock))  # type: ignore[arg-type]
+    measured: Any = Measurements(BenchPlan(tasks=20, settings={}), "b", cluster, client, Store(clock))  # type: ignore[arg-type]
     measured._stored.left = _nothing
     through = await measured._through(20)
     assert through["per_s"] == 5.0
@@ -181,7 +181,7 @@ async def test_what_others_have_in_the_store_stands_beside_the_figures() -> None
             one = none | {Status.NEW: 4_000_000, Status.PROCESSING: 2, Status.SUCCESS: 5}
             return [SimpleNamespace(counts=one), SimpleNamespace(counts=none | {Status.FATAL_FAILURE: 1})]
 
-    measured: Any = Course(Plan(rounds=1, settings={}), "b", SimpleNamespace(), Lambdas(), Store())  # type: ignore[arg-type]
+    measured: Any = Measurements(BenchPlan(rounds=1, settings={}), "b", SimpleNamespace(), Lambdas(), Store())  # type: ignore[arg-type]
     assert (await measured.before()).figures == {"pending": 4_000_002, "finished": 6}
 
     async def through(_tasks: int) -> dict[str, float]:
@@ -202,8 +202,8 @@ class Scheduling(Client):
 
 async def test_what_is_to_wait_is_due_in_a_year_and_of_a_lambda_that_is_not_measured() -> None:
     client: Any = Scheduling()
-    plan = Plan(pending=1_000, rounds=1, settings={})
-    measured: Any = Course(plan, "b", SimpleNamespace(), client, Store())  # type: ignore[arg-type]
+    plan = BenchPlan(pending=1_000, rounds=1, settings={})
+    measured: Any = Measurements(plan, "b", SimpleNamespace(), client, Store())  # type: ignore[arg-type]
     figures = (await measured.pending()).figures
     assert figures["bytes_per_task"] == 0.1, "100 bytes together"
     assert len(client.scheduled) == 1_000
@@ -294,13 +294,13 @@ async def test_what_waited_is_cancelled_in_batches_and_its_records_are_waited_fo
 @pytest.mark.parametrize(
     ("plan", "removed"),
     [
-        (Plan(pending=5, redis_url="redis://x", settings={}), True),
-        (Plan(pending=5, settings={}), False),  # the store is removed as a whole
-        (Plan(redis_url="redis://x", settings={}), False),
+        (BenchPlan(pending=5, redis_url="redis://x", settings={}), True),
+        (BenchPlan(pending=5, settings={}), False),  # the store is removed as a whole
+        (BenchPlan(redis_url="redis://x", settings={}), False),
     ],
 )
 async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measurement_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: Plan, removed: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: BenchPlan, removed: bool
 ) -> None:
     class Failing:
         async def warm_up(self) -> None: ...
@@ -326,7 +326,7 @@ async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measure
     monkeypatch.setattr(run, "TaskStore", lambda _: Store())
     monkeypatch.setattr(pending, "remove", remove)
     with pytest.raises(Internal, match="a task failed"):
-        await run._measure(plan, tmp_path, Lines(said.append), {}, lambda *_: None)
+        await run._measure(plan, tmp_path, LineView(said.append), {}, lambda *_: None)
     assert [re.sub("^bench-[^/]*", "", each) for each in asked] == ["/later"] * removed
     assert any("stay in the store, due in 365 days: it is away" in each for each in said) == removed
     assert ("pending: " in said) == bool(plan.pending)
@@ -362,7 +362,7 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
     monkeypatch.setattr(run, "Course", lambda *_: Asked())
     monkeypatch.setattr(run, "TaskStore", lambda _: Store())
     said: list[str] = []
-    report = await run._measure(Plan(settings={}), tmp_path, Lines(said.append), {}, lambda *_: None)
+    report = await run._measure(BenchPlan(settings={}), tmp_path, LineView(said.append), {}, lambda *_: None)
     assert [each.name for each in report.measured][:3] == ["before", "idle", "drain"]
     assert (
         "Valkey 8.1.1, appendonly yes, appendfsync everysec, started for this; the roles' durability is relaxed" in said
@@ -370,7 +370,7 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
     assert_told(report)
 
 
-def assert_told(report: Report) -> None:
+def assert_told(report: BenchReport) -> None:
     found = report.as_json()
     assert (found["appendonly"], found["appendfsync"], found["durability"]) == ("yes", "everysec", "relaxed")
     assert list(found["versions"]) == ["python", "atf", "redis-py", "hiredis", "grpcio", "protobuf", "server"]
@@ -383,18 +383,20 @@ def assert_told(report: Report) -> None:
 
 
 def test_a_store_of_its_own_syncs_once_a_second_unless_told_otherwise(tmp_path: Path) -> None:
-    assert cluster_settings(Plan(settings={"durability": ""}), tmp_path).durability == "relaxed"
-    assert cluster_settings(Plan(settings={"durability": "disk"}), tmp_path).durability == "disk"
-    assert cluster_settings(Plan(settings={}, redis_url="redis://x"), tmp_path).durability == "", "as roles are set"
+    assert cluster_settings(BenchPlan(settings={"durability": ""}), tmp_path).durability == "relaxed"
+    assert cluster_settings(BenchPlan(settings={"durability": "disk"}), tmp_path).durability == "disk"
+    assert cluster_settings(BenchPlan(settings={}, redis_url="redis://x"), tmp_path).durability == "", (
+        "as roles are set"
+    )
 
 
 def test_what_a_store_is_comes_from_its_checks() -> None:
     def server(fsync: str) -> list[Any]:
         return [ok("version", "Redis 7.4.1", ""), warn("appendonly", "yes", "", ""), ok("appendfsync", fsync, "")]
 
-    assert Found.of([*server("always"), *server("always")]) == ("Redis 7.4.1", "yes", "always")
-    assert Found.of([*server("always"), *server("no")]).appendfsync == "always, no"
-    assert Found.of([]) == ("hidden", "hidden", "hidden")
+    assert MeasuredStore.of([*server("always"), *server("always")]) == ("Redis 7.4.1", "yes", "always")
+    assert MeasuredStore.of([*server("always"), *server("no")]).appendfsync == "always, no"
+    assert MeasuredStore.of([]) == ("hidden", "hidden", "hidden")
 
 
 def test_a_commit_is_known_in_a_checkout_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Cluster:
         return next(each for each in self.batches if each.id == request.id)
 
 
-async def look(cluster: Cluster) -> fitting.Found:
+async def look(cluster: Cluster) -> fitting.UnfitPayloads:
     stub: Any = cluster
     return await fitting.look(stub, app.lambdas, lambda _: None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from atf.cli.progress import LINE_S, Lines
+from atf.cli.progress import LINE_S, LineView
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Clock:
 def test_a_line_every_two_seconds_and_the_last_at_the_end() -> None:
     written: list[str] = []
     clock = Clock()
-    with Lines(written.append, clock=clock) as lines:
+    with LineView(written.append, clock=clock) as lines:
         lines.show(Count(0))
         lines.show(Count(1))
         assert written == ["0 of 3"]
@@ -44,7 +44,7 @@ def test_a_line_every_two_seconds_and_the_last_at_the_end() -> None:
 
 def test_nothing_is_written_twice() -> None:
     written: list[str] = []
-    with Lines(written.append, clock=Clock()) as lines:
+    with LineView(written.append, clock=Clock()) as lines:
         lines.show(Count(0))
         lines.show(Count(3))
         lines.say("3 of 3")
@@ -53,7 +53,7 @@ def test_nothing_is_written_twice() -> None:
 
 def test_what_was_shown_last_is_written_where_the_command_failed() -> None:
     written: list[str] = []
-    with suppress(KeyError), Lines(written.append, clock=Clock()) as lines:
+    with suppress(KeyError), LineView(written.append, clock=Clock()) as lines:
         lines.show(Count(0))
         lines.show(Count(1))
         raise KeyError

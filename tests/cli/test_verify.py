@@ -10,7 +10,7 @@ import pytest
 from atf.cli import main
 from atf.cli.verify import _print
 from atf.verify.outcome import judge
-from atf.verify.run import Course, Report
+from atf.verify.run import VerifyPlan, VerifyReport
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_what_makes_no_sense_is_bad_input(arguments: list[str], said: str, capsy
 
 def test_the_table_says_things_by_the_names_that_the_json_has(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = replace(judge([], {}, {}), wrong=1, dead=2, excused=3, refused={"Unavailable": 4, "Internal": 1})
-    course: Any = Course(rate=1, seconds=1, strikes=0, roles=(), seed=7, executors=1, redis_url="", settings={})
-    report = Report(course, outcome, 0, "n", "here", 16)
+    course: Any = VerifyPlan(rate=1, seconds=1, strikes=0, roles=(), seed=7, executors=1, redis_url="", settings={})
+    report = VerifyReport(course, outcome, 0, "n", "here", 16)
     _print(report)
     table = capsys.readouterr().out.split("BROKEN")[0]
     said = dict(line.split(maxsplit=1) for line in table.splitlines() if line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.controller.aside import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, WELL, Aside
+from atf.controller.aside import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, WELL, Quarantine
 from atf.controller.losses import Death
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
 from atf.rpc import controller_pb2 as c
@@ -26,10 +26,10 @@ def death(*started: str, code: int = KILLED, suspects: frozenset[str] = frozense
 
 
 class Host:
-    """Feeds an Aside; `now` is its clock."""
+    """Feeds a Quarantine; `now` is its clock."""
 
     def __init__(self) -> None:
-        self.aside = Aside()
+        self.aside = Quarantine()
         self.now = 1000.0
 
     def life(

@@ -9,13 +9,13 @@ from typing import Any
 from atf.config.settings import FrontendSettings
 from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
 from atf.controller.service import ASKED_S, ControllerService
-from atf.cores.pool import CoreSettings, Pool
+from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import Unavailable
 from atf.frontend.service import FrontendService
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end
-from atf.store.types import Held, LambdaRecord, Outcome, RunResult
+from atf.store.types import HeldClaim, LambdaRecord, Outcome, RunResult
 from atf.task import US, Status
 from tests.virtual import virtual
 
@@ -27,18 +27,18 @@ NAMES = ("shop/a", "shop/b", "shop/c", "shop/d")
 async def set_cores(w: World, cores: int, **settings: Any) -> None:
     for name in NAMES:
         await w.store.register_lambdas([LambdaRecord(name, b"", 1000, 10 * US, paused=False)])
-    pool = Pool.make(CoreSettings(cores=cores, **settings).check(), w.runtime.wall_us())
+    pool = CorePool.make(CoreSettings(cores=cores, **settings).check(), w.runtime.wall_us())
     assert await w.store.set_capacity("", 0, pool.encode(), deal_anew=True)
 
 
-async def pool_of(w: World) -> Pool:
+async def pool_of(w: World) -> CorePool:
     record = await w.store.get_capacity("")
     assert record is not None
-    return Pool.decode(record.state)
+    return CorePool.decode(record.state)
 
 
 async def finish(w: World, reply: c.NextWorkReply, executor_id: str) -> None:
-    held = [Held(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
+    held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
     await w.store.set_results(executor_id, [RunResult(each, Outcome.SUCCEEDED) for each in held])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from atf.controller.named import FORGET_S, Named
+from atf.controller.named import FORGET_S, LambdaSets
 from atf.controller.service import ControllerService
 from atf.rpc import controller_pb2 as c
 from tests.virtual import virtual
@@ -57,7 +57,7 @@ async def test_a_controller_that_does_not_know_the_number_asks_for_the_names_and
 
 
 def test_a_number_is_one_of_its_lane_and_the_newest_counts() -> None:
-    named = Named()
+    named = LambdaSets()
     first = named.asked(request(1, "shop/mail", "shop/bill"), 0.0)
     assert first is not None
     assert first.lambdas == {"shop/mail", "shop/bill"}
@@ -72,14 +72,14 @@ def test_a_number_is_one_of_its_lane_and_the_newest_counts() -> None:
 
 
 def test_lanes_that_name_the_same_share_it() -> None:
-    named = Named()
+    named = LambdaSets()
     first = named.asked(request(1, "shop/mail", "shop/bill"), 0.0)
     assert named.asked(request(4, "shop/bill", "shop/mail", executor="e2"), 0.0) is first
     assert named.asked(request(1, "shop/mail", executor="e3"), 0.0) is not first
 
 
 def test_what_executors_named_is_forgotten_with_them() -> None:
-    named = Named()
+    named = LambdaSets()
     named.asked(request(1, "shop/mail"), 0.0)
     named.left("e1")
     assert named.asked(request(1), 1.0) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atf.controller.answers import FORGET_S, Answers
-from atf.controller.backlog import MAX_QUEUES, Ask, Backlog
+from atf.controller.backlog import MAX_QUEUES, Backlog, PopRequest
 from atf.controller.buffer import KEEP_S, Buffer
 from atf.controller.demand import Call, Demand, Serves
 from atf.controller.losses import parse_death
@@ -22,7 +22,7 @@ def backlog(*lambdas: str, partitions: int = 1) -> Backlog:
     return built
 
 
-def taken(built: Backlog, want: int, now: float) -> Ask:
+def taken(built: Backlog, want: int, now: float) -> PopRequest:
     ask = built.choose(want, now)
     assert ask is not None
     return ask

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from atf.controller.backlog import LEFT_S, Backlog
 from atf.runtime import end
-from atf.store.types import Held, LambdaRecord, NewTask, Outcome, RunResult
+from atf.store.types import HeldClaim, LambdaRecord, NewTask, Outcome, RunResult
 from atf.task import US
 from tests.virtual import virtual
 
@@ -32,7 +32,7 @@ class Host:
             for each in reply.claims:
                 self.ran.append((self.w.runtime.monotonic(), each.task_id[2:]))
                 await asyncio.sleep(self.seconds)
-                held = Held(each.task_id, each.token.counter, each.token.nonce)
+                held = HeldClaim(each.task_id, each.token.counter, each.token.nonce)
                 await self.w.store.set_results(self.name, [RunResult(held, Outcome.SUCCEEDED)])
 
     async def die(self) -> None:

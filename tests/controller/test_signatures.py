@@ -8,7 +8,7 @@ import pytest
 
 from atf.errors import InvalidArgument
 from atf.rpc import task_pb2 as t
-from atf.store.types import Held, Outcome, RunResult, Verdict
+from atf.store.types import HeldClaim, Outcome, RunResult, Verdict
 from atf.task import US, Status
 from tests.virtual import virtual
 
@@ -18,7 +18,7 @@ OLD, NEW = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
 
 
 async def misfit(w: World, claim: t.Claim, digest: str) -> None:
-    held = Held(claim.task_id, claim.token.counter, claim.token.nonce)
+    held = HeldClaim(claim.task_id, claim.token.counter, claim.token.nonce)
     result = RunResult(held, Outcome.MISFIT, error="no", signature=digest, grace_us=600 * US)
     assert await w.store.set_results("e1", [result]) == [Verdict.OK]
 

@@ -19,7 +19,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import Beat, Held, NewTask, TaskRecord
+from atf.store.types import Beat, HeldClaim, NewTask, TaskRecord
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
 from tests.known import know
@@ -163,7 +163,7 @@ class World:
 
     async def start(self, executor_id: str, claims: Sequence[t.Claim]) -> None:
         """A heartbeat says that these have started."""
-        held = [Held(each.task_id, each.token.counter, each.token.nonce) for each in claims]
+        held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in claims]
         await self.store.heartbeat(executor_id, [Beat(each, started=True) for each in held])
 
     # --- calls -------------------------------------------------------------------------------------------------------

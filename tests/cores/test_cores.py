@@ -7,31 +7,31 @@ from collections import Counter
 
 import pytest
 
-from atf.cores.pool import MAX_BEYOND, CoreSettings, Pool
+from atf.cores.pool import MAX_BEYOND, CorePool, CoreSettings
 from atf.errors import InvalidArgument
 from atf.task import US
 
 NOW = 1_000 * US
 
 
-def pool(cores: int = 4, members: int = 8, **settings: object) -> Pool:
-    made = Pool.make(CoreSettings(cores=cores, **settings).check(), NOW)  # type: ignore[arg-type]
+def pool(cores: int = 4, members: int = 8, **settings: object) -> CorePool:
+    made = CorePool.make(CoreSettings(cores=cores, **settings).check(), NOW)  # type: ignore[arg-type]
     made.staff(members, NOW)
     return made
 
 
-def turns(of: Pool) -> list[str | None]:
+def turns(of: CorePool) -> list[str | None]:
     return [turn.lambda_name if turn else None for turn in of.turns]
 
 
-def hand_over(of: Pool, core: int, now: int = NOW) -> int:
+def hand_over(of: CorePool, core: int, now: int = NOW) -> int:
     turn = of.turns[core]
     assert turn is not None
     of.handed_over(core, turn.number, now)
     return turn.number
 
 
-def conclude(of: Pool, core: int, now: int = NOW) -> None:
+def conclude(of: CorePool, core: int, now: int = NOW) -> None:
     of.conclude(core, hand_over(of, core, now), now)
 
 
@@ -290,7 +290,7 @@ def test_what_happens_twice_changes_nothing() -> None:
     of.pass_time(NOW)
     of.change(of.settings, NOW)
     of.prune({"x"}, NOW)
-    assert Pool.decode(after) == Pool.decode(of.encode())
+    assert CorePool.decode(after) == CorePool.decode(of.encode())
 
 
 def test_a_store_that_has_forgotten_a_turn_gives_its_number_to_no_other() -> None:
@@ -304,7 +304,7 @@ def test_a_store_that_has_forgotten_a_turn_gives_its_number_to_no_other() -> Non
     assert forgotten is not None
     assert forgotten.lambda_name == "b"
 
-    of = Pool.decode(kept)
+    of = CorePool.decode(kept)
     of.claim("c", NOW + US)
     of.conclude(0, over, NOW + US)
     of.conclude(0, forgotten.number, NOW + US)
@@ -313,7 +313,7 @@ def test_a_store_that_has_forgotten_a_turn_gives_its_number_to_no_other() -> Non
 
 def test_a_state_that_a_later_release_wrote_can_be_read() -> None:
     text = pool().encode()[:-1] + b',"later":{"x":[1]}}'
-    assert Pool.decode(text) == pool()
+    assert CorePool.decode(text) == pool()
 
 
 @pytest.mark.parametrize(

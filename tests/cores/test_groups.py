@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.cores.groups import Rotation, core_of, deal, group_on
+from atf.cores.groups import CoreRotation, core_of, deal, group_on
 from atf.task import US
 
 MEMBERS = [f"executor-{number}" for number in range(23)]
@@ -26,7 +26,7 @@ def test_the_seed_decides_and_the_order_of_names_does_not() -> None:
 
 def test_group_i_is_on_core_i_plus_k_mod_n_over_a_hundred_rotations_with_cores_added_and_removed() -> None:
     now, cores, every = 1_000 * US, 4, 10 * US
-    clock = Rotation(now, every)
+    clock = CoreRotation(now, every)
     for k in range(100):
         cores = {10: 5, 30: 7, 55: 3, 80: 4}.get(k, cores)
         if k == 60:  # an interval that is changed in the middle of one loses no rotation
@@ -41,5 +41,5 @@ def test_group_i_is_on_core_i_plus_k_mod_n_over_a_hundred_rotations_with_cores_a
 
 
 def test_a_clock_that_steps_back_rotates_nobody_backwards_past_the_start() -> None:
-    clock = Rotation(1_000 * US, 10 * US, first=7)
+    clock = CoreRotation(1_000 * US, 10 * US, first=7)
     assert clock.at(0) == 7

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atf.demo.record import DIRECTORY, Record, Run, concurrent, early, pid_of
+from atf.demo.record import DIRECTORY, DemoRecord, DemoRun, concurrent, early, pid_of
 
 
 def write(directory: Path, process: str, *lines: str) -> None:
@@ -18,33 +18,33 @@ def write(directory: Path, process: str, *lines: str) -> None:
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> Record:
-    return Record(tmp_path)
+def record(tmp_path: Path) -> DemoRecord:
+    return DemoRecord(tmp_path)
 
 
-def test_lines_are_read_once_and_only_when_whole(tmp_path: Path, record: Record) -> None:
+def test_lines_are_read_once_and_only_when_whole(tmp_path: Path, record: DemoRecord) -> None:
     write(tmp_path, "7-1", "S 100 0-a 1", "E 150 0-a 1 9")
     with (tmp_path / "7-1").open("a") as file:
         file.write("S 200 0-")
     record.poll()
     record.poll()
-    assert record.runs == {"0-a": [Run("7-1", 1, 100, 150, 9)]}
+    assert record.runs == {"0-a": [DemoRun("7-1", 1, 100, 150, 9)]}
     assert (record.running, record.done) == (0, {"0-a"})
     write(tmp_path, "7-1", "b 1")
     record.poll()
     assert record.running == 1
-    assert record.open_runs(7) == [("0-b", Run("7-1", 1, 200))]
+    assert record.open_runs(7) == [("0-b", DemoRun("7-1", 1, 200))]
     assert record.open_runs(8) == []
 
 
-def test_a_failed_run_ends_without_being_done(tmp_path: Path, record: Record) -> None:
+def test_a_failed_run_ends_without_being_done(tmp_path: Path, record: DemoRecord) -> None:
     write(tmp_path, "7-1", "S 100 0-a 1", "E 150 0-a 1 failed", "S 200 0-a 2", "E 250 0-a 2 0")
     record.poll()
     assert [(run.end_ns, run.succeeded) for run in record.runs["0-a"]] == [(150, False), (250, True)]
     assert [moment.at_ns for moment in record.ends] == [250]
 
 
-def test_what_a_killed_process_ran_ends_with_it(tmp_path: Path, record: Record) -> None:
+def test_what_a_killed_process_ran_ends_with_it(tmp_path: Path, record: DemoRecord) -> None:
     write(tmp_path, "7-1", "S 100 0-a 1", "S 110 0-b 1", "E 120 0-b 1 5")
     record.poll()
     assert [task_id for task_id, _ in record.close_killed(7, 500)] == ["0-a"]
@@ -56,23 +56,23 @@ def test_what_a_killed_process_ran_ends_with_it(tmp_path: Path, record: Record) 
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [
-        ([Run("7-1", 1, 100, 200), Run("8-1", 2, 200, 300)], []),
-        ([Run("7-1", 1, 100, 200), Run("8-1", 2, 199, 300)], ["t"]),
-        ([Run("8-1", 2, 150, 160), Run("7-1", 1, 100, 200)], ["t"]),
-        ([Run("7-1", 1, 100, 900), Run("8-1", 2, 150, 160), Run("8-1", 3, 170, 180)], ["t"]),
-        ([Run("7-1", 1, 100, None), Run("8-1", 2, 10**12, 10**13)], ["t"]),
-        ([Run("7-1", 1, 100, None)], []),
+        ([DemoRun("7-1", 1, 100, 200), DemoRun("8-1", 2, 200, 300)], []),
+        ([DemoRun("7-1", 1, 100, 200), DemoRun("8-1", 2, 199, 300)], ["t"]),
+        ([DemoRun("8-1", 2, 150, 160), DemoRun("7-1", 1, 100, 200)], ["t"]),
+        ([DemoRun("7-1", 1, 100, 900), DemoRun("8-1", 2, 150, 160), DemoRun("8-1", 3, 170, 180)], ["t"]),
+        ([DemoRun("7-1", 1, 100, None), DemoRun("8-1", 2, 10**12, 10**13)], ["t"]),
+        ([DemoRun("7-1", 1, 100, None)], []),
     ],
 )
-def test_overlaps(runs: list[Run], expected: list[str]) -> None:
-    assert concurrent({"t": runs, "other": [Run("7-1", 1, 0, 10**15)]}) == expected
+def test_overlaps(runs: list[DemoRun], expected: list[str]) -> None:
+    assert concurrent({"t": runs, "other": [DemoRun("7-1", 1, 0, 10**15)]}) == expected
 
 
 def test_early_starts() -> None:
     runs = {
-        "on_time": [Run("7-1", 1, 100)],
-        "early": [Run("7-1", 1, 99)],
-        "again": [Run("7-1", 1, 100), Run("7-1", 2, 90)],
+        "on_time": [DemoRun("7-1", 1, 100)],
+        "early": [DemoRun("7-1", 1, 99)],
+        "again": [DemoRun("7-1", 1, 100), DemoRun("7-1", 2, 90)],
     }
     assert early(runs, dict.fromkeys([*runs, "never_started"], 100)) == ["early", "again"]
 
@@ -88,7 +88,7 @@ def test_what_a_process_wrote_survives_its_kill(tmp_path: Path) -> None:
         [sys.executable, "-P", "-c", program], env={**os.environ, DIRECTORY: str(tmp_path)}, check=False
     )
     assert ended.returncode == -9
-    record = Record(tmp_path)
+    record = DemoRecord(tmp_path)
     record.poll()
     ((task_id, run),) = record.open_runs(pid_of(next(tmp_path.iterdir()).name))
     assert (task_id, run.number, record.done, record.ends[0].size) == ("0-b", 3, {"0-a"}, 42)
@@ -105,7 +105,7 @@ def test_threads_that_begin_together_share_one_file(tmp_path: Path) -> None:
         "[t.start() for t in threads]; [t.join() for t in threads]\n"
     )
     subprocess.run([sys.executable, "-P", "-c", program], env={**os.environ, DIRECTORY: str(tmp_path)}, check=True)
-    record = Record(tmp_path)
+    record = DemoRecord(tmp_path)
     record.poll()
     assert len(list(tmp_path.iterdir())) == 1
     assert (len(record.done), record.running) == (16, 0)

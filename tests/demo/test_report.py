@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from atf.demo.files import KnownFile, read_files
-from atf.demo.record import Moment, Record, Run
-from atf.demo.report import NS, Accepted, Report, judge, percentile, throughput
+from atf.demo.record import DemoRecord, DemoRun, Moment
+from atf.demo.report import NS, AcceptedTask, DemoReport, judge, percentile, throughput
 from atf.demo.strike import Kill
 
 
@@ -20,19 +20,19 @@ class Story:
         path.write_text("content")
         (self.file,) = read_files([directory], 1)
         self.path = path
-        self.accepted = Accepted(dict.fromkeys("abc", self.file), {"a": 0, "b": 0, "c": 5 * NS}, {"c"})
+        self.accepted = AcceptedTask(dict.fromkeys("abc", self.file), {"a": 0, "b": 0, "c": 5 * NS}, {"c"})
         self.results = dict.fromkeys("abc", self.file.hash)
-        self.record = Record(directory)
-        cut_off = Run("7-1", 1, 2 * NS, 3 * NS)
+        self.record = DemoRecord(directory)
+        cut_off = DemoRun("7-1", 1, 2 * NS, 3 * NS)
         self.record.runs = {
-            "a": [Run("7-1", 1, NS, 2 * NS, 9)],
-            "b": [cut_off, Run("8-1", 2, 4 * NS, 5 * NS, 9)],
-            "c": [Run("8-1", 1, 6 * NS, 7 * NS, 9)],
+            "a": [DemoRun("7-1", 1, NS, 2 * NS, 9)],
+            "b": [cut_off, DemoRun("8-1", 2, 4 * NS, 5 * NS, 9)],
+            "c": [DemoRun("8-1", 1, 6 * NS, 7 * NS, 9)],
         }
         self.record.ends = [Moment(2 * NS, "a", 9), Moment(5 * NS, "b", 9), Moment(7 * NS, "c", 9)]
         self.kill: Kill | None = Kill(7, 3 * NS, [("b", cut_off)])
 
-    def report(self) -> Report:
+    def report(self) -> DemoReport:
         return judge(self.accepted, self.results, self.record, self.kill)
 
 
@@ -57,7 +57,7 @@ def test_a_lost_task_fails_it(story: Story) -> None:
 
 
 def test_an_overlap_fails_it(story: Story) -> None:
-    story.record.runs["a"].append(Run("8-1", 2, 2 * NS - 1, 3 * NS, 9))
+    story.record.runs["a"].append(DemoRun("8-1", 2, 2 * NS - 1, 3 * NS, 9))
     assert story.report().failures == ["1 tasks ran twice at once"]
 
 
@@ -96,7 +96,7 @@ def test_no_rescue_fails_it(story: Story) -> None:
 
 
 def test_a_task_that_ended_on_the_killed_process_unreported_counts_as_retried(story: Story) -> None:
-    story.record.runs["a"].append(Run("8-1", 2, 4 * NS, 5 * NS, 9))
+    story.record.runs["a"].append(DemoRun("8-1", 2, 4 * NS, 5 * NS, 9))
     report = story.report()
     assert (report.retried_after_kill, report.rescued, report.passed) == (2, 1, True)
 
@@ -139,10 +139,10 @@ class Id(str):
 def test_judging_takes_an_effort_in_proportion_to_the_tasks(tmp_path: Path) -> None:
     file = KnownFile("x", 1, 1, "h")
     ids = [Id(each) for each in range(2_000)]
-    record = Record(tmp_path)
-    record.runs = {each: [Run("7-1", 1, number, number + 1, 1)] for number, each in enumerate(ids)}
+    record = DemoRecord(tmp_path)
+    record.runs = {each: [DemoRun("7-1", 1, number, number + 1, 1)] for number, each in enumerate(ids)}
     record.ends = [Moment(number * NS // 1_000, each, 1) for number, each in enumerate(ids)]
     Id.used = 0
-    report = judge(Accepted(dict.fromkeys(ids, file), dict.fromkeys(ids, 0)), dict.fromkeys(ids, "h"), record, None)
+    report = judge(AcceptedTask(dict.fromkeys(ids, file), dict.fromkeys(ids, 0)), dict.fromkeys(ids, "h"), record, None)
     assert report.tasks_per_second == 1_000
     assert Id.used < 100 * len(ids)

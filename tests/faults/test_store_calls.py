@@ -13,11 +13,11 @@ from atf.config.settings import StoreSettings
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library
-from atf.store.roles import RoleProcess
+from atf.store.roles import LiveRole
 from atf.store.servers.connection import Link
 from atf.store.store import Store
 from atf.store.types import ItemTerms, LambdaRecord, NewItem, RestoredTask
-from atf.store.windows import Window
+from atf.store.windows import HeldUniqueKey
 from atf.task import US, Status
 
 from .line import SLOW_S, Fault
@@ -181,12 +181,12 @@ async def _restore(world: World) -> None:
     await world.sure(store.claim_pauses)
     await world.sure(lambda: store.retime(store.heartbeat_timeout_us))
     await world.sure(lambda: store.restore([task]))
-    window = Window("f/step:once", f"{store.partition_for('once')}-x", world.store_clock_us() + 60 * US)
+    window = HeldUniqueKey("f/step:once", f"{store.partition_for('once')}-x", world.store_clock_us() + 60 * US)
     await world.sure(lambda: store.restore_unique_keys([window]))
     await world.sure(lambda: _listed(store, window))
     assert await world.sure(lambda: store.list_concurrency_keys("f/step", 9, "")) == ([], "")
     assert await world.sure(store.live_pools) == [""]
-    me = RoleProcess("hsc", "1.0", "one:7")
+    me = LiveRole("hsc", "1.0", "one:7")
     await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
     assert await world.sure(store.live_roles) == [me]
     assert ("", "f/step") in await world.sure(store.served)
@@ -200,7 +200,7 @@ async def _restore(world: World) -> None:
     assert len(of(record.id)) == 1
 
 
-async def _listed(store: Store, window: Window) -> None:
+async def _listed(store: Store, window: HeldUniqueKey) -> None:
     assert window in [each async for each in store.list_unique_keys()]
 
 

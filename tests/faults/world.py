@@ -34,7 +34,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
 from atf.store.types import TaskRecord
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
 from tests.store.world import Dump, read, violations
@@ -313,9 +313,7 @@ class World:
         self.client = AsyncClient("the world", timeout=60, frontend=self.frontend, runtime=self.runtime)
         for number in range(2):
             settings = StoreConsumerSettings(sweep_interval=5)
-            consumer = StoreConsumer(
-                store=await self.open_store(), settings=settings, timing=TIMING, runtime=self.runtime
-            )
+            consumer = Consumer(store=await self.open_store(), settings=settings, timing=TIMING, runtime=self.runtime)
             self.duties.append(self.runtime.spawn(consumer.run(), name=f"consumer {number}"))
         request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in app.lambdas.values()])
         await self.sure(lambda: self.frontend.register_lambdas(request))

@@ -14,7 +14,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import Claimed, Held, Outcome, RunResult
+from atf.store.types import ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import US
 
 START_US = 1_800_000_000 * US
@@ -67,7 +67,7 @@ class Bench:
                 if not made.enqueued:
                     break
 
-    async def claim(self, *ids: str, owner: str = "executor-1") -> list[Claimed]:
+    async def claim(self, *ids: str, owner: str = "executor-1") -> list[ClaimedTask]:
         await self.enqueue()
         for partition in range(self.store.partitions):
             await self.store.pop(partition, [["photos/thumbnail:1"]], 100)
@@ -77,8 +77,8 @@ class Bench:
         (claim,) = await self.claim(stored_id)
         await self.end(claim, outcome, **fields)
 
-    async def end(self, claim: Claimed, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
-        held = Held(claim.task_id, claim.counter, claim.nonce)
+    async def end(self, claim: ClaimedTask, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
+        held = HeldClaim(claim.task_id, claim.counter, claim.nonce)
         await self.store.set_results("executor-1", [RunResult(held, outcome, **fields)])
 
     async def counts(self) -> dict[str, int]:

@@ -24,7 +24,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.work_items import EXTRA_FIRST, digest_of
 from atf.store.library import BATCH_CHECK_US
-from atf.store.types import Claimed, Held, ItemTerms, NewItem, Outcome
+from atf.store.types import ClaimedTask, HeldClaim, ItemTerms, NewItem, Outcome
 from atf.task import US
 
 from .conftest import Bench
@@ -85,7 +85,7 @@ async def deliver(bench: Bench) -> None:
         bench.clock.advance(0.1)
 
 
-async def claims(bench: Bench, batch_id: str = ID) -> list[Claimed]:
+async def claims(bench: Bench, batch_id: str = ID) -> list[ClaimedTask]:
     return await bench.claim(*(each.task_id for each in await listed(bench, batch_id, statuses=[b.ITEM_CREATED])))
 
 
@@ -421,7 +421,7 @@ async def test_what_was_handed_back_before_it_ran_is_in_no_chunk(bench: Bench) -
     await make(bench, 3)
     ran, *back = await claims(bench)
     await bench.end(ran, Outcome.FAILED, error="it rained")
-    held = [Held(each.task_id, each.counter, each.nonce) for each in back]
+    held = [HeldClaim(each.task_id, each.counter, each.nonce) for each in back]
     assert [(each.chunk != "", each.peer) for each in await listed(bench)] == [(True, "executor-1")] * 3
     assert len(await bench.store.hand_back("executor-1", held, [])) == 2
     await bench.store.cancel_tasks([back[0].task_id])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.cores.pool import Pool
+from atf.cores.pool import CorePool
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
@@ -34,7 +34,7 @@ async def join(bench: Bench, *names: str) -> None:
     """Executors become members and are dealt into groups, as controllers do it."""
     found = await bench.store.get_capacity("gpu", here=names, stay_us=60 * US)
     assert found is not None
-    pool = Pool.decode(found.state)
+    pool = CorePool.decode(found.state)
     pool.staff(len(names), found.now_us)
     groups = [list(names[first :: pool.settings.cores]) for first in range(pool.settings.cores)]
     assert await bench.store.set_capacity("gpu", found.version, pool.encode(), (groups, found.membership))
@@ -79,7 +79,7 @@ async def test_a_changed_number_of_cores_keeps_claims_and_deals_the_groups_anew(
     await join(bench, "e1", "e2", "e3", "e4", "e5")
     record = await bench.store.get_capacity("gpu")
     assert record is not None
-    pool = Pool.decode(record.state)
+    pool = CorePool.decode(record.state)
     for number in range(5):
         pool.claim(f"a/l{number}", record.now_us)
     await bench.store.set_capacity("gpu", record.version, pool.encode())

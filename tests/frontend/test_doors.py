@@ -13,7 +13,7 @@ from atf.config.settings import FrontendSettings, Timing
 from atf.errors import ConfigError
 from atf.frontend import doors
 from atf.frontend.dapr.scheduler import SchedulerService
-from atf.frontend.doors import Doors
+from atf.frontend.doors import Listeners
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import open_channel
@@ -23,10 +23,10 @@ from atf.rpc.stubs import FrontendStub
 from .conftest import Bench
 
 
-async def opened(bench: Bench, **fields: str) -> Doors:
+async def opened(bench: Bench, **fields: str) -> Listeners:
     settings = FrontendSettings(**{"listen": "127.0.0.1:0", "dapr_app_id": "orders", **fields})  # type: ignore[arg-type]
     scheduler = SchedulerService(frontend=bench.frontend, store=bench.store, timing=Timing(), runtime=bench.clock)
-    return await Doors.open(bench.frontend, scheduler, settings, grace=1)
+    return await Listeners.open(bench.frontend, scheduler, settings, grace=1)
 
 
 @pytest.mark.parametrize("method", ["ScheduleJob", "ScheduleJobAlpha1"])

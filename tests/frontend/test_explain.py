@@ -6,13 +6,13 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from atf.cores.pool import Pool
+from atf.cores.pool import CorePool
 from atf.errors import Unavailable
 from atf.frontend.explain import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.capacity import STARTS
-from atf.store.types import Beat, Held, Outcome, RunResult
+from atf.store.types import Beat, HeldClaim, Outcome, RunResult
 from atf.task import US
 
 from .conftest import START_US, Bench
@@ -144,7 +144,7 @@ async def test_it_was_lost_and_its_lambda_has_used_up_its_rate(bench: Bench) -> 
     for _ in range(4):  # partitions tell each other
         await bench.enqueue()
     (claim,) = await bench.claim(task_id)
-    await bench.store.report_loss("executor-1", [Held(claim.task_id, claim.counter, claim.nonce)], "killed")
+    await bench.store.report_loss("executor-1", [HeldClaim(claim.task_id, claim.counter, claim.nonce)], "killed")
     await bench.enqueue()
     answer = await explain(bench, task_id)
     assert answer.reason == "rate"
@@ -234,7 +234,7 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
     partition = int(task_id.partition("-")[0])
     await bench.store.pop(partition, [[f"{name}:1"]], 10)
     (claim,) = (await bench.store.claim("e1", "n", [task_id], 1 << 20, {name: old})).claims
-    held = Held(task_id, claim.counter, claim.nonce)
+    held = HeldClaim(task_id, claim.counter, claim.nonce)
     result = RunResult(held, Outcome.MISFIT, error="unknown field `colour`", signature=old, grace_us=600 * US)
     await bench.store.set_results("e1", [result])
     bench.clock.advance(30)
@@ -269,7 +269,7 @@ async def cores(bench: Bench, executors: int, *claims: str) -> None:
     await bench.frontend.set_capacity(request)
     found = await bench.store.get_capacity("gpu")
     assert found is not None
-    pool = Pool.decode(found.state)
+    pool = CorePool.decode(found.state)
     pool.staff(executors, found.now_us)
     for each in claims:
         pool.claim(each, found.now_us)
@@ -326,7 +326,7 @@ async def test_the_group_on_its_lambdas_core_takes_nothing(
     if taken:
         record = await bench.store.get_capacity("gpu")
         assert record is not None
-        pool = Pool.decode(record.state)
+        pool = CorePool.decode(record.state)
         turn = pool.turns[0]
         assert turn is not None
         pool.handed_over(0, turn.number, record.now_us)
@@ -347,7 +347,7 @@ async def test_a_core_claim_whose_hand_over_failed_says_so(bench: Bench) -> None
     bench.clock.advance(1)
     record = await bench.store.get_capacity("gpu")
     assert record is not None
-    pool = Pool.decode(record.state)
+    pool = CorePool.decode(record.state)
     pool.pass_time(record.now_us)
     await bench.store.set_capacity("gpu", record.version, pool.encode())
     answer = await explain(bench, task_id)
@@ -363,7 +363,7 @@ async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:
     assert (answer.reason, answer.until_us) == ("claimed", START_US + 16 * US)
     assert "Executor executor-9 claimed it 500 ms ago" in answer.sentence
     assert "lease ends in 15.5 s" in answer.sentence
-    await bench.store.heartbeat("executor-9", [Beat(Held(task_id, claim.counter, claim.nonce), True)])
+    await bench.store.heartbeat("executor-9", [Beat(HeldClaim(task_id, claim.counter, claim.nonce), True)])
     bench.clock.advance(2)
     answer = await explain(bench, task_id)
     assert answer.reason == "running"

@@ -9,7 +9,7 @@ import pytest
 
 from atf.durability import Durability
 from atf.errors import Unavailable
-from atf.frontend.feeding import CALL_BYTES, CALLS, LANE_CALLS, MAX_BYTES, MAX_ITEMS, Feeding
+from atf.frontend.feeding import CALL_BYTES, CALLS, LANE_CALLS, MAX_BYTES, MAX_ITEMS, BatchWriter
 from atf.runtime import SystemRuntime
 from atf.store.types import ItemTerms, NewItem
 from atf.task import MAX_BATCH
@@ -57,8 +57,8 @@ def items(first: int, count: int, size: int = 10) -> list[tuple[int, NewItem]]:
     return [(each % PARTITIONS, NewItem(each, "md5", b"s" * size)) for each in range(first, first + count)]
 
 
-def feeding(shelf: Shelf, first: int | None = 0) -> Feeding:
-    return Feeding(shelf, SystemRuntime(), "b", ItemTerms("a/b", 1), Durability.RELAXED, first)  # type: ignore[arg-type]
+def feeding(shelf: Shelf, first: int | None = 0) -> BatchWriter:
+    return BatchWriter(shelf, SystemRuntime(), "b", ItemTerms("a/b", 1), Durability.RELAXED, first)  # type: ignore[arg-type]
 
 
 async def turns(count: int = 50) -> None:

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from atf.errors import Unavailable
-from atf.frontend.lambdas import Known, Lambdas
+from atf.frontend.lambdas import KnownLambda, Lambdas
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.types import LambdaRecord
@@ -45,7 +45,9 @@ async def test_calls_that_share_failing_refreshes_go_on_with_the_older_copy(
 
 
 def test_options_are_filled_in_once_and_what_is_kept_of_them_is_bounded() -> None:
-    known = Known(LambdaRecord(NAME, b"", 1, 1, paused=False), f.LambdaSpec(options=t.TaskOptions(max_attempts=7)))
+    known = KnownLambda(
+        LambdaRecord(NAME, b"", 1, 1, paused=False), f.LambdaSpec(options=t.TaskOptions(max_attempts=7))
+    )
 
     first = known.options(t.TaskOptions(priority=2))
     assert known.options(t.TaskOptions(priority=2)) is first

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument, UnknownLambda
-from atf.frontend.lambdas import Known
+from atf.frontend.lambdas import KnownLambda
 from atf.frontend.new_batch import Template, completed, digest, home_only, lambdas_of, varint
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -25,11 +25,11 @@ class Registered:
 
     def __init__(self, *specs: f.LambdaSpec) -> None:
         self._known = {
-            each.name: Known(LambdaRecord(each.name, b"", 1, 1, paused=False), each)
+            each.name: KnownLambda(LambdaRecord(each.name, b"", 1, 1, paused=False), each)
             for each in (f.LambdaSpec(name=NAME), f.LambdaSpec(name="atf/command"), *specs)
         }
 
-    def get(self, name: str) -> Known:
+    def get(self, name: str) -> KnownLambda:
         if name not in self._known:
             raise UnknownLambda(f"no lambda {name!r} is registered")
         return self._known[name]

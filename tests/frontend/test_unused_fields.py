@@ -12,7 +12,7 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.store_consumer.callbacks import Ended, item_of, link_of, spec_of, task_of
+from atf.store_consumer.callbacks import EndedBatch, item_of, link_of, spec_of, task_of
 from atf.task import US
 from tests.store.world import dump
 
@@ -101,7 +101,7 @@ def _plain(kept: b.Callback) -> t.TaskSpec:
 def _becomes(callback: b.Callback) -> Any:
     """All that the store gets of it: the task, or the item of its batch and that batch."""
     batch: Any = type("Batch", (), {"id": "b", "cancel_requested": False})()
-    of = Ended(batch, 1, 2, 1, 1, 0, 0)
+    of = EndedBatch(batch, 1, 2, 1, 1, 0, 0)
     if not callback.as_batch:
         return task_of(of, 0, spec_of(callback, None), 2)
     link = link_of(of, 0, callback)

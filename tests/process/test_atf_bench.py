@@ -16,8 +16,8 @@ import pytest
 
 from atf import cli
 from atf.bench import run
-from atf.bench.run import Plan, Report, bench
-from atf.cli.progress import Lines
+from atf.bench.run import BenchPlan, BenchReport, bench
+from atf.cli.progress import LineView
 from atf.config.settings import StoreSettings, Timing
 from atf.embedded import find_binary
 from atf.runtime import SystemRuntime
@@ -42,8 +42,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     said: list[str] = []
-    plan = Plan(tasks=300, rounds=2, singles=20, burst=50, rate=50, seconds=1, executors=1, settings={})
-    report: Report = asyncio.run(bench(plan, Lines(said.append), os.environ))
+    plan = BenchPlan(tasks=300, rounds=2, singles=20, burst=50, rate=50, seconds=1, executors=1, settings={})
+    report: BenchReport = asyncio.run(bench(plan, LineView(said.append), os.environ))
     found = report.as_json()
     measured = found["measured"]
     assert measured["before"] == {"pending": 0, "finished": 0}
@@ -83,7 +83,7 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_store_of_others_keeps_what_is_in_it_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("atf.cli.bench.Plan", functools.partial(Plan, singles=20, burst=50, rate=50, seconds=1))
+    monkeypatch.setattr("atf.cli.bench.Plan", functools.partial(BenchPlan, singles=20, burst=50, rate=50, seconds=1))
     with running(str(find_binary().path)) as server, server.client() as client:
         client.set("session:1", "anna")
         client.hset("cart:1", mapping={"apples": 3})

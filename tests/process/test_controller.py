@@ -25,7 +25,7 @@ from atf.runtime import SystemRuntime
 from atf.runtime import end as end_all
 from atf.store.library import PLACE_PATIENCE_US
 from atf.store.store import Store
-from atf.store.types import Held, LambdaRecord, NewTask, Outcome, RunResult
+from atf.store.types import HeldClaim, LambdaRecord, NewTask, Outcome, RunResult
 from atf.task import US, Status
 from tests.known import know
 
@@ -161,7 +161,7 @@ async def test_tasks_of_a_key_go_to_one_of_two_controllers_and_to_the_other_when
                 reply = await ControllerStub(channels[number]).next_work(request)
                 ack = max(ack, reply.number)
                 for each in reply.claims:
-                    held = Held(each.task_id, each.token.counter, each.token.nonce)
+                    held = HeldClaim(each.task_id, each.token.counter, each.token.nonce)
                     await store.set_results(f"e{number}", [RunResult(held, Outcome.SUCCEEDED)])
                     ran[each.task_id] = number
 

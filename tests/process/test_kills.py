@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, Handle, TaskInfo
-from atf.demo.record import DIRECTORY, Record, concurrent
+from atf.demo.record import DIRECTORY, DemoRecord, concurrent
 from atf.demo.strike import Kill, kill_one
 from atf.task import Status
 
@@ -48,7 +48,7 @@ class Busy:
     def __init__(self, cluster: Cluster, client: AsyncClient, directory: Path) -> None:
         self.cluster = cluster
         self.client = client
-        self.record = Record(directory)
+        self.record = DemoRecord(directory)
 
     async def schedule(self, count: int, seconds: float = 0.02, *, aio: bool = False) -> list[Handle[int]]:
         task = kills.short_async if aio else kills.short

@@ -20,7 +20,7 @@ import pytest
 from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, Handle
 from atf.config.settings import StoreSettings, Timing
-from atf.demo.record import DIRECTORY, Record, concurrent
+from atf.demo.record import DIRECTORY, DemoRecord, concurrent
 from atf.durability import Durability
 from atf.embedded.binary import find_binary
 from atf.errors import AtfError, FailedPrecondition, Unavailable
@@ -107,7 +107,7 @@ async def all_succeed(client: AsyncClient, handles: list[Handle[None]], folder: 
         tasks = await client.wait(handles)
     assert {each.status for each in tasks} == {Status.SUCCESS}
     assert len(tasks) == len(handles)
-    record = Record(folder / "record")
+    record = DemoRecord(folder / "record")
     record.poll()
     assert concurrent(record.runs) == []
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
-from atf.store.roles import RoleProcess
+from atf.store.roles import LiveRole
 from atf.store.types import (
     AuditEntry,
-    FirstTime,
+    FirstTimeKey,
     GateAction,
     ItemTerms,
     LambdaRecord,
@@ -23,7 +23,7 @@ from atf.store.types import (
     RestoredTask,
     Tick,
 )
-from atf.store.windows import Window
+from atf.store.windows import HeldUniqueKey
 from atf.task import MAX_BATCH, MAX_LABELS, US
 from tests.known import know
 
@@ -111,11 +111,13 @@ async def full_limits(world: World, batch: int) -> None:
     ]
     await store.schedule(unique)
     await store.cancel_tasks([f"0-{each.id}" for each in unique])
-    windows = [Window(f"{LAMBDA}:v{batch}-{n}", f"0-v{batch}-{n}", world.clock() + US) for n in range(2 * MAX_BATCH)]
+    windows = [
+        HeldUniqueKey(f"{LAMBDA}:v{batch}-{n}", f"0-v{batch}-{n}", world.clock() + US) for n in range(2 * MAX_BATCH)
+    ]
     await store.restore_unique_keys(windows)
     assert len([each async for each in store.list_unique_keys()]) >= len(windows)
     await store.first_time(
-        [FirstTime(f"0-f{batch}-{number}", "full", f"key {number}", US) for number in range(2 * MAX_BATCH)]
+        [FirstTimeKey(f"0-f{batch}-{number}", "full", f"key {number}", US) for number in range(2 * MAX_BATCH)]
     )
     await store.waiting(0, "", [name] * MAX_BATCH)
 
@@ -301,7 +303,7 @@ async def full_reads(world: World, times: int) -> None:
         assert len((await store.list_hosts())[1]) == len(hosts) == len(await store.live_pools())
         assert len(await store.list_capacity()) == len(hosts)
         for each in hosts[:MAX_BATCH]:
-            await store.announce(RoleProcess("controller", "1.0", each), 3600, [f"finding {n}" for n in range(32)])
+            await store.announce(LiveRole("controller", "1.0", each), 3600, [f"finding {n}" for n in range(32)])
         assert (await store.get_status(names[:MAX_BATCH], US)).lambdas[names[0]].waiting >= 1
         assert len(await store.served()) >= MAX_BATCH
         await store.drain_host(hosts[0], drains=True)

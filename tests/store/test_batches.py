@@ -16,12 +16,12 @@ from atf.errors import FailedPrecondition
 from atf.store import keys
 from atf.store.library import BATCH_CHECK_US, BATCH_PATIENCE_US
 from atf.store.types import (
+    BatchAnswer,
+    BatchCommandAnswer,
     BatchPlace,
     BatchRecord,
     Beat,
-    Commanded,
-    Found,
-    Held,
+    HeldClaim,
     ItemTerms,
     LambdaRecord,
     NewItem,
@@ -61,7 +61,7 @@ class Batch:
 
     async def open(self, **options: Any) -> None:
         found = (await self.store.open_batch(self.name, b"d", b"spec", LAMBDA, RETENTION_US, **options)).found
-        assert found in {Found.NEW, Found.SAME}
+        assert found in {BatchAnswer.NEW, BatchAnswer.SAME}
 
     def item(self, number: int, text: str = "") -> NewItem:
         key = md5((text or str(number)).encode(), usedforsecurity=False).hexdigest()
@@ -111,9 +111,9 @@ class Batch:
         assert record is not None
         return record
 
-    async def take(self, most: int = 10_000) -> list[Held]:
+    async def take(self, most: int = 10_000) -> list[HeldClaim]:
         """Pushes, pops and claims due items."""
-        claims: list[Held] = []
+        claims: list[HeldClaim] = []
         for partition in range(self.store.partitions):
             while len(claims) < most:
                 await self.store.enqueue(partition, 0)
@@ -295,23 +295,29 @@ async def test_of_identical_items_the_first_stored_has_the_plain_id(world: World
 async def test_a_batch_is_opened_again_by_the_same_description_only(world: World) -> None:
     store, batch = world.store, Batch(world)
 
-    async def found(digest: bytes, **options: Any) -> Found:
+    async def found(digest: bytes, **options: Any) -> BatchAnswer:
         return (await store.open_batch("crawl", digest, b"spec", LAMBDA, 0, **options)).found
 
-    assert await found(b"") is Found.MISSING
-    assert await found(b"d", extend=True) is Found.MISSING
-    assert await found(b"d", home_only=True) is Found.NEW
+    assert await found(b"") is BatchAnswer.MISSING
+    assert await found(b"d", extend=True) is BatchAnswer.MISSING
+    assert await found(b"d", home_only=True) is BatchAnswer.NEW
     again = await store.open_batch("crawl", b"d", b"another", LAMBDA, 0)
-    assert (again.found, again.spec, again.home_only, again.total, again.prefix) == (Found.SAME, b"spec", True, -1, 0)
-    assert await found(b"other") is Found.OTHER
-    assert await found(b"") is Found.SAME
+    assert (again.found, again.spec, again.home_only, again.total, again.prefix) == (
+        BatchAnswer.SAME,
+        b"spec",
+        True,
+        -1,
+        0,
+    )
+    assert await found(b"other") is BatchAnswer.OTHER
+    assert await found(b"") is BatchAnswer.SAME
     assert await store.note_prefix("crawl", 7)
     assert await store.note_prefix("crawl", 5)
     assert (await store.open_batch("crawl", b"", b"", "", 0)).prefix == 7
     assert not await store.note_prefix("none", 5)
     assert await store.get_batch("none") is None
     await store.cancel_batch("crawl")
-    assert await found(b"d") is Found.CANCELLED
+    assert await found(b"d") is BatchAnswer.CANCELLED
     assert (await batch.record()).cancel_requested
 
 
@@ -377,7 +383,7 @@ async def test_a_cancelled_batch_ends_when_what_ran_has_ended(world: World) -> N
     batch = Batch(world)
     await batch.make(12)
     claims = await batch.take(2)
-    assert await batch.store.cancel_batch("crawl") is Commanded.DONE
+    assert await batch.store.cancel_batch("crawl") is BatchCommandAnswer.DONE
     await batch.deliver()
     record = await batch.check()
     assert (record.cancelled, record.in_progress, record.ended, record.cancel_requested) == (10, 2, False, True)
@@ -389,15 +395,15 @@ async def test_a_cancelled_batch_ends_when_what_ran_has_ended(world: World) -> N
     record = await batch.check()
     assert (record.cancelled, record.done, record.ended) == (11, 1, True)
     assert [each.body.count(b'"12 1 0 11"') for each in batch.ends] == [1]
-    assert await batch.store.cancel_batch("crawl") is Commanded.NOTHING
-    assert await batch.store.retry_batch("crawl") is Commanded.CANCELLED
+    assert await batch.store.cancel_batch("crawl") is BatchCommandAnswer.NOTHING
+    assert await batch.store.retry_batch("crawl") is BatchCommandAnswer.CANCELLED
 
 
 async def test_a_batch_is_cancelled_while_its_items_come(world: World) -> None:
     batch = Batch(world)
     await batch.open()
     await batch.put(batch.item(0), batch.item(1))
-    assert await batch.store.cancel_batch("crawl") is Commanded.DONE
+    assert await batch.store.cancel_batch("crawl") is BatchCommandAnswer.DONE
     await batch.deliver()
     record = await batch.check()
     assert (record.cancelled, record.ended) == (2, True)
@@ -415,7 +421,7 @@ async def test_a_retry_starts_what_failed_for_good_and_the_end_comes_once_more(w
     await world.finish(Outcome.FAILED_FATAL, *claims[7:], error="no")
     await batch.deliver()
     assert len(batch.ends) == 1
-    assert await batch.store.retry_batch("crawl") is Commanded.DONE
+    assert await batch.store.retry_batch("crawl") is BatchCommandAnswer.DONE
     await batch.deliver()
     record = await batch.check()
     assert (record.done, record.created, record.ended, record.round) == (7, 3, False, 2)
@@ -423,7 +429,7 @@ async def test_a_retry_starts_what_failed_for_good_and_the_end_comes_once_more(w
     record = await batch.check()
     assert (record.done, record.ended) == (10, True)
     assert len(batch.ends) == 2
-    assert await batch.store.retry_batch("crawl") is Commanded.NOTHING
+    assert await batch.store.retry_batch("crawl") is BatchCommandAnswer.NOTHING
     await batch.deliver()
     assert len(batch.ends) == 2
 
@@ -438,7 +444,7 @@ async def test_an_item_that_is_retried_by_hand_has_the_batch_go_on_in_the_same_r
     assert not (await batch.check()).ended
     await batch.deliver()
     assert (await batch.record()).ended_at_us == 0
-    assert await batch.store.delete_batch("crawl") is Commanded.NOT_ENDED
+    assert await batch.store.delete_batch("crawl") is BatchCommandAnswer.NOT_ENDED
     assert await batch.work() == 1
     record = await batch.check()
     assert (record.done, record.permanently_failed, record.ended, record.round) == (1, 5, True, 1)
@@ -448,23 +454,23 @@ async def test_an_item_that_is_retried_by_hand_has_the_batch_go_on_in_the_same_r
 async def test_a_deleted_batch_leaves_nothing_but_its_id_for_a_while(world: World) -> None:
     batch = Batch(world)
     await batch.make(many(world, 300))
-    assert await batch.store.delete_batch("crawl") is Commanded.NOT_ENDED
+    assert await batch.store.delete_batch("crawl") is BatchCommandAnswer.NOT_ENDED
     await batch.work()
-    assert await batch.store.delete_batch("crawl") is Commanded.DONE
-    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.DELETED
+    assert await batch.store.delete_batch("crawl") is BatchCommandAnswer.DONE
+    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is BatchAnswer.DELETED
     await batch.deliver()
     assert await batch.store.get_batch("crawl") is None
-    assert await batch.store.delete_batch("crawl") is Commanded.MISSING
+    assert await batch.store.delete_batch("crawl") is BatchCommandAnswer.MISSING
     found = await dump(world.store)
     assert found.tasks() == {}
     assert [key for key in found.data if "crawl" in key] == [
         f"{keys.record(batch.store.batch_home('crawl'))}:batch:crawl"
     ]
-    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.DELETED
+    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is BatchAnswer.DELETED
     world.clock.advance(TOMBSTONE_US / US)
     await sweep(world)
     assert not [key for key, value in (await dump(world.store)).data.items() if "crawl" in str((key, value))]
-    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is Found.NEW
+    assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is BatchAnswer.NEW
 
 
 async def sweep(world: World) -> None:
@@ -496,7 +502,7 @@ async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World, mon
     count = 300 + 300 * world.store.partitions
     await batch.make(count)
     await batch.deliver()
-    assert await batch.store.cancel_batch("crawl") is Commanded.DONE
+    assert await batch.store.cancel_batch("crawl") is BatchCommandAnswer.DONE
     left = [(await batch.record()).created]
     for partition in range(world.store.partitions):
         for _ in range(20):
@@ -523,9 +529,9 @@ async def test_an_extension_has_a_batch_go_on_in_its_next_round(world: World) ->
     await batch.work()
     assert len(batch.ends) == 1
     reserved = await batch.store.reserve_items("crawl", "more", 0, 2)
-    assert reserved == (Found.NEW, 3)
+    assert reserved == (BatchAnswer.NEW, 3)
     assert await batch.store.reserve_items("crawl", "more", 0, 2) == reserved
-    assert (await batch.store.reserve_items("crawl", "more", 0, 3)).found is Found.OTHER
+    assert (await batch.store.reserve_items("crawl", "more", 0, 3)).found is BatchAnswer.OTHER
     assert (await batch.store.reserve_items("crawl", "other", 0, 1)).first == 5
     record = await batch.record()
     assert (record.ended, record.round, record.total) == (False, 2, 6)
@@ -556,9 +562,9 @@ async def test_a_batch_is_extended_while_its_first_items_come(world: World) -> N
         reserved.first,
     ]
     assert (await batch.store.reserve_items("crawl", "", 0, 1)).first == reserved.first + 1
-    assert (await batch.store.reserve_items("none", "", 0, 1)).found is Found.MISSING
+    assert (await batch.store.reserve_items("none", "", 0, 1)).found is BatchAnswer.MISSING
     await batch.store.cancel_batch("crawl")
-    assert (await batch.store.reserve_items("crawl", "", 0, 1)).found is Found.CANCELLED
+    assert (await batch.store.reserve_items("crawl", "", 0, 1)).found is BatchAnswer.CANCELLED
 
 
 async def stand_still(batch: Batch, seconds: float = BATCH_PATIENCE_US / US + BATCH_CHECK_US / US) -> None:
@@ -584,7 +590,9 @@ async def test_an_extension_that_nobody_stores_holds_its_batch_up_for_minutes_an
     record = await batch.check()
     assert (record.ended, record.items, record.total, record.round) == (True, 4, 4, 1)
     assert len(batch.ends) == 1
-    assert await batch.store.reserve_items("crawl", "other", 0, 1) == (Found.NEW, first + 4), "their numbers stay taken"
+    assert await batch.store.reserve_items("crawl", "other", 0, 1) == (BatchAnswer.NEW, first + 4), (
+        "their numbers stay taken"
+    )
     await batch.put(batch.item(first + 4))
     await batch.work()
     assert (await batch.check()).ended
@@ -735,7 +743,7 @@ class Chance:
         self.batch, self.world, self.store = batch, batch.world, batch.store
         self.chance = random.Random(seed)
         self.ids: list[str] = []
-        self.tokens: list[Held] = [Held("0-crawl." + "0" * 32, 1, "nobody's")]
+        self.tokens: list[HeldClaim] = [HeldClaim("0-crawl." + "0" * 32, 1, "nobody's")]
         self.stored = 0
         self.owed: list[OutboxRecord] = []
         self.rounds: set[int] = set()
@@ -744,7 +752,7 @@ class Chance:
     def some(self) -> list[str]:
         return self.chance.sample(self.ids, min(len(self.ids), self.chance.randrange(1, 6)))
 
-    def mine(self) -> list[Held]:
+    def mine(self) -> list[HeldClaim]:
         return [self.chance.choice(self.tokens[-20:]) for _ in range(self.chance.randrange(1, 8))]
 
     async def step(self) -> None:
@@ -857,13 +865,13 @@ async def test_the_counts_never_drift_and_the_end_is_told_once_a_round(world: Wo
     retried = await batch.store.retry_batch("crawl")
     await batch.deliver()
     await batch.work()
-    assert len(batch.ends) == (2 if retried is Commanded.DONE else 1)
+    assert len(batch.ends) == (2 if retried is BatchCommandAnswer.DONE else 1)
     for record in chance.owed:  # all of it once more
         if record.kind in {"batch", "batch_report"}:
             await batch.store.apply_outbox(record)
     await batch.deliver()
     assert (await batch.check()).ended
-    assert len(batch.ends) == (2 if retried is Commanded.DONE else 1)
+    assert len(batch.ends) == (2 if retried is BatchCommandAnswer.DONE else 1)
 
 
 # --- what goes astray -------------------------------------------------------------------------------------------------

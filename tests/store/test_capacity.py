@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.store.capacity import CoresKnown, CoresRecord, Waiting
+from atf.store.capacity import CoresKnown, CoresRecord, WaitingTasks
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import US
 
@@ -78,20 +78,20 @@ async def test_more_members_than_one_call_takes(world: World) -> None:
 
 @pytest.mark.parametrize("paused", [False, True])
 async def test_what_waits_of_a_lambda(world: World, paused: bool) -> None:
-    assert await world.store.waiting(0, "", ["no/such"]) == [Waiting.UNKNOWN]
+    assert await world.store.waiting(0, "", ["no/such"]) == [WaitingTasks.UNKNOWN]
     await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
-    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.NOTHING]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [WaitingTasks.NOTHING]
     await world.schedule("a")
-    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.NOTHING]  # not due for executors yet
+    assert await world.store.waiting(0, "", [LAMBDA]) == [WaitingTasks.NOTHING]  # not due for executors yet
     await world.passes()
     await (world.store.pause_lambda if paused else world.store.resume_lambda)(LAMBDA)
-    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.TAKEN if paused else Waiting.QUEUED]
-    assert await world.store.waiting(0, "gpu", [LAMBDA]) == [Waiting.TAKEN]  # that pool does not run it
+    assert await world.store.waiting(0, "", [LAMBDA]) == [WaitingTasks.TAKEN if paused else WaitingTasks.QUEUED]
+    assert await world.store.waiting(0, "gpu", [LAMBDA]) == [WaitingTasks.TAKEN]  # that pool does not run it
     await world.store.resume_lambda(LAMBDA)
     await world.pop()
-    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.TAKEN]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [WaitingTasks.TAKEN]
     (claim,) = held(await world.claim("0-a"))
     await world.beat(claim)
-    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.TAKEN]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [WaitingTasks.TAKEN]
     await world.finish(Outcome.SUCCEEDED, claim)
-    assert await world.store.waiting(0, "", [LAMBDA]) == [Waiting.NOTHING]
+    assert await world.store.waiting(0, "", [LAMBDA]) == [WaitingTasks.NOTHING]

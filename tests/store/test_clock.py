@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from atf.store.library import CLOCK_APART_US, CLOCK_STEP_US, UNBELIEVED_REVISIT_US
-from atf.store.types import Beat, Held, Verdict
+from atf.store.types import Beat, HeldClaim, Verdict
 from atf.task import US, Status
 
 from .world import EPOCH_US, LEASE_US, World, dump, held
@@ -122,17 +122,17 @@ async def test_a_lease_renewed_after_the_clock_went_back_ends_by_the_clock_as_it
     assert (await world.store.enqueue(0, 0, step_back=passed.step_back)).lost == 1
 
 
-async def beats(world: World, claim: Held) -> None:
+async def beats(world: World, claim: HeldClaim) -> None:
     await world.beat(claim)
 
 
-async def claims_another(world: World, _claim: Held) -> None:
+async def claims_another(world: World, _claim: HeldClaim) -> None:
     await world.claim("0-b")
 
 
 @pytest.mark.parametrize("calls", [beats, claims_another])
 async def test_a_lease_given_while_the_clock_was_back_does_not_end_by_the_clock_of_before(
-    world: World, calls: Callable[[World, Held], Awaitable[None]]
+    world: World, calls: Callable[[World, HeldClaim], Awaitable[None]]
 ) -> None:
     """A consumer that had no answer meanwhile finds the clock where it believes it to be."""
     await world.schedule("b")
@@ -196,7 +196,7 @@ async def test_passes_that_find_nothing_write_once_in_ten_seconds(world: World) 
     await world.passes()
     world.clock.advance(4)
     await world.store.heartbeat(
-        "executor-1", [Beat(Held("0-x", 1, "n"), started=True)]
+        "executor-1", [Beat(HeldClaim("0-x", 1, "n"), started=True)]
     )  # notes the clock, out of step with the passes
     before, writes = await dump(world.store), 0
     for _ in range(40):

@@ -8,7 +8,7 @@ import pytest
 
 from atf.store import keys
 from atf.store.library import LINE_CHECK_US
-from atf.store.types import Held, LambdaRecord, Outcome, SlotsRecord
+from atf.store.types import HeldClaim, LambdaRecord, Outcome, SlotsRecord
 from atf.task import US
 
 from .test_ordering import swept
@@ -26,7 +26,7 @@ async def add(
         await world.schedule(name, concurrency=concurrency, delay_us=round(delay * US))
 
 
-async def start(world: World) -> list[Held]:
+async def start(world: World) -> list[HeldClaim]:
     """Claims what may run."""
     await world.passes()
     await world.check()
@@ -36,7 +36,7 @@ async def start(world: World) -> list[Held]:
     return claims
 
 
-def names(claims: list[Held]) -> list[str]:
+def names(claims: list[HeldClaim]) -> list[str]:
     return [each.task_id for each in claims]
 
 
@@ -81,7 +81,7 @@ async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> No
     assert "customer-" not in str(after.data)
 
 
-async def started(world: World) -> list[Held]:
+async def started(world: World) -> list[HeldClaim]:
     """Claims what may run; what was cancelled while it stood in its queue is passed over."""
     await world.passes()
     ids = await world.pop()

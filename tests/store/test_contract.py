@@ -24,7 +24,7 @@ from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import (
     Beat,
-    Held,
+    HeldClaim,
     LambdaRecord,
     Outcome,
     RestoredTask,
@@ -159,7 +159,7 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
     told = Transcript(store)
     world, chance = World(store, clock), random.Random(seed)
     names = [f"t{number}" for number in range(12)]
-    tokens: list[Held] = [Held("0-t0", 1, "nobody's")]
+    tokens: list[HeldClaim] = [HeldClaim("0-t0", 1, "nobody's")]
     await store.register_lambdas(
         [LambdaRecord(LAMBDA, b"x", 5, ENQUEUE_TIMEOUT_US, paused=False, settings="running=5")]
     )
@@ -168,7 +168,7 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
     def some() -> list[str]:
         return [f"{chance.randrange(2)}-{name}" for name in chance.sample(names, chance.randrange(1, 5))]
 
-    def mine() -> list[Held]:
+    def mine() -> list[HeldClaim]:
         return [chance.choice(tokens[-8:]) for _ in range(chance.randrange(1, 4))]
 
     async def step(number: int) -> None:

@@ -31,7 +31,7 @@ from atf.store.servers.address import safe_url
 from atf.store.servers.fake import fake_link
 from atf.store.servers.refusals import translate
 from atf.store.store import Store
-from atf.store.types import Held, LambdaRecord, Outcome, Verdict
+from atf.store.types import HeldClaim, LambdaRecord, Outcome, Verdict
 from atf.task import US, Status
 from tests.known import know
 
@@ -245,7 +245,7 @@ async def test_roles_that_open_an_empty_store_at_once_all_succeed(open_store: Op
 # --- a store that restarted -------------------------------------------------------------------------------------------
 
 
-async def claim_after_restart(world: World, *kept: Held) -> None:
+async def claim_after_restart(world: World, *kept: HeldClaim) -> None:
     """The restarted server may have forgotten claims: none for one lease, then as ever. What it has not forgotten lives on."""
     for moment in (0.0, 15.9):
         world.clock.advance(moment)

@@ -11,7 +11,7 @@ from atf.config.settings import StoreSettings
 from atf.errors import Unavailable
 from atf.store.servers import sentinel
 from atf.store.servers.modes import open_link
-from atf.store.servers.sentinel import Said, SentinelLink
+from atf.store.servers.sentinel import SentinelAnswer, SentinelLink
 
 
 @pytest.fixture
@@ -32,9 +32,13 @@ async def silent() -> AsyncIterator[int]:
 async def test_a_call_that_waits_for_a_replaced_master_ends_when_the_sentinels_say_so(
     silent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [Said(1, "127.0.0.1", silent), Said(1, "127.0.0.1", silent), Said(2, "127.0.0.1", 1)]
+    words = [
+        SentinelAnswer(1, "127.0.0.1", silent),
+        SentinelAnswer(1, "127.0.0.1", silent),
+        SentinelAnswer(2, "127.0.0.1", 1),
+    ]
 
-    async def ask(_link: SentinelLink, _host: object) -> Said:
+    async def ask(_link: SentinelLink, _host: object) -> SentinelAnswer:
         return words.pop(0) if len(words) > 1 else words[0]
 
     monkeypatch.setattr(sentinel, "LOOK_S", 0.01)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.store.types import FirstTime
+from atf.store.types import FirstTimeKey
 from atf.task import US
 
 from .world import World, dump
@@ -37,8 +37,8 @@ async def test_a_key_is_free_when_its_time_is_over_whether_or_not_it_was_swept(w
 
 
 async def test_a_sweep_takes_only_what_has_expired_and_no_more_than_a_batch_at_once(world: World) -> None:
-    asked = [FirstTime("0-a", "shop", f"k{number}", US) for number in range(700)]
-    asked += [FirstTime("0-a", "shop", f"long{number}", 60 * US) for number in range(9)]
+    asked = [FirstTimeKey("0-a", "shop", f"k{number}", US) for number in range(700)]
+    asked += [FirstTimeKey("0-a", "shop", f"long{number}", 60 * US) for number in range(9)]
     assert all(await world.store.first_time(asked))
     world.clock.advance(1)
     swept = []
@@ -53,7 +53,7 @@ async def test_a_sweep_takes_only_what_has_expired_and_no_more_than_a_batch_at_o
 
 async def test_answers_come_in_the_order_of_the_questions(world: World) -> None:
     await world.first("0-b", "k3")
-    asked = [FirstTime("0-a", "shop", f"k{number}", US) for number in range(6)]
+    asked = [FirstTimeKey("0-a", "shop", f"k{number}", US) for number in range(6)]
     assert await world.store.first_time([*asked, asked[0], asked[3]]) == [
         True,
         True,

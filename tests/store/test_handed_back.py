@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atf.store import keys
-from atf.store.types import Held, LambdaRecord, Outcome, Verdict
+from atf.store.types import HeldClaim, LambdaRecord, Outcome, Verdict
 from atf.task import MAX_WHY_CHARS, US, Status
 
 from .conftest import OpenStore
@@ -16,11 +16,11 @@ WAIT_US = 7 * US
 QUEUED, SKIP, CANCEL_RUNNING = range(3)
 
 
-async def hand_back(world: World, *claims: Held, wait_us: int = 0, why: str = "drained") -> list[Verdict]:
+async def hand_back(world: World, *claims: HeldClaim, wait_us: int = 0, why: str = "drained") -> list[Verdict]:
     return await world.finish(Outcome.HANDED_BACK, *claims, error=why, retry_in_us=wait_us, ran_us=US)
 
 
-async def claim(world: World, *, started: bool = True) -> list[Held]:
+async def claim(world: World, *, started: bool = True) -> list[HeldClaim]:
     """Claims what stands in the queue by now."""
     await world.passes()
     ids = await world.pop()

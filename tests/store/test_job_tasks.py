@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from atf.store.library import JOB_ENDS_US, TICKS_PER_CALL
-from atf.store.types import Explanation, Made, MadeJob, Outcome, Replace, Verdict
+from atf.store.types import ExplainedTask, JobAnswer, MadeJob, Outcome, Replace, Verdict
 from atf.task import US, Status
 
 from .test_jobs import DAY_US, NAME, due, ends, job, known, make, tick
@@ -45,7 +45,7 @@ async def nobody_runs(world: World) -> None:
         await nobody_claims(world, *ids)
 
 
-async def explained(world: World, task_id: str = TASK) -> Explanation:
+async def explained(world: World, task_id: str = TASK) -> ExplainedTask:
     found = await world.store.explain_task(task_id)
     assert found is not None
     return found
@@ -172,7 +172,7 @@ async def test_jobs_that_are_made_anew_cancel_no_more_in_one_call_than_a_deletio
     monkeypatch.setattr(world.store, "_call", call)
     anew = [job(name, replace=Replace.ANEW, first_us=world.clock()) for name in (NAME, other)]
     answers = await world.store.schedule_jobs(anew)
-    assert [each.made for each in answers if isinstance(each, MadeJob)] == [Made.MADE, Made.REPLACED]
+    assert [each.made for each in answers if isinstance(each, MadeJob)] == [JobAnswer.MADE, JobAnswer.REPLACED]
     assert [each for each in cancelled if each >= 0] == [TICKS_PER_CALL, TICKS_PER_CALL + 1]
     await world.check()
 
@@ -180,14 +180,14 @@ async def test_jobs_that_are_made_anew_cancel_no_more_in_one_call_than_a_deletio
 async def test_a_job_with_very_many_tasks_is_made_anew_by_as_many_calls_as_it_takes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter([[[Made.NOT_YET, 0, b"0"]]] * 2_000)
+    answers = iter([[[JobAnswer.NOT_YET, 0, b"0"]]] * 2_000)
     direct = world.store._call
 
     async def call(*args: Any, **more: Any) -> Any:
         return next(answers, None) or await direct(*args, **more)
 
     monkeypatch.setattr(world.store, "_call", call)
-    assert (await make(world, job(replace=Replace.ANEW))).made is Made.MADE
+    assert (await make(world, job(replace=Replace.ANEW))).made is JobAnswer.MADE
 
 
 @pytest.mark.parametrize("how", WAITING)

@@ -8,7 +8,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
-from atf.store.types import DueJob, JobRecord, Made, MadeJob, NewJob, NewTask, Outcome, Replace, Tick
+from atf.store.types import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, NewTask, Outcome, Replace, Tick
 from atf.task import DEFAULT_RETENTION_US, US, Status
 
 from .world import EPOCH_US, LAMBDA, World, dump, held
@@ -56,7 +56,7 @@ async def ends(world: World, task_id: str = "0-tick-1", outcome: Outcome = Outco
 
 
 async def test_a_tick_becomes_a_task_at_its_instant_and_the_job_goes_on(world: World) -> None:
-    assert await make(world, job(first_us=EPOCH_US + 5 * US)) == (Made.MADE, 1, EPOCH_US)
+    assert await make(world, job(first_us=EPOCH_US + 5 * US)) == (JobAnswer.MADE, 1, EPOCH_US)
     early = await world.store.enqueue(0, 0)
     assert (early.jobs, early.next_in_us) == ([], 5 * US)
 
@@ -101,17 +101,17 @@ async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> N
 async def test_a_replaced_job_makes_no_more_ticks_of_the_old_one(world: World) -> None:
     await make(world, job())
     (old,) = await due(world)
-    assert (await make(world, job(replace=Replace.GO_ON)))[:2] == (Made.REPLACED, 2)
+    assert (await make(world, job(replace=Replace.GO_ON)))[:2] == (JobAnswer.REPLACED, 2)
     assert await world.store.tick(0, [tick(old)]) == [False]
     (new,) = await due(world)
     assert (new.generation, new.ticks) == (2, 0)
 
 
 async def test_a_name_is_taken_once_and_a_repeated_request_finds_its_job(world: World) -> None:
-    assert (await make(world, job(request_id="r1")))[:2] == (Made.MADE, 1)
-    assert (await make(world, job(request_id="r1")))[:2] == (Made.BEFORE, 1)
-    assert (await make(world, job(request_id="r2")))[:2] == (Made.TAKEN, 1)
-    assert (await make(world, job()))[:2] == (Made.TAKEN, 1)
+    assert (await make(world, job(request_id="r1")))[:2] == (JobAnswer.MADE, 1)
+    assert (await make(world, job(request_id="r1")))[:2] == (JobAnswer.BEFORE, 1)
+    assert (await make(world, job(request_id="r2")))[:2] == (JobAnswer.TAKEN, 1)
+    assert (await make(world, job()))[:2] == (JobAnswer.TAKEN, 1)
 
 
 async def test_many_jobs_are_made_by_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ async def test_many_jobs_are_made_by_one_call_of_each_partition(world: World, mo
     names = ["shop/taken", "shop/twice", *(f"shop/{number}" for number in range(8)), "shop/twice"]
     answers = await world.store.schedule_jobs([job(name) for name in names])
     assert sorted(called) == [0, 1]
-    taken = [name for name, each in zip(names, answers, strict=True) if cast("MadeJob", each).made is Made.TAKEN]
+    taken = [name for name, each in zip(names, answers, strict=True) if cast("MadeJob", each).made is JobAnswer.TAKEN]
     assert taken == ["shop/taken", "shop/twice"]
     assert all(await world.store.get_jobs(names))
 
@@ -260,7 +260,7 @@ async def test_a_name_is_free_once_its_job_has_ended(world: World) -> None:
     await make(world, job())
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=None)])
-    assert (await make(world, job(first_us=EPOCH_US + US)))[:2] == (Made.MADE, 2)
+    assert (await make(world, job(first_us=EPOCH_US + US)))[:2] == (JobAnswer.MADE, 2)
     world.clock.advance(1)
     assert await due(world) == [], "the last tick of the job before still runs"
     await ends(world)
@@ -340,7 +340,7 @@ async def test_a_job_that_is_replaced_in_the_same_rhythm_goes_on_where_it_stands
     before = await known(world)
     world.clock.advance(5)
     again = job(first_us=world.clock() + 14 * US, rhythm="14 s", replace=Replace.GO_ON, overlap="allow")
-    assert await make(world, again._replace(base_us=world.clock(), spec=b"other")) == (Made.REPLACED, 2, EPOCH_US)
+    assert await make(world, again._replace(base_us=world.clock(), spec=b"other")) == (JobAnswer.REPLACED, 2, EPOCH_US)
     assert await known(world) == before._replace(generation=2, spec=b"other", overlap="allow")
     world.clock.advance(9)
     (two,) = await due(world)
@@ -352,7 +352,7 @@ async def test_a_job_that_is_replaced_in_another_rhythm_begins_anew(world: World
     (one,) = await due(world)
     await world.store.tick(0, [tick(one)])
     again = job(first_us=EPOCH_US + 9 * US, rhythm="9 s", replace=Replace.GO_ON)
-    assert (await make(world, again)).made is Made.REPLACED
+    assert (await make(world, again)).made is JobAnswer.REPLACED
     after = await known(world)
     assert (after.next_us, after.ticks, after.last_task, after.running) == (EPOCH_US + 9 * US, 0, "", "0-tick-1")
 
@@ -362,9 +362,11 @@ async def test_a_job_of_the_code_that_has_ended_stays_ended_in_the_same_rhythm(w
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=None)])
     again = job(first_us=EPOCH_US + US, rhythm="once", replace=Replace.GO_ON_ENDED)
-    assert (await make(world, again)).made is Made.REPLACED
+    assert (await make(world, again)).made is JobAnswer.REPLACED
     assert (await known(world)).next_us is None
-    assert (await make(world, again._replace(replace=Replace.GO_ON))).made is Made.MADE, "its name is free for others"
+    assert (await make(world, again._replace(replace=Replace.GO_ON))).made is JobAnswer.MADE, (
+        "its name is free for others"
+    )
     assert (await known(world)).next_us == EPOCH_US + US
 
 
@@ -396,7 +398,7 @@ async def test_a_job_made_anew_cancels_the_tasks_of_the_one_before(world: World)
         (one,) = await due(world)
         await world.store.tick(0, [tick(one, next_us=world.clock(), make=f"t{number}")])
     answer = await make(world, job(replace=Replace.ANEW, first_us=world.clock() + US))
-    assert answer.made is Made.REPLACED
+    assert answer.made is JobAnswer.REPLACED
     assert (await world.store.counts(LAMBDA))[Status.CANCELLED] == many
     assert (await known(world)).ticks == 0
     await world.check()

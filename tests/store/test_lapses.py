@@ -8,7 +8,7 @@ import pytest
 
 from atf.store.backup import exporting
 from atf.store.backup.importing import import_tasks
-from atf.store.types import Held, Outcome, TaskRecord, Verdict
+from atf.store.types import HeldClaim, Outcome, TaskRecord, Verdict
 from atf.task import DEFAULT_MAX_LOSSES, US, Status
 
 from .conftest import OpenStore
@@ -19,7 +19,7 @@ DRAINED = "lost: lease expired while its executor drained"
 UNSTARTED = "lost: lease expired before the run said that it started"
 
 
-async def claim(world: World) -> list[Held]:
+async def claim(world: World) -> list[HeldClaim]:
     await world.passes()
     ids = await world.pop()
     return held(await world.claim(*ids)) if ids else []

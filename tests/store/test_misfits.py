@@ -8,7 +8,7 @@ import pytest
 
 from atf.store import keys
 from atf.store.library import MISFITS_KEPT
-from atf.store.types import Claimed, Held, LambdaRecord, Outcome, Verdict
+from atf.store.types import ClaimedTask, HeldClaim, LambdaRecord, Outcome, Verdict
 from atf.task import US, Status
 
 from .conftest import OpenStore
@@ -29,7 +29,7 @@ async def pop(world: World, digest: str, *, want: int = 256, pool: str = "") -> 
     return [each for _, ids in found for each in ids]
 
 
-async def take(world: World, digest: str, *ids: str) -> list[Claimed]:
+async def take(world: World, digest: str, *ids: str) -> list[ClaimedTask]:
     """What an executor with a signature is given: of these ids, or of what it pops."""
     await world.passes()
     wanted = ids or await pop(world, digest)
@@ -38,7 +38,7 @@ async def take(world: World, digest: str, *ids: str) -> list[Claimed]:
     ).claims
 
 
-async def misfit(world: World, digest: str, *claims: Held, grace_us: int = GRACE_US) -> list[Verdict]:
+async def misfit(world: World, digest: str, *claims: HeldClaim, grace_us: int = GRACE_US) -> list[Verdict]:
     more: dict[str, Any] = {"error": WRONG, "retry_in_us": BACKOFF_US, "signature": digest, "grace_us": grace_us}
     return await world.finish(Outcome.MISFIT, *claims, **more)
 

@@ -28,7 +28,7 @@ from atf.store.library import (
     UNSTARTED_LAPSES,
 )
 from atf.store.store import Store
-from atf.store.types import Beat, Held, LambdaRecord, Outcome, RunResult, Verdict
+from atf.store.types import Beat, HeldClaim, LambdaRecord, Outcome, RunResult, Verdict
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, PLENTY, Clock, Dump, World, dump, violations
@@ -92,15 +92,15 @@ class Model:
     losses: int = 0
     lapses: int = 0
     runs: int = 0
-    token: Held | None = None
-    finished_by: Held | None = None
+    token: HeldClaim | None = None
+    finished_by: HeldClaim | None = None
     owner: str = ""
     flagged: bool = False
     ended_us: int = 0
     due: bool = field(default=True)  # not behind another one of its ordering key
     unfit: Unfit | None = None
 
-    def holds(self, token: Held) -> bool:
+    def holds(self, token: HeldClaim) -> bool:
         return self.status in HELD and self.token == token
 
     def rest(self, status: Status, now: int) -> None:
@@ -117,7 +117,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.tasks: dict[str, Model] = {}
         self.tombs: dict[str, int] = {}
         self.lines: dict[str, list[str]] = {}
-        self.tokens: list[Held] = []
+        self.tokens: list[HeldClaim] = []
         self.popped: list[str] = []
         self.paused: set[str] = set()
         self.alive: dict[tuple[str, str], int] = {}
@@ -398,11 +398,11 @@ class StoreMachine(RuleBasedStateMachine):
         earlier = [each.counter for each in self.tokens if each.task_id == task_id]
         assert claim.counter > max(earlier, default=0), "a token must grow"
         assert (claim.attempt, claim.run, claim.losses) == (task.attempts + 1, task.runs + 1, task.losses)
-        task.token = Held(task_id, claim.counter, nonce)
+        task.token = HeldClaim(task_id, claim.counter, nonce)
         task.status, task.runs, task.owner, task.next_us = S.CLAIMED, task.runs + 1, owner, self.clock.us + LEASE_US
         self.tokens.append(task.token)
 
-    def _told(self, token: Held, verdicts: list[Verdict]) -> Model | None:
+    def _told(self, token: HeldClaim, verdicts: list[Verdict]) -> Model | None:
         """The task, if the token is right; else whoever holds the token must have been told."""
         task = self.tasks.get(token.task_id)
         if task is not None and task.holds(token):

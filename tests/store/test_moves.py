@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from atf.store.types import Beat, Held, LambdaRecord, Outcome, RunResult, TaskRecord, Verdict
+from atf.store.types import Beat, HeldClaim, LambdaRecord, Outcome, RunResult, TaskRecord, Verdict
 from atf.task import ENDED_RUNS_KEPT, FINISHED, MOVES, US, Move, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, World, dump, held
@@ -24,15 +24,15 @@ class Cast(NamedTuple):
     """Tasks brought into one state, with the tokens they were given on the way."""
 
     ids: list[str]
-    last: list[Held]  # the newest token of each, right where it is held
-    old: list[Held]  # the one before; the same where the state comes after a claim has ended
-    ended: list[Held]  # the token whose result is the last one on record; a repetition of it is answered OK
+    last: list[HeldClaim]  # the newest token of each, right where it is held
+    old: list[HeldClaim]  # the one before; the same where the state comes after a claim has ended
+    ended: list[HeldClaim]  # the token whose result is the last one on record; a repetition of it is answered OK
 
 
 async def cast(world: World, state: str, names: list[str], **options: Any) -> Cast:
     """Brings tasks into a state by a way that claims each of them twice, so that every kind of token exists."""
     if not state:
-        nobody = [Held(f"0-{name}", 1, "x") for name in names]
+        nobody = [HeldClaim(f"0-{name}", 1, "x") for name in names]
         return Cast([each.task_id for each in nobody], nobody, nobody, [])
     old = await world.run(*names, retention_us=0 if state == TOMBSTONE else RETENTION_US, **options)
     ids = [each.task_id for each in old]
@@ -49,7 +49,7 @@ async def cast(world: World, state: str, names: list[str], **options: Any) -> Ca
     return Cast(ids, last, old, last if still_known else [])
 
 
-async def _leave_claim(world: World, state: str, claims: list[Held]) -> None:
+async def _leave_claim(world: World, state: str, claims: list[HeldClaim]) -> None:
     ids = [each.task_id for each in claims]
     match state:
         case Status.PROCESSING.name:
@@ -76,7 +76,7 @@ SIGNATURE: Final = "aaaaaaaaaaaa"
 
 # --- the moves, as calls ----------------------------------------------------------------------------------------------
 
-Call = Callable[[World, list[Held]], Awaitable[object]]
+Call = Callable[[World, list[HeldClaim]], Awaitable[object]]
 
 
 WAIT_US = 7 * US
@@ -88,12 +88,12 @@ def _finish(outcome: Outcome, retry_in_us: int = BACKOFF_US) -> Call:
     return lambda world, claims: world.finish(outcome, *claims, **result)
 
 
-async def _schedule(world: World, claims: list[Held]) -> object:
+async def _schedule(world: World, claims: list[HeldClaim]) -> object:
     names = [each.task_id.partition("-")[2] for each in claims]
     return await world.store.schedule([world.task(name, delay_us=5 * US) for name in names])
 
 
-async def _claim(world: World, claims: list[Held]) -> object:
+async def _claim(world: World, claims: list[HeldClaim]) -> object:
     return await world.store.claim("executor-2", "another", [each.task_id for each in claims], PLENTY)
 
 
@@ -147,7 +147,7 @@ async def test_nothing_else_moves_from(world: World, state: str) -> None:
         "old": old,
         "wrong nonce": [each._replace(nonce="somebody's") for each in last],
         "ahead": [each._replace(counter=each.counter + 1) for each in last],
-        "none": [Held(task_id, 0, "") for task_id in ids],
+        "none": [HeldClaim(task_id, 0, "") for task_id in ids],
     }
     await world.store.claim("executor-2", "first", ["0-nobody"], PLENTY)  # the partition takes note of the server
     before = await dump(world.store)
@@ -179,18 +179,18 @@ async def test_a_pass_before_anything_is_due_moves_nothing(world: World, state: 
 # --- what must move ---------------------------------------------------------------------------------------------------
 
 
-async def _lease_ends(world: World, _: list[Held]) -> object:
+async def _lease_ends(world: World, _: list[HeldClaim]) -> object:
     world.clock.advance(16)
     return await world.store.enqueue(0, 0)
 
 
-async def _drained(world: World, claims: list[Held]) -> object:
+async def _drained(world: World, claims: list[HeldClaim]) -> object:
     status = (await world.get(claims[0].task_id)).status
     await world.beat(*claims, started=status is Status.PROCESSING, draining=True)
     return await _lease_ends(world, claims)
 
 
-async def _due(world: World, _: list[Held]) -> object:
+async def _due(world: World, _: list[HeldClaim]) -> object:
     world.clock.advance(60)
     return await world.store.enqueue(0, 0)
 
@@ -198,7 +198,7 @@ async def _due(world: World, _: list[Held]) -> object:
 def _gated(action: str, then: Call) -> Call:
     """With a gate that was set before."""
 
-    async def call(world: World, claims: list[Held]) -> object:
+    async def call(world: World, claims: list[HeldClaim]) -> object:
         await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
         await world.gate(action)
         return await then(world, claims)
@@ -206,13 +206,13 @@ def _gated(action: str, then: Call) -> Call:
     return call
 
 
-async def _due_or_claimed(world: World, _: list[Held]) -> object:
+async def _due_or_claimed(world: World, _: list[HeldClaim]) -> object:
     world.clock.advance(60)
     await world.store.enqueue(0, 0)
     return await world.store.claim("executor-2", "another", ["0-a"], PLENTY)
 
 
-async def _lifted(world: World, claims: list[Held]) -> object:
+async def _lifted(world: World, claims: list[HeldClaim]) -> object:
     """The lambda is paused then, or the pass that lets the task through would push it."""
     await _due(world, claims)
     await world.gate("pause")
@@ -221,7 +221,7 @@ async def _lifted(world: World, claims: list[Held]) -> object:
 
 
 def _flagged(verb: str) -> Call:
-    async def call(world: World, claims: list[Held]) -> object:
+    async def call(world: World, claims: list[HeldClaim]) -> object:
         (answer,) = await world.store.cancel_tasks([claims[0].task_id])
         assert (answer.cancelled, answer.cancel_requested) == (False, True)
         return await VERBS[verb](world, claims)
@@ -232,7 +232,7 @@ def _flagged(verb: str) -> Call:
 def _met(then: Call, attempts: int = 9) -> Call:
     """Of a task that does not fit SIGNATURE, and has waited for another one for long when it is due; it has so many attempts."""
 
-    async def call(world: World, claims: list[Held]) -> object:
+    async def call(world: World, claims: list[HeldClaim]) -> object:
         client, since = world.store._link.client, world.clock.us
         text = f"{since} {50 * US} {BACKOFF_US} {US} {since} {SIGNATURE}"
         await client.hset("atf:{0}:t:0-a", mapping={"mf": text, "lim": f"{attempts} 3 {RETENTION_US}"})
@@ -249,7 +249,7 @@ JOB: Final = "shop/nightly"
 def _of_a_job(*calls: Call) -> Call:
     """With a task that is a tick of a job."""
 
-    async def call(world: World, claims: list[Held]) -> object:
+    async def call(world: World, claims: list[HeldClaim]) -> object:
         await world.store.schedule_jobs([world.job(JOB)])
         client = world.store._link.client
         await client.hset("atf:{0}:t:0-a", "w", f"@{JOB}")
@@ -262,19 +262,19 @@ def _of_a_job(*calls: Call) -> Call:
     return call
 
 
-async def _claim_signed(world: World, _: list[Held]) -> object:
+async def _claim_signed(world: World, _: list[HeldClaim]) -> object:
     return await world.store.claim("executor-2", "another", ["0-a"], PLENTY, {LAMBDA: SIGNATURE})
 
 
-async def _paused(world: World, _: list[Held]) -> object:
+async def _paused(world: World, _: list[HeldClaim]) -> object:
     return await world.store.pause_job(JOB, paused=True)
 
 
-async def _resumed(world: World, _: list[Held]) -> object:
+async def _resumed(world: World, _: list[HeldClaim]) -> object:
     return await world.store.pause_job(JOB, paused=False)
 
 
-async def _deleted(world: World, _: list[Held]) -> object:
+async def _deleted(world: World, _: list[HeldClaim]) -> object:
     return await world.store.delete_jobs([JOB])
 
 
@@ -632,7 +632,7 @@ async def test_batches_over_partitions_answer_in_their_order(world: World) -> No
         assert len(await world.pop(partition=partition)) == 150
     batch = await world.store.claim("executor-1", "n", ids, PLENTY)
     tokens = {each.task_id: each for each in held(batch.claims)}
-    mixed = [tokens[task_id] if number % 3 else Held(task_id, 1, "x") for number, task_id in enumerate(ids)]
+    mixed = [tokens[task_id] if number % 3 else HeldClaim(task_id, 1, "x") for number, task_id in enumerate(ids)]
     expected = [Verdict.OK if number % 3 else Verdict.LOST for number in range(300)]
     assert await world.beat(*mixed) == expected
     assert await world.finish(Outcome.SUCCEEDED, *mixed) == expected

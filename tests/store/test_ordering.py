@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.store.types import Held, LambdaRecord, Mended, Outcome
+from atf.store.types import HeldClaim, KeyAnswer, LambdaRecord, Outcome
 from atf.task import US, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Dump, World, held
@@ -20,7 +20,7 @@ async def line_up(world: World, *names: str) -> list[str]:
     return await world.schedule(*names, ordering_key=KEY)
 
 
-async def start(world: World) -> Held:
+async def start(world: World) -> HeldClaim:
     """Claims the one task that is due."""
     await world.passes()
     ids = await world.pop()
@@ -220,7 +220,7 @@ async def swept(world: World) -> Dump:
 # --- keys that stop ---------------------------------------------------------------------------------------------------
 
 
-async def stopped(world: World, *behind: str) -> Held:
+async def stopped(world: World, *behind: str) -> HeldClaim:
     """A key that has stopped at its task `bad`; answers the claim under which that failed."""
     await world.store.register_lambdas(
         [LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False, settings="stop=1")]
@@ -278,7 +278,7 @@ async def test_a_cancelled_task_stops_no_key(world: World) -> None:
 
 async def test_a_resumed_key_runs_the_task_that_stopped_it_first(world: World) -> None:
     await stopped(world, "a", "b")
-    assert await world.store.resume_key(LAMBDA, KEY) == (Mended.DONE, "0-bad")
+    assert await world.store.resume_key(LAMBDA, KEY) == (KeyAnswer.DONE, "0-bad")
     assert await keys_of(world) == []
     order = []
     for _ in range(3):
@@ -305,7 +305,7 @@ async def test_a_resumed_key_stops_again_where_the_task_fails_again(world: World
 
 async def test_a_skipped_key_goes_on_without_the_task_that_stopped_it(world: World) -> None:
     await stopped(world, "a")
-    assert await world.store.skip_key(LAMBDA, KEY, "0-bad") == (Mended.DONE, "0-bad")
+    assert await world.store.skip_key(LAMBDA, KEY, "0-bad") == (KeyAnswer.DONE, "0-bad")
     assert await keys_of(world) == []
     assert await due(world) == ["0-a"]
     assert (await world.get("0-bad")).status is Status.FATAL_FAILURE
@@ -315,9 +315,9 @@ async def test_a_skipped_key_goes_on_without_the_task_that_stopped_it(world: Wor
 async def test_nothing_is_mended_that_nobody_has_seen(world: World, verb: str) -> None:
     """A call that is repeated when the key has stopped anew must not take the next task for the one before."""
     mend = getattr(world.store, verb)
-    assert await mend(LAMBDA, KEY) == (Mended.NOT_STOPPED, "")
+    assert await mend(LAMBDA, KEY) == (KeyAnswer.NOT_STOPPED, "")
     await stopped(world, "a")
-    assert await mend(LAMBDA, KEY, "0-a") == (Mended.ANOTHER, "0-bad")
+    assert await mend(LAMBDA, KEY, "0-a") == (KeyAnswer.ANOTHER, "0-bad")
     assert await keys_of(world) == [(KEY, "0-bad", 1)]
 
 
@@ -326,7 +326,7 @@ async def test_a_key_goes_on_when_the_record_of_the_task_that_stopped_it_is_gone
     world.clock.advance(100_000)
     await world.store.sweep(0, 1000)
     assert await keys_of(world) == [(KEY, "0-bad", 1)]
-    assert await world.store.resume_key(LAMBDA, KEY) == (Mended.WITHOUT, "0-bad")
+    assert await world.store.resume_key(LAMBDA, KEY) == (KeyAnswer.WITHOUT, "0-bad")
     assert await due(world) == ["0-a"]
 
 
@@ -385,8 +385,8 @@ async def test_keys_of_any_characters_are_each_a_key_of_their_own(world: World) 
         assert told is not None
         assert (told.key, told.task_id, told.unfinished) == (key, f"{partition}-first-{number}", 1)
         assert (await world.get(f"{partition}-second-{number}")).ordering_key == key
-    assert (await world.store.resume_key(LAMBDA, ODD_KEYS[0])).mended is Mended.DONE
-    assert (await world.store.skip_key(LAMBDA, ODD_KEYS[1])).mended is Mended.DONE
+    assert (await world.store.resume_key(LAMBDA, ODD_KEYS[0])).mended is KeyAnswer.DONE
+    assert (await world.store.skip_key(LAMBDA, ODD_KEYS[1])).mended is KeyAnswer.DONE
     await world.check()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atf.errors import Unavailable
-from atf.store.types import Held, LambdaRecord, OutboxRecord, Outcome
+from atf.store.types import HeldClaim, LambdaRecord, OutboxRecord, Outcome
 from atf.task import US
 
 from .conftest import OpenStore
@@ -203,10 +203,10 @@ async def pushed_at(world: World, seconds: float) -> list[int]:
     return pushed
 
 
-async def paced(world: World, seconds: float, *, claim: bool = True) -> tuple[list[int], list[Held]]:
+async def paced(world: World, seconds: float, *, claim: bool = True) -> tuple[list[int], list[HeldClaim]]:
     """Passes every tenth of a second, takes what was pushed and claims it. When each was pushed, again or not, µs, and the claims."""
     pushed: list[int] = []
-    claims: list[Held] = []
+    claims: list[HeldClaim] = []
     for _ in range(round(seconds * 10)):
         enqueued, again, _ = await world.passes()
         pushed += [world.clock()] * (enqueued + again)
@@ -461,7 +461,7 @@ async def test_never_more_run_in_all_partitions(open_store: OpenStore, clock: Cl
     world = await limited(open_store, clock, f"running={limit}", 4)
     ids = await spread(world, 4)
     partitions = Partitions(world, **bad)
-    running: list[Held] = []
+    running: list[HeldClaim] = []
     seen: list[str] = []
     chance = random.Random(1)
     while len(seen) < len(ids):
@@ -513,7 +513,7 @@ async def test_what_all_partitions_lost_is_pushed_again_at_the_rate(
     world = await limited(open_store, clock, "rate=20", 4)
     ids = await spread(world, 15)
     partitions = Partitions(world, **bad)
-    claims: list[Held] = []
+    claims: list[HeldClaim] = []
     while len(claims) < len(ids):
         await partitions.until(clock() + US // 5)
         popped = await partitions.pop()

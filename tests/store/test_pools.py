@@ -8,7 +8,7 @@ import pytest
 
 from atf.store import overview
 from atf.store.capacity import STARTS, HostRecord
-from atf.store.roles import RoleProcess
+from atf.store.roles import LiveRole
 from atf.store.types import LambdaRecord
 from atf.task import US
 
@@ -218,7 +218,7 @@ async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) ->
 
 
 async def test_a_warning_is_said_once_while_anybody_lives_who_has_said_it(world: World) -> None:
-    one, two = RoleProcess("hsc", "1.0", "one:7"), RoleProcess("frontend", "1.0", "two:8")
+    one, two = LiveRole("hsc", "1.0", "one:7"), LiveRole("frontend", "1.0", "two:8")
     assert await world.store.announce(one, 30, ["a", "b"]) == [True, True]
     assert await world.store.announce(two, 30, ["a", "c"]) == [False, True]
     assert await world.store.live_roles() == [two, one]

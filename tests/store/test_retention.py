@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.store.types import Held, Outcome
+from atf.store.types import HeldClaim, Outcome
 from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, dump
@@ -12,7 +12,7 @@ from .world import LAMBDA, World, dump
 PLENTY = 1_000_000
 
 
-async def finish(world: World, *names: str, retention_us: int, outcome: Outcome = Outcome.SUCCEEDED) -> list[Held]:
+async def finish(world: World, *names: str, retention_us: int, outcome: Outcome = Outcome.SUCCEEDED) -> list[HeldClaim]:
     claims = await world.run(*names, retention_us=retention_us)
     await world.finish(outcome, *claims, error="x")
     return claims
@@ -96,7 +96,7 @@ async def test_an_id_stays_taken_for_ten_minutes_whatever_the_retention(world: W
     await world.passes()
     await world.pop()
     await world.finish(
-        Outcome.SUCCEEDED, *(Held(each.task_id, each.counter, each.nonce) for each in await world.claim("0-a"))
+        Outcome.SUCCEEDED, *(HeldClaim(each.task_id, each.counter, each.nonce) for each in await world.claim("0-a"))
     )
     world.clock.advance(retention_s)
     assert await sweep(world) == 1
@@ -132,7 +132,7 @@ async def test_retry_lifts_the_retention(world: World) -> None:
     await world.pop()
     claims = await world.claim("0-a")
     assert (claims[0].attempt, claims[0].losses) == (1, 0)
-    await world.finish(Outcome.FAILED_FATAL, *(Held(each.task_id, each.counter, each.nonce) for each in claims))
+    await world.finish(Outcome.FAILED_FATAL, *(HeldClaim(each.task_id, each.counter, each.nonce) for each in claims))
     world.clock.advance(59)
     assert await sweep(world) == 0  # it counts from the new end
     world.clock.advance(1)

@@ -18,7 +18,7 @@ from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.roster import LOOK_S
 from atf.store.servers.fake import fake_link
-from atf.store.servers.server_info import Facts
+from atf.store.servers.server_info import ServerInfo
 from atf.store.store import Store
 from atf.store.types import Outcome, Verdict
 from atf.task import US
@@ -475,4 +475,4 @@ def test_one_that_has_no_calls_answers_all_the_same(clock: Clock) -> None:
 def test_what_a_server_has_after_a_restart(changed: dict[str, bool], alone: bool, memory: str) -> None:
     facts: dict[str, Any] = {"run_id": "r", "synced": False, "logged": True, "flushed": True}
     facts |= {"promoted": False, "master": True, "replicas": 0}
-    assert Facts(**{**facts, **changed}).memory(alone=alone) == memory
+    assert ServerInfo(**{**facts, **changed}).memory(alone=alone) == memory

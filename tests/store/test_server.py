@@ -15,7 +15,7 @@ from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.servers import checks, permissions, settings
-from atf.store.servers.check_results import Changes, Finding, State, ok, refuse, warn
+from atf.store.servers.check_results import Changes, CheckResult, State, ok, refuse, warn
 from atf.store.servers.fake import fake_link
 from atf.store.servers.modes import open_link
 from atf.store.store import Store
@@ -163,7 +163,7 @@ def acl(client: Any, *words: str) -> None:
     client.execute_command("ACL", *words)
 
 
-async def examined(url: str) -> dict[str, Finding]:
+async def examined(url: str) -> dict[str, CheckResult]:
     link = open_link(StoreSettings(redis_url=url))
     try:
         return {each.check: each for each in await checks.examine(link, SystemRuntime())}

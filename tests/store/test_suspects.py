@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.store.types import Claimed
+from atf.store.types import ClaimedTask
 from atf.task import Status
 from tests.store.world import World, held
 
@@ -12,7 +12,7 @@ async def lose(world: World, *ids: str, shared: bool = False) -> None:
     await world.store.report_loss("executor-1", held(claims), "killed", shared=shared)
 
 
-async def claim(world: World, *ids: str) -> list[Claimed]:
+async def claim(world: World, *ids: str) -> list[ClaimedTask]:
     await world.passes()
     await world.pop()
     return await world.claim(*ids)

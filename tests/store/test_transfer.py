@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from atf.config.settings import StoreSettings, Timing
-from atf.cores.pool import CoreSettings, Pool
+from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
@@ -18,7 +18,7 @@ from atf.store.backup.export_records import JobLine, encode
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import import_tasks
 from atf.store.store import Store
-from atf.store.types import Found, GateAction, LambdaRecord, Mended, NewGate, NewTask, Outcome, TaskRecord
+from atf.store.types import BatchAnswer, GateAction, KeyAnswer, LambdaRecord, NewGate, NewTask, Outcome, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
 from tests.known import know
 
@@ -229,7 +229,7 @@ async def test_an_ordering_key_that_has_stopped_stops_again(world: World, clock:
     await there.passes(partition)
     assert await there.pop("shop/orders:1", partition=partition) == []
     await there.check()
-    assert (await target.resume_key("shop/orders", "key")).mended is Mended.DONE
+    assert (await target.resume_key("shop/orders", "key")).mended is KeyAnswer.DONE
     await there.passes(partition)
     assert await there.pop("shop/orders:1", partition=partition) == [f"{partition}-bad"], "it runs again first"
     await import_tasks(target, file, settle=False)
@@ -318,11 +318,11 @@ async def test_keys_of_any_characters_arrive_as_they_were(world: World, clock: C
 async def test_cores_of_pools_arrive_where_the_pool_has_none(world: World, clock: Clock, tmp_path: Path) -> None:
     settings = CoreSettings(4, {LAMBDA: 1}, lookahead=5, rotation_us=3 * US)
     for pool in ("gpu", ""):
-        await world.store.set_capacity(pool, 0, Pool.make(settings, clock.us).encode())
+        await world.store.set_capacity(pool, 0, CorePool.make(settings, clock.us).encode())
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
-    known = Pool.make(CoreSettings(2), clock.us).encode()
+    known = CorePool.make(CoreSettings(2), clock.us).encode()
     await target.set_capacity("gpu", 0, known)
     await import_tasks(target, file)
     assert await target.list_capacity() == ["", "gpu"]
@@ -330,7 +330,7 @@ async def test_cores_of_pools_arrive_where_the_pool_has_none(world: World, clock
     assert kept is not None
     assert brought is not None
     assert kept.state == known
-    assert Pool.decode(brought.state).settings == settings
+    assert CorePool.decode(brought.state).settings == settings
     assert brought.to_deal == [], "its groups are dealt as soon as executors come"
     await target.close()
 
@@ -524,7 +524,7 @@ async def test_a_job_that_none_can_be_is_refused(
 
 
 async def test_items_of_batches_arrive_as_tasks_of_their_own(world: World, clock: Clock, tmp_path: Path) -> None:
-    assert (await world.store.open_batch("crawl", b"d", b"", "shop/items", US)).found is Found.NEW
+    assert (await world.store.open_batch("crawl", b"d", b"", "shop/items", US)).found is BatchAnswer.NEW
     await world.items("crawl", 0, 1, ordering_key="crawl.site")
     assert await export_tasks(world.store, tmp_path / "file") == 2
     target = await another_store(clock)

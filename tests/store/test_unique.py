@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atf.store import keys
-from atf.store.types import LambdaRecord, Mended, Outcome, Scheduled
+from atf.store.types import KeyAnswer, LambdaRecord, Outcome, Scheduled
 from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, held
@@ -120,8 +120,8 @@ async def test_a_stopped_key_is_not_resumed_beside_the_holder(world: World) -> N
     await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*await due(world))), error="x")
     world.clock.advance(WINDOW_S)
     await ask(world, "b", ordering_key="customer-7")
-    assert await world.store.resume_key(LAMBDA, "customer-7") == (Mended.HELD, "0-b")
-    assert await world.store.skip_key(LAMBDA, "customer-7") == (Mended.DONE, "0-a")
+    assert await world.store.resume_key(LAMBDA, "customer-7") == (KeyAnswer.HELD, "0-b")
+    assert await world.store.skip_key(LAMBDA, "customer-7") == (KeyAnswer.DONE, "0-a")
     await world.check()
 
 

@@ -15,17 +15,17 @@ from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys
 from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
-from atf.store.roles import RoleProcess
+from atf.store.roles import LiveRole
 from atf.store.store import Store
 from atf.store.types import (
     AuditEntry,
+    BatchAnswer,
+    BatchCommandAnswer,
     Beat,
-    Claimed,
-    Commanded,
-    FirstTime,
-    Found,
+    ClaimedTask,
+    FirstTimeKey,
     GateAction,
-    Held,
+    HeldClaim,
     ItemTerms,
     LambdaRecord,
     NewGate,
@@ -41,7 +41,7 @@ from atf.store.types import (
     Tick,
     Verdict,
 )
-from atf.store.windows import Window
+from atf.store.windows import HeldUniqueKey
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 from tests.known import know
 
@@ -399,14 +399,14 @@ class World:
         popped = await self.store.pop(partition, [queues or (QUEUE,)], want)
         return [task_id for _, ids in popped for task_id in ids]
 
-    async def claim(self, *ids: str, owner: str = "executor-1", nonce: str = "") -> list[Claimed]:
+    async def claim(self, *ids: str, owner: str = "executor-1", nonce: str = "") -> list[ClaimedTask]:
         """Claims ids, all of which must be free."""
         batch = await self.store.claim(owner, nonce or f"nonce-{next(self._nonces)}", ids, PLENTY)
         assert not batch.lost
         assert not batch.deferred
         return batch.claims
 
-    async def run(self, *names: str, started: bool = True, **options: Any) -> list[Held]:
+    async def run(self, *names: str, started: bool = True, **options: Any) -> list[HeldClaim]:
         """Schedules tasks and brings them to PROCESSING (or CLAIMED)."""
         ids = await self.schedule(*names, **options)
         for partition in sorted({int(task_id.split("-")[0]) for task_id in ids}):
@@ -418,15 +418,15 @@ class World:
         return claims
 
     async def beat(
-        self, *claims: Held, started: bool = True, progress: str = "", draining: bool = False
+        self, *claims: HeldClaim, started: bool = True, progress: str = "", draining: bool = False
     ) -> list[Verdict]:
         beats = [Beat(each, started, progress) for each in claims]
         return await self.store.heartbeat("executor-1", beats, draining=draining)
 
-    async def finish(self, outcome: Outcome, *claims: Held, **fields: Any) -> list[Verdict]:
+    async def finish(self, outcome: Outcome, *claims: HeldClaim, **fields: Any) -> list[Verdict]:
         return await self.store.set_results("executor-1", [RunResult(each, outcome, **fields) for each in claims])
 
-    async def fail(self, *claims: Held) -> list[Verdict]:
+    async def fail(self, *claims: HeldClaim) -> list[Verdict]:
         """Fails, to be tried again after BACKOFF_US."""
         return await self.finish(Outcome.FAILED, *claims, error="it rained", retry_in_us=BACKOFF_US)
 
@@ -458,7 +458,7 @@ class World:
             await self.store.list_hosts()
         await self.store.serve("gpu", 300, "host-2", why_not="shop.py line 3: SyntaxError")
         await self.store.live_pools()
-        await self.store.announce(RoleProcess("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
+        await self.store.announce(LiveRole("hsc", "1.0", "one:7"), 30, ["maxmemory warn"])
         await self.store.live_roles()
         await self.store.served()
         await self.store.drain_host("host-1", drains=True, seconds=5)
@@ -497,12 +497,12 @@ class World:
 
     async def first(self, task_id: str, key: str = "charge", seconds: float = 60, namespace: str = "shop") -> bool:
         """Whether a task is the first that asks for a key."""
-        (first,) = await self.store.first_time([FirstTime(task_id, namespace, key, round(seconds * US))])
+        (first,) = await self.store.first_time([FirstTimeKey(task_id, namespace, key, round(seconds * US))])
         return first
 
     async def firsts(self) -> None:
         """Keys in both partitions, each asked for by two tasks; one has expired, and is swept."""
-        asked = [FirstTime(f"0-{task}", "shop", f"key {number}", US) for task in "ab" for number in range(8)]
+        asked = [FirstTimeKey(f"0-{task}", "shop", f"key {number}", US) for task in "ab" for number in range(8)]
         assert await self.store.first_time(asked) == [True] * 8 + [False] * 8
         assert await self.first("0-a", "short", 0.000001)
         self.clock.advance(0.000001)
@@ -527,7 +527,7 @@ class World:
     async def windows(self) -> None:
         """Windows of unique keys as an import opens them, one of which has ended; and a key that stops again."""
         now, place = self.clock(), self.store.partition_for
-        windows = [Window(f"{LAMBDA}:u{n}", f"{place(f'u{n}')}-w{n}", now + (n - 1) * US) for n in range(9)]
+        windows = [HeldUniqueKey(f"{LAMBDA}:u{n}", f"{place(f'u{n}')}-w{n}", now + (n - 1) * US) for n in range(9)]
         assert sum(await self.store.restore_unique_keys(windows)) == 7
         assert sum(await self.store.restore_unique_keys(windows)) == 0
         assert len([each async for each in self.store.list_unique_keys()]) >= 7
@@ -652,7 +652,7 @@ class World:
         store = self.store
         await know(store, "shop/items")
         for name in ("cancelled", "deleted", "goes-on", "half-deleted"):
-            assert (await store.open_batch(name, b"d", b"spec", "shop/items", US)).found is Found.NEW
+            assert (await store.open_batch(name, b"d", b"spec", "shop/items", US)).found is BatchAnswer.NEW
             slow = {"ordering_key": f"{name}.site", "pause_us": US} if name == "deleted" else {}
             assert await self.items(name, 0, 1, 2, **slow) == [False] * 3
             assert await self.items(name, 1, 2) == [True] * 2
@@ -664,7 +664,7 @@ class World:
         for name, total in (("cancelled", 4), ("deleted", 3), ("half-deleted", 3)):
             await store.close_batch(name, total)
         await self.deliver()
-        claims: list[Held] = []
+        claims: list[HeldClaim] = []
         for partition in range(store.partitions):
             await self.passes(partition)
             claims += held(await self.claim(*await self.pop("shop/items:1", partition=partition)))
@@ -680,11 +680,11 @@ class World:
         for name in ("deleted", "cancelled"):
             await store.cancel_batch(name)
         await self.deliver()
-        assert (await store.reserve_items("goes-on", "request", 0, 2)).found is Found.NEW
-        assert await store.retry_batch("goes-on") is Commanded.DONE
-        assert await store.delete_batch("deleted") is Commanded.DONE
-        assert await store.delete_batch("half-deleted") is Commanded.DONE
-        assert await store.retry_batch("deleted") is Commanded.MISSING
+        assert (await store.reserve_items("goes-on", "request", 0, 2)).found is BatchAnswer.NEW
+        assert await store.retry_batch("goes-on") is BatchCommandAnswer.DONE
+        assert await store.delete_batch("deleted") is BatchCommandAnswer.DONE
+        assert await store.delete_batch("half-deleted") is BatchCommandAnswer.DONE
+        assert await store.retry_batch("deleted") is BatchCommandAnswer.MISSING
         if look is not None:
             await look()
         await self.deliver()
@@ -721,6 +721,6 @@ def to(settings: str) -> Callable[[LambdaRecord], str]:
     return lambda _: settings
 
 
-def held(claims: Sequence[Claimed]) -> list[Held]:
+def held(claims: Sequence[ClaimedTask]) -> list[HeldClaim]:
     """The tokens of claims."""
-    return [Held(each.task_id, each.counter, each.nonce) for each in claims]
+    return [HeldClaim(each.task_id, each.counter, each.nonce) for each in claims]

@@ -13,7 +13,16 @@ from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.batch import link_id
-from atf.store.types import BatchRecord, Commanded, Found, ItemTerms, NewItem, Outcome, RunResult, TaskRecord
+from atf.store.types import (
+    BatchAnswer,
+    BatchCommandAnswer,
+    BatchRecord,
+    ItemTerms,
+    NewItem,
+    Outcome,
+    RunResult,
+    TaskRecord,
+)
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
 from tests.virtual import virtual
 
@@ -38,7 +47,7 @@ def callback(
 
 async def make(w: World, count: int, *callbacks: B, name: str = NAME, spec: bytes | None = None) -> None:
     described = b.BatchSpec(callbacks=callbacks).SerializeToString() if spec is None else spec
-    assert (await w.store.open_batch(name, b"d", described, "shop/mail", 3600 * US)).found is Found.NEW
+    assert (await w.store.open_batch(name, b"d", described, "shop/mail", 3600 * US)).found is BatchAnswer.NEW
     for number in range(count):
         key = md5(str(number).encode(), usedforsecurity=False).hexdigest()
         partition = w.store.partition_for(f"{name}.{key}")
@@ -119,7 +128,7 @@ async def test_callbacks_are_told_the_summary_once_per_round(w: World) -> None:
     assert t.TaskSpec.FromString(task.spec).batch == t.BatchInfo(id=NAME)
     assert ended.created_at_us >= created_us
 
-    assert await w.store.retry_batch(NAME) is Commanded.DONE
+    assert await w.store.retry_batch(NAME) is BatchCommandAnswer.DONE
     assert await work(w) == 1
     await asyncio.sleep(5.5)
     assert [each["batch"]["round"] for each in await told(w)] == [1, 2]
@@ -239,7 +248,7 @@ async def test_consumers_that_are_killed_finish_what_was_asked_for(w: World) -> 
     """Commands go on where they were, and each end makes its callbacks once."""
     chance = random.Random(5)
     await make(w, 600, callback())
-    assert await w.store.cancel_batch(NAME) is Commanded.DONE
+    assert await w.store.cancel_batch(NAME) is BatchCommandAnswer.DONE
     plain, steps = w.store.sync_batch, 0
 
     async def slow(owed: Any) -> bool:

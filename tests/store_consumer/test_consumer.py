@@ -16,8 +16,8 @@ from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.errors import Unavailable
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import Beat, EnqueuePass, Held, NewTask, OutboxRecord, Outcome, RunResult, TaskRecord
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store.types import Beat, EnqueuePass, HeldClaim, NewTask, OutboxRecord, Outcome, RunResult, TaskRecord
+from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.sweeper import Sweeper
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US, Status
 from atf.testing.runtime import VirtualRuntime
@@ -46,13 +46,13 @@ class World:
         self._duties: list[asyncio.Task[None]] = []
         self._number = 0
 
-    def start(self) -> StoreConsumer:
+    def start(self) -> Consumer:
         consumer = self.consumer()
         self._duties.append(self.runtime.spawn(consumer.run(), name="consumer"))
         return consumer
 
-    def consumer(self) -> StoreConsumer:
-        return StoreConsumer(store=self.store, settings=StoreConsumerSettings(), timing=Timing(), runtime=self.runtime)
+    def consumer(self) -> Consumer:
+        return Consumer(store=self.store, settings=StoreConsumerSettings(), timing=Timing(), runtime=self.runtime)
 
     async def stop(self) -> None:
         await end(self._duties)
@@ -101,9 +101,9 @@ class World:
     async def pop(self, partition: int = 0, want: int = 1000) -> list[str]:
         return [each for _, ids in await self.store.pop(partition, [[QUEUE]], want) for each in ids]
 
-    async def claim(self, ids: Sequence[str], owner: str = "e1") -> list[Held]:
+    async def claim(self, ids: Sequence[str], owner: str = "e1") -> list[HeldClaim]:
         batch = await self.store.claim(owner, "nonce", ids, 1 << 22)
-        return [Held(each.task_id, each.counter, each.nonce) for each in batch.claims]
+        return [HeldClaim(each.task_id, each.counter, each.nonce) for each in batch.claims]
 
     async def record(self, task_id: str) -> TaskRecord:
         (found,) = await self.store.get_tasks([task_id])

@@ -11,8 +11,8 @@ import pytest
 
 from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.store.store import Store
-from atf.store.types import Beat, Held, NewTask
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store.types import Beat, HeldClaim, NewTask
+from atf.store_consumer.consumer import Consumer
 from atf.testing.runtime import VirtualRuntime
 from tests.known import know
 from tests.virtual import virtual
@@ -23,7 +23,7 @@ LAMBDA = "shop/mail"
 class World:
     def __init__(self, store: Store, runtime: VirtualRuntime) -> None:
         self.store = store
-        self.consumer = StoreConsumer(store=store, settings=StoreConsumerSettings(), timing=Timing(), runtime=runtime)
+        self.consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=Timing(), runtime=runtime)
 
     async def lose(self, *, started: bool, max_losses: int = 2, times: int = 1) -> str:
         """Lets leases of a task end in silence; answers its id."""
@@ -35,7 +35,7 @@ class World:
             batch = await self.store.claim("e1", f"nonce-{number}", [made.id], 1 << 22)
             (claim,) = batch.claims
             if started:
-                await self.store.heartbeat("e1", [Beat(Held(made.id, claim.counter, claim.nonce), started=True)])
+                await self.store.heartbeat("e1", [Beat(HeldClaim(made.id, claim.counter, claim.nonce), started=True)])
             await asyncio.sleep(20)
             await self.consumer.poll([0])
         return made.id

@@ -21,8 +21,8 @@ from atf import App, task
 from atf.cli.output import print_task
 from atf.client.coalescing import answer_of
 from atf.controller.losses import Death, report_death
-from atf.controller.pool import Pool, Slow
-from atf.demo.record import Record
+from atf.controller.pool import ExecutorPool, Slow
+from atf.demo.record import DemoRecord
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
 from atf.executor.guard import WorkerEnd, death
@@ -310,8 +310,8 @@ def test_a_slot_that_can_not_be_read_hides_no_other() -> None:
     assert [entry.task_id for entry in table.entries()] == ["0-2"]
 
 
-def pool() -> Pool:
-    return Pool(start=None, size=1, on_death=lambda _death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
+def pool() -> ExecutorPool:
+    return ExecutorPool(start=None, size=1, on_death=lambda _death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
 
 
 CLAIMS = st.one_of(
@@ -521,4 +521,4 @@ def test_a_record_of_the_demo_is_read_or_said_to_be_damaged(lines: list[bytes], 
     directory: Path = tmp_path_factory.mktemp("record")
     (directory / "7-1").write_bytes(b"\n".join(lines))
     with understood_or(InternalError):
-        Record(directory).poll()
+        DemoRecord(directory).poll()

@@ -25,7 +25,7 @@ from atf.config.settings import (
     Timing,
 )
 from atf.controller.losses import parse_death, report_death
-from atf.controller.pool import Pool
+from atf.controller.pool import ExecutorPool
 from atf.controller.reports import Reports
 from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
@@ -42,7 +42,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 
 from .catalogue import RULES, put
 from .test_watch import initial, watched
@@ -297,7 +297,7 @@ async def working(world: World) -> AsyncIterator[Hears]:
     store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
     hsc = Hears(store=store, timing=timing, runtime=runtime, deploy_grace_us=0)
     controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
-    consumer = StoreConsumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
+    consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
     executor = Executor(
         executor_id="executor-2",
         lambdas=lambdas,
@@ -409,7 +409,7 @@ async def test_a_dead_executors_tokens_are_in_no_log(said: Said) -> None:
 def test_a_guards_line_that_can_not_be_read_is_not_repeated(said: Said) -> None:
     from atf.runtime import SystemRuntime
 
-    pool = Pool(start=None, size=1, on_death=lambda death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
+    pool = ExecutorPool(start=None, size=1, on_death=lambda death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
     for line in (f'{{"event": "dead", "executor": "e", "held": [["0-a", "{NONCE}", 1]]}}', f'"{NONCE}', f'["{NONCE}"]'):
         assert pool._event(line) is None
     assert said.text.count("can't be read") == 3

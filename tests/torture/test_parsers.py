@@ -24,13 +24,13 @@ from atf.cli import arguments
 from atf.cli.batch import rows
 from atf.config.allowed_hosts import AllowedHosts, split_authority
 from atf.config.allowed_programs import AllowedPrograms
-from atf.cores.pool import CoreSettings, Pool
+from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
 from atf.frontend import redrive
-from atf.frontend.batches import Batches
+from atf.frontend.batches import BatchRpcs
 from atf.frontend.dapr import http
-from atf.frontend.jobs import Jobs
+from atf.frontend.jobs import JobRpcs
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
 from atf.sdk.items import OfName
@@ -193,7 +193,7 @@ def test_any_file_of_items_is_read_or_refused_by_its_line(
 
 # --- what stands in the store, or came from it ------------------------------------------------------------------------
 
-POOL: Final[dict[str, Any]] = json.loads(Pool.make(CoreSettings(cores=2), 5).encode())
+POOL: Final[dict[str, Any]] = json.loads(CorePool.make(CoreSettings(cores=2), 5).encode())
 
 
 @fuzz
@@ -208,8 +208,8 @@ POOL: Final[dict[str, Any]] = json.loads(Pool.make(CoreSettings(cores=2), 5).enc
 )
 def test_any_state_of_cores_is_read_or_said_to_be_damaged(state: bytes) -> None:
     with understood_or(InternalError):
-        pool = Pool.decode(state)
-        assert Pool.decode(pool.encode()) == pool
+        pool = CorePool.decode(state)
+        assert CorePool.decode(pool.encode()) == pool
 
 
 @fuzz
@@ -245,9 +245,9 @@ def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
         redrive._parse(token)
     of_store: Any = SimpleNamespace(_store=SimpleNamespace(partitions=most))
     with understood_or(InvalidArgument):
-        assert 0 <= Jobs._after(of_store, token)[0] < most
+        assert 0 <= JobRpcs._after(of_store, token)[0] < most
     with understood_or(InvalidArgument):
-        place = Batches._after(of_store, token)
+        place = BatchRpcs._after(of_store, token)
         assert place is None or 0 <= place.home < most
     assert reading._parse_cursor(token)[0] >= 0
 
@@ -355,7 +355,7 @@ def test_any_error_is_that_of_a_program_or_none(error: str, ended: tuple[int, by
     found = command_result.read_failure(error)
     assert found is None or f"exit code {found.exit_code}" in error
     code, stdout, stderr = ended
-    said = command_result.error_of(command_result.Ended(code, stdout, stderr))
+    said = command_result.error_of(command_result.EndedProgram(code, stdout, stderr))
     read = command_result.read_failure(said)
     assert read is not None
     assert read.exit_code == code

@@ -33,7 +33,7 @@ from atf.rpc import task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.service import PollService
 
 SERVICES = [
@@ -572,7 +572,7 @@ async def opened() -> AsyncIterator[World]:
     own = FrontendSettings(dapr_app="orders=127.0.0.1:1", dapr_app_id="orders")
     frontend = FrontendService(store=store, settings=own, runtime=runtime)
     controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
-    consumer = StoreConsumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
+    consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
     logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller, "StoreConsumer": PollService(consumer)}
     dapr = Service(DAPR, DaprRuntime(frontend, own), metadata=True)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)

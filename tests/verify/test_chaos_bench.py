@@ -17,7 +17,7 @@ from atf.exits import EXIT_NO_HEARTBEAT
 from atf.testing.loop import VirtualLoop
 from atf.verify.history import Accepted, Called
 from atf.verify.load import Load
-from atf.verify.outcome import Outcome, Recovery, Strike, judge
+from atf.verify.outcome import LoadOutcome, Recovery, Strike, judge
 from proof.chaos import bench
 from proof.chaos.bench import DRAIN_S, RECOVERY_S, back, judged, settled
 from proof.chaos.frame import Progress, summarise
@@ -32,7 +32,7 @@ STRIKE = Strike("kill", "hsc", 7, 0)
 QUIET = Progress(lambda _line: None)
 
 
-def outcome(*recoveries: Recovery) -> Outcome:
+def outcome(*recoveries: Recovery) -> LoadOutcome:
     found = judge([], {}, {})
     found.recoveries = list(recoveries)
     return found
@@ -296,7 +296,7 @@ class Heard:
         return []
 
 
-def judged_scene(accepted_s: float, cut_s: float, *runs: Any) -> tuple[Outcome, Outcome]:
+def judged_scene(accepted_s: float, cut_s: float, *runs: Any) -> tuple[LoadOutcome, LoadOutcome]:
     scene: Any = object.__new__(Scene)
     scene._deaths = SimpleNamespace(all={})
     scene._record = SimpleNamespace(begun=runs, ends=[])

@@ -9,7 +9,7 @@ import pytest
 
 from atf.verify.history import Accepted, Began, Called, Ended, Event, Found, Gone, Keyed, Recorded
 from atf.verify.load import PlannedTask
-from atf.verify.outcome import Ending, Outcome, Recovery, Strike, judge, looked_for, percentile, recoveries
+from atf.verify.outcome import Ending, LoadOutcome, Recovery, Strike, judge, looked_for, percentile, recoveries
 
 S = 1_000_000
 DONE = Ending("SUCCESS", True, 1, 0, 5)
@@ -28,7 +28,7 @@ def asked(key: str, at: float = 0.0) -> list[Event]:
     return [Called(round(at * S), key), Accepted(round(at * S) + 1000, key, round(at * S))]
 
 
-def verdict(events: list[Event], endings: dict[str, Ending], *plans: PlannedTask) -> Outcome:
+def verdict(events: list[Event], endings: dict[str, Ending], *plans: PlannedTask) -> LoadOutcome:
     found: list[Event] = [
         Found(10**12, key, each.status if (each := endings.get(key)) else "", bool(each and each.finished))
         for key in {each.task_id for each in events if isinstance(each, Called)} | set(endings)

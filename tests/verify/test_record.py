@@ -8,7 +8,7 @@ import pytest
 
 from atf.verify import record as module
 from atf.verify.history import Began, Ended
-from atf.verify.record import DIRECTORY, Record, began, ended, events
+from atf.verify.record import DIRECTORY, VerifyRecord, began, ended, events
 
 
 def write(directory: Path, process: str, text: str) -> None:
@@ -17,7 +17,7 @@ def write(directory: Path, process: str, text: str) -> None:
 
 
 def test_lines_are_read_once_and_only_when_whole(tmp_path: Path) -> None:
-    record = Record(tmp_path)
+    record = VerifyRecord(tmp_path)
     write(tmp_path, "7-1", "B 100 1100 a 5\nE 150 1150 a 5 1\nB 200 1200 b")
     record.poll()
     record.poll()
@@ -38,7 +38,7 @@ def test_what_a_lambda_writes_is_what_is_read(tmp_path: Path, monkeypatch: pytes
     began("12-ab-7", 3)
     ended("12-ab-7", 3, returned=False)
     module._file.cache_clear()
-    record = Record(tmp_path)
+    record = VerifyRecord(tmp_path)
     record.poll()
     (begin,), (end,) = record.begun, record.ends
     assert (begin.task_id, begin.fence, begin.process) == ("ab-7", 3, end.process)
@@ -48,7 +48,7 @@ def test_what_a_lambda_writes_is_what_is_read(tmp_path: Path, monkeypatch: pytes
 
 def test_a_begin_has_the_latest_instant_that_any_process_had_seen_on_the_clock(tmp_path: Path) -> None:
     """A store whose clock was set back has shown the later instant before."""
-    record = Record(tmp_path)
+    record = VerifyRecord(tmp_path)
     write(tmp_path, "7-1", "B 100 5100 a 5\nB 300 4300 c 7\n")
     write(tmp_path, "8-1", "B 200 5200 b 6\n")
     record.poll()

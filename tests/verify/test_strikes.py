@@ -17,7 +17,7 @@ from atf.testing.loop import VirtualLoop
 from atf.verify import run
 from atf.verify.bench import Bench, drain_s
 from atf.verify.outcome import Recovery, Strike
-from atf.verify.run import Course, kinds
+from atf.verify.run import VerifyPlan, kinds
 from atf.verify.strikes import ROLES, STORE, PlannedStrike, carry_out, plan
 
 
@@ -48,9 +48,9 @@ def test_one_freeze_lasts_longer_than_a_lease_and_of_an_executor_if_one_is_froze
     assert long.role == "executor" or "executor" not in frozen
 
 
-def course(**more: Any) -> Course:
+def course(**more: Any) -> VerifyPlan:
     given: dict[str, Any] = {"roles": [], "redis_url": "", "rate": 1, "seconds": 1, "settings": {}, **more}
-    return Course(strikes=1, seed=1, executors=1, **given)
+    return VerifyPlan(strikes=1, seed=1, executors=1, **given)
 
 
 def test_the_store_is_struck_only_if_it_is_our_own() -> None:

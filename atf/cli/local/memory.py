@@ -37,7 +37,7 @@ from atf.executor.table import Table
 from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.scheduler import SchedulerService
-from atf.frontend.doors import Doors
+from atf.frontend.doors import Listeners
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.log import get_logger, setup
@@ -52,7 +52,7 @@ from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 from atf.store.store import Store
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 from atf.task import MAX_BATCH
 
 from .apart import end, imports
@@ -101,7 +101,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     frontend = FrontendService(store=store, settings=listening, runtime=runtime)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
-    doors = await Doors.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
+    doors = await Listeners.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
     last.push_async_callback(doors.close)
     bounds = _bounds(settings, doors.address)
     os.environ.setdefault("ATF_FRONTEND", doors.address)  # for tasks that schedule tasks, as in other executors
@@ -110,7 +110,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     controller = ControllerService(
         store=store, hsc=hsc, settings=read(ControllerSettings, {}, "controller"), timing=timing, runtime=runtime
     )
-    consumer = StoreConsumer(
+    consumer = Consumer(
         store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
     )
     isolated = await IsolatedRuns.start(code.names, code.lambdas, code.folder)
@@ -218,7 +218,7 @@ def _fake_server() -> Any:
     return fakeredis.FakeServer()
 
 
-def _announce(doors: Doors, apps: Sequence[str], as_json: bool) -> None:
+def _announce(doors: Listeners, apps: Sequence[str], as_json: bool) -> None:
     where = {"frontend": doors.address}
     if as_json:
         also = {"dapr_http": doors.dapr_http} if doors.dapr_http else {}

@@ -76,7 +76,7 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
 
 async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) -> int:
     cluster = Cluster(settings, apps, env=_environment(), say=say)
-    asked = _Signals(cluster)
+    asked = _StopSignals(cluster)
     starting = asyncio.create_task(cluster.start())
     waiting = asyncio.create_task(asked.first.wait())
     await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,7 +110,7 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) 
     return 0
 
 
-class _Signals:
+class _StopSignals:
     """What signals ask for: the first to stop, a second one to end everything at once (atf/process/stops.py)."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.store import keys, library
 from atf.store.claim_pause import Cause, ClaimPause
-from atf.store.servers.check_results import Finding, ok, refuse, warn
+from atf.store.servers.check_results import CheckResult, ok, refuse, warn
 from atf.store.servers.checks import told
 from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
@@ -25,7 +25,7 @@ _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
 _CLIENT: Final = re.compile(r"\bname=(atf_\S+)(?=\s)")
 
 
-async def libraries(link: Link) -> Finding:
+async def libraries(link: Link) -> CheckResult:
     """The function libraries on one server, and the roles that use each."""
     listed = await told(link, "FUNCTION", "LIST", "LIBRARYNAME", "atf_*", "WITHCODE") or []
     entries = [dict(zip(map(text, each[::2]), each[1::2], strict=True)) for each in listed]
@@ -35,7 +35,7 @@ async def libraries(link: Link) -> Finding:
     return judge_libraries(code, used)
 
 
-def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> Finding:
+def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> CheckResult:
     """The judgement on libraries: name -> text, and name -> connections that call it; None: the server does not tell."""
     ours = library.NAME
     shown = ", ".join(
@@ -66,7 +66,7 @@ def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> 
     return ok("library", shown, "this release's is loaded" + ("; others stand beside it" if len(code) > 1 else ""))
 
 
-async def partitions(link: Link, configured: int, timing: Timing) -> list[Finding]:
+async def partitions(link: Link, configured: int, timing: Timing) -> list[CheckResult]:
     """What the partitions' records say, against what this host's roles are set to.
 
     Args:
@@ -116,7 +116,7 @@ async def partitions(link: Link, configured: int, timing: Timing) -> list[Findin
 
 def judge_partitions(
     records: Sequence[Mapping[str, str]], configured: int, made: int, timing: Timing, now_us: int
-) -> list[Finding]:
+) -> list[CheckResult]:
     """The judgements on the records of all partitions; none: the store is new, and the first role gives it `made`."""
     ours = timing.heartbeat_timeout
     if not records:
@@ -132,13 +132,13 @@ def judge_partitions(
     ]
 
 
-def _unread(partitions: Sequence[int]) -> Finding:
+def _unread(partitions: Sequence[int]) -> CheckResult:
     shown = ", ".join(map(str, partitions))
     mend = "see whether the servers run that they lie on, then look again"
     return warn("records", "away", f"nothing can be said of partitions {shown}: their servers can't be reached", mend)
 
 
-def _number(recorded: int, configured: int) -> Finding:
+def _number(recorded: int, configured: int) -> CheckResult:
     if not configured:
         return ok("partitions", str(recorded), "on record in the store; this host's roles take what is on record")
     if recorded == configured:
@@ -151,7 +151,7 @@ def _number(recorded: int, configured: int) -> Finding:
     )
 
 
-def _data(records: Sequence[Mapping[str, str]]) -> list[Finding]:
+def _data(records: Sequence[Mapping[str, str]]) -> list[CheckResult]:
     versions = sorted({int(each["data"]) for each in records})
     if versions == [library.VERSION]:
         return [ok("data", f"version {library.VERSION}", "the data are of this release's version")]
@@ -162,7 +162,7 @@ def _data(records: Sequence[Mapping[str, str]]) -> list[Finding]:
     return [refuse("data", f"version {shown}", f"this release works on version {library.VERSION}", mend)]
 
 
-def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
+def _timing(records: Sequence[Mapping[str, str]], ours: float) -> CheckResult:
     recorded = sorted({int(each["timeout"]) / US for each in records if "timeout" in each})
     shown = ", ".join(f"{each:g} s" for each in recorded)
     if not recorded:
@@ -181,7 +181,7 @@ def _timing(records: Sequence[Mapping[str, str]], ours: float) -> Finding:
     )
 
 
-def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> Finding:
+def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> CheckResult:
     pause = ClaimPause.of_all([_pause(each, now_us) for each in records])
     if pause is None:
         return ok("claims", "given", "tasks that are due start")

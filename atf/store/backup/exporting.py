@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from atf.cores.pool import Pool
+from atf.cores.pool import CorePool
 from atf.errors import InvalidArgument
 from atf.store.store import Store
 from atf.store.types import LambdaRecord, TaskRecord
@@ -151,7 +151,7 @@ async def _cores(store: Store) -> AsyncIterator[CoresLine]:
     for pool in await store.list_capacity():
         record = await store.get_capacity(pool)
         if record is not None:
-            yield CoresLine(pool, Pool.decode(record.state).settings)
+            yield CoresLine(pool, CorePool.decode(record.state).settings)
 
 
 async def _stops(store: Store) -> AsyncIterator[StopLine]:

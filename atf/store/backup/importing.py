@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from atf.cores.pool import Pool
+from atf.cores.pool import CorePool
 from atf.errors import AtfError, InvalidArgument
 from atf.sdk import work_items
 from atf.store import keys, library
 from atf.store.adding import routing_key
 from atf.store.gates import Unless
 from atf.store.store import Store
-from atf.store.types import JobTask, LambdaRecord, Made, NewGate, NewJob, Replace, RestoredTask, TaskRecord
-from atf.store.windows import Window
+from atf.store.types import JobAnswer, JobTask, LambdaRecord, NewGate, NewJob, Replace, RestoredTask, TaskRecord
+from atf.store.windows import HeldUniqueKey
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
 from .export_records import (
@@ -248,7 +248,7 @@ def _gate(name: str, line: GateLine) -> NewGate:
 async def _restore_cores(store: Store, line: CoresLine) -> None:
     """A pool that has cores already keeps them."""
     if await store.get_capacity(line.pool) is None:
-        pool = Pool.make(line.settings, await store.time_us())
+        pool = CorePool.make(line.settings, await store.time_us())
         await store.set_capacity(line.pool, 0, pool.encode(), deal_anew=True)
 
 
@@ -259,7 +259,7 @@ async def _restore_job(store: Store, line: JobLine) -> int:
     (answer,) = await store.schedule_jobs([job])
     if isinstance(answer, AtfError):
         raise answer
-    return int(answer.made is Made.MADE)
+    return int(answer.made is JobAnswer.MADE)
 
 
 @dataclass
@@ -276,7 +276,7 @@ class _Work:
     unique_keys: dict[str, str] = field(default_factory=dict)
     """Of the tasks of open windows, by their ids: what decides where they live."""
 
-    windows: list[Window] = field(default_factory=list)
+    windows: list[HeldUniqueKey] = field(default_factory=list)
     """That are to be opened before their tasks come."""
 
     async def before_tasks(self, line: Line) -> None:
@@ -297,7 +297,7 @@ class _Work:
         """Its task follows, unless that has ended."""
         key, name = keys.bare(line.key), line.task_id.partition("-")[2]
         self.unique_keys[line.task_id] = key
-        self.windows.append(Window(line.key, f"{self.store.partition_for(key)}-{name}", line.until_us))
+        self.windows.append(HeldUniqueKey(line.key, f"{self.store.partition_for(key)}-{name}", line.until_us))
         if len(self.windows) == _PAGE:
             await self._open_windows()
 

@@ -38,7 +38,7 @@ Host = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Address:
+class StoreAddress:
     """A redis URL, understood."""
 
     kind: str
@@ -55,7 +55,7 @@ class Address:
     """Of every connection to a Sentinel."""
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> StoreAddress:
     """Reads a redis URL.
 
     Raises:
@@ -92,7 +92,7 @@ def _split(url: str) -> _Parts:
     return _Parts(match[1], match[2], match[3] or "") if match else _Parts("", url, "")
 
 
-def _of_one(url: str, scheme: str) -> Address:
+def _of_one(url: str, scheme: str) -> StoreAddress:
     options = dict(parse_url(url))
     parts = _split(url)
     if scheme == "unix":
@@ -104,10 +104,10 @@ def _of_one(url: str, scheme: str) -> Address:
             raise ValueError("the port is missing")
         if not re.fullmatch(r"/?[0-9]*", parts.path):
             raise ValueError(f"the database {parts.path[1:]!r} is no number")
-    return Address("single", safe_url(url), _checked(options))
+    return StoreAddress("single", safe_url(url), _checked(options))
 
 
-def _of_many(url: str, scheme: str, kind: str) -> Address:
+def _of_many(url: str, scheme: str, kind: str) -> StoreAddress:
     parts = _split(url)
     user, at, named = parts.netloc.rpartition("@")
     default = _SENTINEL_PORT if kind == "sentinel" else _REDIS_PORT
@@ -135,7 +135,7 @@ def _of_many(url: str, scheme: str, kind: str) -> Address:
     if own and (kind != "sentinel" or own.keys() - {"username", "password"}):
         raise ValueError(f"there is no option {_OF_SENTINELS}{min(own)}")
     sentinels = {name: value for name, value in options.items() if name not in {"username", "password", "db"}} | own
-    return Address(kind, safe_url(url), _checked(options), hosts, master, _checked(sentinels))
+    return StoreAddress(kind, safe_url(url), _checked(options), hosts, master, _checked(sentinels))
 
 
 def _host(text: str, default: int) -> Host:

@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One line of `atf doctor`."""
 
     check: str
@@ -47,22 +47,22 @@ class Finding:
         return f"{place}{self.text}" + (f". Mend it: {self.mend}" if self.mend else "")
 
 
-def ok(check: str, value: str, text: str) -> Finding:
+def ok(check: str, value: str, text: str) -> CheckResult:
     """A finding that is as it should be."""
-    return Finding(check, State.OK, value, text)
+    return CheckResult(check, State.OK, value, text)
 
 
-def warn(check: str, value: str, text: str, mend: str = "") -> Finding:
+def warn(check: str, value: str, text: str, mend: str = "") -> CheckResult:
     """A finding that roles work with."""
-    return Finding(check, State.WARN, value, text, mend)
+    return CheckResult(check, State.WARN, value, text, mend)
 
 
-def refuse(check: str, value: str, text: str, mend: str = "") -> Finding:
+def refuse(check: str, value: str, text: str, mend: str = "") -> CheckResult:
     """A finding that roles do not work with."""
-    return Finding(check, State.REFUSE, value, text, mend)
+    return CheckResult(check, State.REFUSE, value, text, mend)
 
 
-def worst(findings: Sequence[Finding]) -> State:
+def worst(findings: Sequence[CheckResult]) -> State:
     """The state that counts for all of them."""
     states = {each.state for each in findings}
     return next((each for each in (State.REFUSE, State.WARN) if each in states), State.OK)
@@ -71,15 +71,15 @@ def worst(findings: Sequence[Finding]) -> State:
 class Changes:
     """Which findings are news, for somebody who looks again and again."""
 
-    def __init__(self, known: Sequence[Finding] = ()) -> None:
+    def __init__(self, known: Sequence[CheckResult] = ()) -> None:
         self._known = {each.name: each for each in known if each.state is not State.OK}
 
     @property
-    def known(self) -> list[Finding]:
+    def known(self) -> list[CheckResult]:
         """What is wrong now."""
         return list(self._known.values())
 
-    def news(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    def news(self, findings: Sequence[CheckResult]) -> tuple[list[CheckResult], list[CheckResult]]:
         """(what is wrong now and was not before, what was wrong and is not any more)."""
         bad = {each.name: each for each in findings if each.state is not State.OK}
         came = [each for key, each in bad.items() if key not in self._known]

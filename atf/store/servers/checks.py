@@ -16,14 +16,14 @@ from atf.runtime import Runtime
 from atf.task import US
 
 from . import permissions, settings
-from .check_results import Finding, State, ok, warn
+from .check_results import CheckResult, State, ok, warn
 from .connection import Link
 from .server_info import text
 
 _CLOCK_READINGS: Final = 3
 
 
-async def check(link: Link, runtime: Runtime) -> list[Finding]:
+async def check(link: Link, runtime: Runtime) -> list[CheckResult]:
     """Looks at every server that takes writes.
 
     Returns:
@@ -40,7 +40,7 @@ async def check(link: Link, runtime: Runtime) -> list[Finding]:
     return findings
 
 
-async def examine(link: Link, runtime: Runtime) -> list[Finding]:
+async def examine(link: Link, runtime: Runtime) -> list[CheckResult]:
     """Every check of every server that takes writes, whatever comes of it.
 
     Raises:
@@ -48,7 +48,7 @@ async def examine(link: Link, runtime: Runtime) -> list[Finding]:
         FailedPrecondition: the store refuses the user.
     """
     servers = await link.masters()
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     away: list[Unavailable] = []
     for each in servers:
         try:
@@ -62,7 +62,7 @@ async def examine(link: Link, runtime: Runtime) -> list[Finding]:
     return found
 
 
-async def _examine(link: Link, runtime: Runtime) -> list[Finding]:
+async def _examine(link: Link, runtime: Runtime) -> list[CheckResult]:
     allowed = await permissions.check(link)
     answer = await told(link, "INFO")
     if answer is None:
@@ -134,7 +134,7 @@ async def told(link: Link, *command: str) -> Any:
         raise
 
 
-async def _clock(link: Link, runtime: Runtime) -> Finding | None:
+async def _clock(link: Link, runtime: Runtime) -> CheckResult | None:
     """How far the store's clock is from this host's. Of several readings the quickest is the most exact."""
     best: tuple[float, float] | None = None
     for _ in range(_CLOCK_READINGS):
@@ -149,7 +149,7 @@ async def _clock(link: Link, runtime: Runtime) -> Finding | None:
     return clock(best[1], best[0] / 2)
 
 
-def clock(offset_us: float, error_us: float) -> Finding:
+def clock(offset_us: float, error_us: float) -> CheckResult:
     """The judgement on an offset of the store's clock against this host's, known but for an error."""
     value = f"{offset_us / US:+.3f} s ± {error_us / US:.3f} s"
     if abs(offset_us) - error_us <= CLOCKS_AGREE_S * US:
@@ -164,6 +164,6 @@ def clock(offset_us: float, error_us: float) -> Finding:
     )
 
 
-def sentences(findings: Sequence[Finding]) -> list[str]:
+def sentences(findings: Sequence[CheckResult]) -> list[str]:
     """What is worth a line in a role's log."""
     return [each.sentence for each in findings if each.state is not State.OK]

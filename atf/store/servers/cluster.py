@@ -27,7 +27,7 @@ from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError, Unavailable
 
-from .address import Address, Host
+from .address import Host, StoreAddress
 from .background import Background
 from .cluster_slots import SlotMap, read, slot_of
 from .connection import BROKEN, Arg, Link
@@ -57,7 +57,7 @@ class ClusterLink(Link):
     alone = False
     parted = True
 
-    def __init__(self, address: Address, settings: StoreSettings) -> None:
+    def __init__(self, address: StoreAddress, settings: StoreSettings) -> None:
         self.where = address.where
         self._address = address
         self._settings = settings

@@ -24,7 +24,7 @@ from atf.errors import AtfError, FailedPrecondition, Internal
 from atf.store import library
 
 from .refusals import translate
-from .server_info import WAIT_S, Facts, check_possible, facts_of, proof, text, unproven
+from .server_info import WAIT_S, ServerInfo, check_possible, facts_of, proof, text, unproven
 
 Arg = str | bytes | int
 BROKEN: Final = (rx.ConnectionError, rx.TimeoutError, OSError)
@@ -48,7 +48,7 @@ class Link:
     in_process = False
     proves = True
     """Whether it can be asked to wait until a write is on a disk."""
-    facts: Facts | None = None
+    facts: ServerInfo | None = None
     alone = True
     """Whether nobody promised that this server has replicas."""
     parted = False
@@ -67,7 +67,7 @@ class Link:
     ) -> None:
         """Takes a pool, the server's name for people, and what makes a blocking client for the libraries that want one.
 
-        `server` answers (run id, what it remembers: see Facts.memory) where the server is a fake in this process. `wait`: seconds
+        `server` answers (run id, what it remembers: see ServerInfo.memory) where the server is a fake in this process. `wait`: seconds
         that a write may take to be as safe as demanded. `keep`: connections that are kept at hand between calls. `floor`: what
         every write that demands more than nothing has to meet, too.
         """
@@ -208,17 +208,19 @@ class Link:
     def _function(self, verb: str, record: str, *args: Arg) -> tuple[Arg, ...]:
         return ("FCALL", f"{self.library.name}_{verb}", 1, record, *args)
 
-    def _identity(self, facts: Facts | None) -> tuple[str, str]:
+    def _identity(self, facts: ServerInfo | None) -> tuple[str, str]:
         if self._server is not None:
             return self._server()
         assert facts is not None
         return facts.run_id, facts.memory(alone=self.alone)
 
-    async def _meet(self, connection: AbstractConnection) -> Facts:
+    async def _meet(self, connection: AbstractConnection) -> ServerInfo:
         self.facts = await facts_of(connection)
         return self.facts
 
-    async def _possible(self, connection: AbstractConnection, facts: Facts | None, demand: Durability) -> Facts | None:
+    async def _possible(
+        self, connection: AbstractConnection, facts: ServerInfo | None, demand: Durability
+    ) -> ServerInfo | None:
         if facts is None:
             raise FailedPrecondition(
                 f"durability {demand.word}: a store in memory is gone with its process; nothing was stored"
@@ -230,7 +232,7 @@ class Link:
             self._check(facts, demand)
         return facts
 
-    def _check(self, facts: Facts, demand: Durability) -> None:
+    def _check(self, facts: ServerInfo, demand: Durability) -> None:
         for each in self._classes(demand):
             check_possible(facts, each, self.where, alone=self.alone)
 
@@ -239,7 +241,7 @@ class Link:
         disk_too = demand is Durability.REPLICATED and self._floor is Durability.DISK
         return (Durability.DISK, demand) if disk_too else (demand,)
 
-    async def _prove(self, connection: AbstractConnection, facts: Facts, demand: Durability, record: str) -> None:
+    async def _prove(self, connection: AbstractConnection, facts: ServerInfo, demand: Durability, record: str) -> None:
         """Waits until what the call before wrote is safe.
 
         A repeated call writes nothing by itself, and a server waits only for what came over the same connection. So one

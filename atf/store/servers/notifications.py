@@ -25,7 +25,7 @@ _SILENT_S: Final = 4.0
 """Seconds of silence after which a server is asked whether it is there, and after which it is given up."""
 
 
-class Bell:
+class Notifications:
     """Collects messages of some channels, for one waiter."""
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ def where(message: str) -> tuple[int, str]:
 @contextlib.asynccontextmanager
 async def listen(
     link: Link, runtime: Runtime, kind: str, partitions: Sequence[int], wakeups: bool
-) -> AsyncIterator[Bell]:
+) -> AsyncIterator[Notifications]:
     """A bell that rings with the messages of `kind` in any of the partitions: `due`, `ready` ("{partition}queue"), `done` (id).
 
     The store may send several in one, a line each.
     """
-    bell = Bell()
+    bell = Notifications()
     if not wakeups:
         yield bell
         return
@@ -75,7 +75,7 @@ async def listen(
         await end([task])
 
 
-async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Bell) -> None:
+async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Notifications) -> None:
     """Keeps one subscription per server that has some of the channels; one that ends does not disturb the others."""
     heard: dict[tuple[Link, tuple[str, ...]], asyncio.Task[None]] = {}
     try:
@@ -93,7 +93,7 @@ async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Bell
         await end(heard.values())
 
 
-async def _hear(link: Link, server: Link, channels: list[str], bell: Bell) -> None:
+async def _hear(link: Link, server: Link, channels: list[str], bell: Notifications) -> None:
     """Rings what one server says, until its connection fails or a channel belongs to another server."""
     connection = server.pool.make_connection()
     with contextlib.suppress(rx.RedisError, OSError):
@@ -108,7 +108,9 @@ async def _hear(link: Link, server: Link, channels: list[str], bell: Bell) -> No
             await connection.disconnect(nowait=True)
 
 
-async def _ring_on(connection: AbstractConnection, link: Link, server: Link, channels: list[str], bell: Bell) -> None:
+async def _ring_on(
+    connection: AbstractConnection, link: Link, server: Link, channels: list[str], bell: Notifications
+) -> None:
     missing, asked = set(channels), False
     while True:
         wait = _WAIT_S if server.in_process else _SILENT_S

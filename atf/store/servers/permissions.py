@@ -13,7 +13,7 @@ from typing import Final
 import redis.exceptions as rx
 from redis.asyncio.connection import AbstractConnection
 
-from .check_results import Finding, ok, refuse, warn
+from .check_results import CheckResult, ok, refuse, warn
 from .connection import Link
 from .refusals import translate
 from .server_info import text
@@ -83,7 +83,7 @@ def acl_user(password: str = PLACEHOLDER) -> str:
     return line.replace(PLACEHOLDER, password)
 
 
-async def check(link: Link) -> Finding:
+async def check(link: Link) -> CheckResult:
     """Whether the present user may do what ATF does.
 
     Raises:
@@ -102,7 +102,7 @@ async def check(link: Link) -> Finding:
         raise translate(error, link.where) from error
 
 
-async def _try(connection: AbstractConnection) -> Finding:
+async def _try(connection: AbstractConnection) -> CheckResult:
     user = await _ask(connection, "ACL", "WHOAMI")
     name = "?" if isinstance(user, rx.ResponseError) else text(user)
     if isinstance(await _ask(connection, "MULTI"), rx.ResponseError):
@@ -117,7 +117,7 @@ async def _try(connection: AbstractConnection) -> Finding:
     return _judge(name, {rule: str(each) for rule, each in answers.items() if isinstance(each, rx.NoPermissionError)})
 
 
-def _judge(user: str, denied: dict[str, str]) -> Finding:
+def _judge(user: str, denied: dict[str, str]) -> CheckResult:
     """The verdict, from the rules whose samples were denied and the server's words."""
     rules: list[str] = []
     for rule, words in denied.items():

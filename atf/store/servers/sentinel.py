@@ -24,11 +24,11 @@ from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import Unavailable
 
-from .address import Address, Host
+from .address import Host, StoreAddress
 from .background import Background
 from .connection import Arg, Link, lost
 from .refusals import translate
-from .server_info import Facts, text
+from .server_info import ServerInfo, text
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ SPACED_S: Final = 0.1
 """The same while calls fail."""
 
 
-class Said(NamedTuple):
+class SentinelAnswer(NamedTuple):
     """A Sentinel's word."""
 
     epoch: int
@@ -55,7 +55,7 @@ class _Master(Link):
 
     alone = False
 
-    async def _meet(self, connection: AbstractConnection) -> Facts:
+    async def _meet(self, connection: AbstractConnection) -> ServerInfo:
         facts = await super()._meet(connection)
         if not facts.master:
             await connection.disconnect(nowait=True)
@@ -68,13 +68,13 @@ class SentinelLink(Link):
 
     alone = False
 
-    def __init__(self, address: Address, settings: StoreSettings) -> None:
+    def __init__(self, address: StoreAddress, settings: StoreSettings) -> None:
         self.where = address.where
         self._address = address
         self._settings = settings
         self._hosts = list(address.hosts)
         self._master: Link | None = None
-        self._said = Said(-1, "", 0)
+        self._said = SentinelAnswer(-1, "", 0)
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self._replaced: asyncio.Future[None] | None = None
@@ -123,7 +123,7 @@ class SentinelLink(Link):
             # a lower epoch than was known is an old word, unless most say it: then the Sentinels have been set up anew
             await self._follow(max(words), anew=2 * len(words) > len(self._hosts))
 
-    async def _ask(self, host: Host) -> Said | None:
+    async def _ask(self, host: Host) -> SentinelAnswer | None:
         """One Sentinel's word; None where it has none."""
         options = dict(self._address.sentinel_options)
         kind = options.pop("connection_class", Connection)
@@ -137,7 +137,7 @@ class SentinelLink(Link):
                 await connection.send_command("SENTINEL", "MASTER", self._address.master)
                 answer = await connection.read_response() or []
             found = dict(zip(map(text, answer[::2]), map(text, answer[1::2]), strict=True))
-            return Said(int(found["config-epoch"]), found["ip"], int(found["port"]))
+            return SentinelAnswer(int(found["config-epoch"]), found["ip"], int(found["port"]))
         except RuntimeError as error:
             lost(error)  # raises any other
             return None
@@ -147,7 +147,7 @@ class SentinelLink(Link):
             with contextlib.suppress(rx.RedisError, OSError):
                 await connection.disconnect(nowait=True)
 
-    async def _follow(self, said: Said, *, anew: bool) -> None:
+    async def _follow(self, said: SentinelAnswer, *, anew: bool) -> None:
         if said.epoch < self._said.epoch and not anew:
             return
         if (said.host, said.port) == self._said[1:]:

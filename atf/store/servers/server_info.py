@@ -24,7 +24,7 @@ _WAITAOF: Final = (7, 2)
 
 
 @dataclass(frozen=True)
-class Facts:
+class ServerInfo:
     """One server, as one connection met it."""
 
     run_id: str
@@ -57,7 +57,7 @@ class Facts:
         return "p" if alone and self.logged and self.flushed and not self.promoted else "0"
 
 
-async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Facts:
+async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> ServerInfo:
     """What is behind a connection.
 
     Args:
@@ -71,7 +71,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
     marker, now = getattr(connection, "_reader", None), asyncio.get_running_loop().time()
     known = getattr(connection, "_atf_facts", None)
     if known is not None and known[0] is marker and now < known[2] and not anew:
-        found: Facts = known[1]
+        found: ServerInfo = known[1]
         return found
     await connection.send_command("INFO", "server", "replication", "persistence")
     lines = text(await connection.read_response()).splitlines()
@@ -88,7 +88,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
     pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
     config = {text(key): text(value) for key, value in pairs}
     version = tuple(int(part) for part in info.get("redis_version", "0").split(".")[:2])
-    facts = Facts(
+    facts = ServerInfo(
         run_id=info["run_id"],
         synced=config.get("appendonly") == "yes" and config.get("appendfsync") == "always",
         logged=info.get("aof_enabled") == "1" and version >= _WAITAOF,
@@ -101,7 +101,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Fac
     return facts
 
 
-def check_possible(facts: Facts, demand: Durability, where: str, *, alone: bool) -> None:
+def check_possible(facts: ServerInfo, demand: Durability, where: str, *, alone: bool) -> None:
     """Whether a write could be made as safe as demanded; asked before it is made.
 
     Args:
@@ -132,7 +132,7 @@ def check_possible(facts: Facts, demand: Durability, where: str, *, alone: bool)
         )
 
 
-def proof(facts: Facts, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:
+def proof(facts: ServerInfo, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:
     """The command that waits until all that was written over the same connection is as safe as demanded; [] if it is.
 
     It answers with how many have it: of a disk in a list, first its own.

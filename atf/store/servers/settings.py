@@ -8,7 +8,7 @@ from typing import Final
 
 from atf.store import keys
 
-from .check_results import Finding, ok, refuse, warn
+from .check_results import CheckResult, ok, refuse, warn
 
 _OLDEST: Final = (7, 0)
 _LISTPACK_BYTES: Final = 1024
@@ -29,7 +29,7 @@ Info = Mapping[str, str]
 Config = Mapping[str, str]
 
 
-def judge(info: Info, config: Config) -> list[Finding]:
+def judge(info: Info, config: Config) -> list[CheckResult]:
     """Every judgement on one server.
 
     Args:
@@ -41,7 +41,7 @@ def judge(info: Info, config: Config) -> list[Finding]:
     return found
 
 
-def version(info: Info) -> Finding:
+def version(info: Info) -> CheckResult:
     """Whether it has functions, and all that they need."""
     compatible = info.get("redis_version", "0")
     name = f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {compatible}"
@@ -51,7 +51,7 @@ def version(info: Info) -> Finding:
     return ok("version", name, "it has all that ATF calls")
 
 
-def role(info: Info) -> Finding:
+def role(info: Info) -> CheckResult:
     """Whether it takes writes."""
     if info.get("loading", "0") != "0":
         return refuse("role", "loading", "it is still loading its data", "wait; its log says how far it is")
@@ -66,7 +66,7 @@ def role(info: Info) -> Finding:
     return ok("role", "primary", "it takes writes")
 
 
-def saves(info: Info, config: Config) -> Finding:
+def saves(info: Info, config: Config) -> CheckResult:
     """Whether it refuses writes because a save failed, or will."""
     if info.get("aof_last_write_status", "ok") != "ok":
         return refuse(
@@ -92,7 +92,7 @@ def saves(info: Info, config: Config) -> Finding:
     return ok("saves", "good", "its last writes to disk succeeded")
 
 
-def appendonly(info: Info) -> Finding:
+def appendonly(info: Info) -> CheckResult:
     """Whether tasks survive a restart."""
     if info.get("aof_enabled", "0") == "1":
         return ok("appendonly", "yes", "tasks survive its restart")
@@ -104,7 +104,7 @@ def appendonly(info: Info) -> Finding:
     )
 
 
-def appendfsync(info: Info, config: Config) -> Finding:
+def appendfsync(info: Info, config: Config) -> CheckResult:
     """Whether tasks survive the machine."""
     value = config.get("appendfsync", HIDDEN)
     if info.get("aof_enabled", "0") != "1":
@@ -129,7 +129,7 @@ def appendfsync(info: Info, config: Config) -> Finding:
     return warn("appendfsync", value, f"{lost}; {paused}", mend)
 
 
-def maxmemory(info: Info) -> Finding:
+def maxmemory(info: Info) -> CheckResult:
     """Whether a backlog meets a bound of the server's before it meets the machine's."""
     size = int(info.get("maxmemory", "0"))
     used = int(info.get("used_memory", "0"))
@@ -151,7 +151,7 @@ def maxmemory(info: Info) -> Finding:
     return ok("maxmemory", shown, "a store that is full refuses tasks, and drains")
 
 
-def policy(info: Info) -> Finding:
+def policy(info: Info) -> CheckResult:
     """Whether it throws keys away."""
     value = info.get("maxmemory_policy", "noeviction")
     mend = "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE"
@@ -171,7 +171,7 @@ def policy(info: Info) -> Finding:
     return refuse("maxmemory-policy", value, f"it evicts keys (maxmemory-policy {value}), and would lose tasks", mend)
 
 
-def replicas(info: Info, config: Config) -> Finding:
+def replicas(info: Info, config: Config) -> CheckResult:
     """Whether what it accepted outlives a failover."""
     connected = int(info.get("connected_slaves", "0"))
     least = int(config.get("min-replicas-to-write", "0"))
@@ -211,7 +211,7 @@ def replicas(info: Info, config: Config) -> Finding:
     return ok("replicas", shown, "a primary that is cut off stops taking tasks")
 
 
-def listpack(config: Config) -> Finding:
+def listpack(config: Config) -> CheckResult:
     """Whether records are kept compact."""
     try:
         size, fields = int(config["hash-max-listpack-value"]), int(config["hash-max-listpack-entries"])

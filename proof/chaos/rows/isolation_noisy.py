@@ -29,7 +29,7 @@ from atf.rpc.channel import open_channel
 from atf.rpc.stubs import FrontendStub
 from atf.sdk.lambdas import named
 from atf.verify.outcome import percentile
-from atf.verify.record import DIRECTORY, Record
+from atf.verify.record import DIRECTORY, VerifyRecord
 from proof.chaos.bench import environment
 from proof.chaos.frame import Progress, Row, Trial
 
@@ -101,7 +101,7 @@ async def trial(kind: str, tasks: int, seconds: float, say: Any) -> Trial:
         try:
             await cluster.start()
             others = await _others(cluster, env) if kind == "dead" else None
-            found = await _measure(cluster, Record(folder / "record"), env, kind, tasks, seconds, say, others)
+            found = await _measure(cluster, VerifyRecord(folder / "record"), env, kind, tasks, seconds, say, others)
         except BaseException:
             say(f"what the roles said is in {folder}/roles.log")
             raise
@@ -128,7 +128,7 @@ async def _others(cluster: Cluster, env: dict[str, str]) -> Child:
 
 async def _measure(
     cluster: Cluster,
-    record: Record,
+    record: VerifyRecord,
     env: dict[str, str],
     kind: str,
     tasks: int,
@@ -212,7 +212,7 @@ def _stages(
     return {name: (percentile(sorted(each), 50), percentile(sorted(each), 95)) for name, each in parts.items() if each}
 
 
-async def _warm_up(quiet: _Quiet, record: Record) -> None:
+async def _warm_up(quiet: _Quiet, record: VerifyRecord) -> None:
     until = time.monotonic() + _WARM_UP_S
     while time.monotonic() < until:
         await quiet.run(1.0)
@@ -235,7 +235,7 @@ async def _left(address: str) -> int:
     return sum(counts[each] for each in ("NEW", "ENQUEUED", "CLAIMED", "PROCESSING", "RETRIABLE_FAILURE"))
 
 
-async def _settled(record: Record, due: dict[str, int]) -> None:
+async def _settled(record: VerifyRecord, due: dict[str, int]) -> None:
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         record.poll()

@@ -13,7 +13,7 @@ from atf.config.settings import Timing
 from atf.task import US
 from atf.verify.history import Forgot
 from atf.verify.load import Load
-from atf.verify.outcome import Outcome
+from atf.verify.outcome import LoadOutcome
 from proof.chaos.frame import Figures, Progress, Row, Trial
 from proof.chaos.lab import available
 from proof.chaos.scene import RELAXED as RELAXED_LOAD
@@ -77,7 +77,7 @@ async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequen
         return found
 
 
-def of_relaxed(outcome: Outcome) -> Figures:
+def of_relaxed(outcome: LoadOutcome) -> Figures:
     """The figures of the tasks of class relaxed; `forgiven` went with what a failover may lose of it, `lost` otherwise."""
     names = ("attempted", "acknowledged", "lost", "stuck", "early", "concurrent", "forgiven", "duplicated")
     return {f"relaxed_{name}": value for name, value in outcome.figures().items() if name in names}

@@ -16,7 +16,7 @@ from atf.rpc import dapr_scheduler_pb2 as d
 from atf.runtime import end
 from atf.store.store import Store
 from atf.store.types import JobRecord, TaskRecord
-from atf.store_consumer.consumer import StoreConsumer
+from atf.store_consumer.consumer import Consumer
 from atf.testing.runtime import VirtualRuntime
 
 TIMING = Timing()
@@ -84,7 +84,7 @@ class World:
         return scheduler
 
     def start_consumer(self) -> None:
-        consumer = StoreConsumer(
+        consumer = Consumer(
             store=self.stores[-1], settings=StoreConsumerSettings(), timing=TIMING, runtime=self.runtime
         )
         self._consumer = self.runtime.spawn(consumer.run(), name="consumer")
