@@ -75,7 +75,7 @@ fuzz: .venv/.ready ## feed every parser and every call with what is none, at len
 	.venv/bin/python -P tools/fuzz.py --examples "$(or $(EXAMPLES),2000)" --seed "$(or $(SEED),0)"
 
 .PHONY: reliability
-reliability: .venv/.ready ## draw the table of docs/reliability.md from the results of make chaos
+reliability: .venv/.ready ## draw docs/reliability from the results of make chaos
 	.venv/bin/python -P tools/draw_reliability.py
 
 .PHONY: bench

@@ -1,6 +1,6 @@
-"""Draws the table of docs/reliability.md from the results of `make chaos` in proof/results/reliability/, or checks that it is current.
+"""Draws docs/reliability from the results of `make chaos` in proof/results/reliability/, or checks that it is current.
 
-Beneath it a line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, which are no rows.
+That is the table and the picture of its opening page, and the table of all rows. Beneath the latter a line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, which are no rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the rows are not installed
 
 from proof.chaos import frame  # noqa: E402
-from tools import contract, fuzz, rolling_upgrade  # noqa: E402
+from tools import contract, fuzz, reliability_front, rolling_upgrade  # noqa: E402
 
-PAGE: Final = ROOT / "docs" / "reliability.md"
+FOLDER: Final = ROOT / "docs" / "reliability"
 START: Final = "<!-- results: drawn from proof/results/reliability/*.json by tools/draw_reliability.py -->"
 END: Final = "<!-- end of results -->"
 ALWAYS: Final = ("lost", "concurrent", "early")
@@ -29,22 +29,34 @@ OLDER: Final = "of older code"
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Draws docs/reliability.md from the results in proof/results/reliability/."
+        description="Draws docs/reliability from the results in proof/results/reliability/."
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail if the page is not what would be written"
+        "--check", action="store_true", help="write nothing; fail if a page is not what would be written"
     )
     args = parser.parse_args()
-    old = PAGE.read_text(encoding="utf-8")
-    drawn = table(frame.all_rows().values(), frame.by_row(frame.RESULTS), frame.code())
-    new = put(old, "\n".join([drawn, "", "No rows, and held beside them:", "", *beside(frame.RESULTS, proofs())]))
-    if args.check and new != old:
+    stale = {path: text for path, text in pages().items() if not path.exists() or path.read_text("utf-8") != text}
+    if args.check and stale:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
         sys.exit(
-            "docs/reliability.md is not what the results in proof/results/reliability/ say. Run make reliability and commit the page."
+            f"what is drawn is not what the results in proof/results/reliability/ say ({names}). Run make reliability and commit it."
         )
-    if new != old:
-        PAGE.write_text(new, encoding="utf-8")
-        print(f"wrote {PAGE}")
+    for path, text in stale.items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")
+
+
+def pages() -> dict[Path, str]:
+    """Each file that is drawn, in whole or between markers, as it should be."""
+    results = frame.by_row(frame.RESULTS)
+    rows = table(frame.all_rows().values(), results, frame.code())
+    drawn = "\n".join([rows, "", "No rows, and held beside them:", "", *beside(frame.RESULTS, proofs())])
+    front, archive = FOLDER / "index.md", FOLDER / "results.md"
+    return {
+        front: put(front.read_text(encoding="utf-8"), reliability_front.table(results)),
+        archive: put(archive.read_text(encoding="utf-8"), drawn),
+        FOLDER / reliability_front.PICTURE: reliability_front.picture(results),
+    }
 
 
 def put(page: str, text: str) -> str:
@@ -52,7 +64,7 @@ def put(page: str, text: str) -> str:
     before, found, rest = page.partition(START)
     _, closed, after = rest.partition(END)
     if not found or not closed:
-        sys.exit(f"docs/reliability.md has lost its markers:\n{START}\n{END}")
+        sys.exit(f"a page of docs/reliability has lost its markers:\n{START}\n{END}")
     return f"{before}{START}\n{text}\n{END}{after}"
 
 
@@ -95,7 +107,7 @@ def table(rows: Iterable[frame.Row], results: Mapping[str, Sequence[Mapping[str,
 
 
 def beside(results: Path, now: Mapping[str, tuple[str, str]]) -> list[str]:
-    """A line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, with a link to it.
+    """A line each for the newest result of `make contract`, of `make fuzz` and of `make upgrade`, with its file.
 
     Args:
         results: the folder of results.
@@ -111,9 +123,7 @@ def beside(results: Path, now: Mapping[str, tuple[str, str]]) -> list[str]:
         path, newest = max(found, key=lambda each: str(each[1]["at"]))
         status, counts, changed = said(newest)
         when = f"{newest['at'][:10]}, {newest['commit'][:8]}{', with changes' if changed else ''}"
-        lines.append(
-            f"- `make {name}`: {status}{_age(newest, *now[name])}; {counts}; {when}: [`{path.name}`](../proof/results/reliability/{path.name})"
-        )
+        lines.append(f"- `make {name}`: {status}{_age(newest, *now[name])}; {counts}; {when}: `{path.name}`")
     return lines
 
 

@@ -11,7 +11,7 @@ import pytest
 from proof.chaos import frame
 from proof.chaos.frame import Row
 from tools import fuzz as fuzz_tool
-from tools import rolling_upgrade
+from tools import reliability_front, rolling_upgrade
 from tools.draw_reliability import END, START, beside, measured, proofs, put, table
 
 CODE = "fedcba987654"
@@ -175,7 +175,7 @@ def kept(folder: Path, **results: Any) -> Path:
     return folder
 
 
-def test_the_newest_contract_fuzz_and_upgrade_results_are_linked_by_themselves(tmp_path: Path) -> None:
+def test_the_newest_contract_fuzz_and_upgrade_results_are_named_by_themselves(tmp_path: Path) -> None:
     assert beside(tmp_path, NOW) == [
         f"- `make {name}`: not run: no result is recorded" for name in ("contract", "fuzz", "upgrade")
     ]
@@ -184,15 +184,15 @@ def test_the_newest_contract_fuzz_and_upgrade_results_are_linked_by_themselves(t
     contract, fuzz, upgrade = beside(tmp_path, NOW)
     assert contract == (
         "- `make contract`: ok; 7 tests passed, 0 failed, of 1,234 calls the slowest took 7.2 ms, 0 functions too slow (the bar is"
-        " 20 ms); 2030-01-03, 01234567: [`b.json`](../proof/results/reliability/b.json)"
+        " 20 ms); 2030-01-03, 01234567: `b.json`"
     )
     assert fuzz == (
         "- `make fuzz`: ok; 723 tests passed, 0 failed, 2,000 examples of each fuzz test; 2030-01-02, 01234567, with changes:"
-        " [`c.json`](../proof/results/reliability/c.json)"
+        " `c.json`"
     )
     assert upgrade == (
         "- `make upgrade`: ok; 8 times a role was replaced, by this code from a copy of it and back, under 50 tasks a second: 1,234 tasks,"
-        " 1,234 with their first attempt, 0 failed, 0 losses; 2030-01-02, 01234567: [`f.json`](../proof/results/reliability/f.json)"
+        " 1,234 with their first attempt, 0 failed, 0 losses; 2030-01-02, 01234567: `f.json`"
     )
 
 
@@ -229,3 +229,22 @@ def test_what_is_held_beside_the_rows_is_known_by_the_product_and_its_own_suite(
     assert {code for code, _ in now.values()} == {frame.code()}
     assert now["fuzz"][1] == fuzz_tool.circumstances()["proof"]
     assert len({proof for _, proof in now.values()} | {frame.proof()}) == 4
+
+
+def test_the_opening_page_shows_what_was_lost_and_how_long_tasks_waited() -> None:
+    figures = {"acknowledged": 1200, "lost": 0, "concurrent": 0, "early": 0, "forgiven": 7}
+    wait = {"start_s": {"p50": 16.0, "p99": 16.1, "max": 16.2}}
+    found = {"done": 20, "status": "ok", "figures": {**figures, **wait}}
+    page = reliability_front.table({"power-loss-everysec": [{}, found]})
+    assert "| 20 | 1,200 | 0, and 7 that the store forgot | 0 | 0 | 16.0 / 16.2 s |" in page
+    assert "| an executor is killed | `kill-executor` | not run | – |" in page
+    assert "the store is killed" in reliability_front.picture({"store-killed": [{"figures": wait}]})
+
+
+def test_a_failed_result_is_shown_as_one_on_the_opening_page() -> None:
+    found = {"done": 3, "status": "failed", "figures": {"lost": 1}}
+    assert "| 3, **failed** | 0 | 1 | 0 | 0 | – |" in reliability_front.table({"ordinary-life": [found]})
+
+
+def test_every_trial_of_the_opening_page_is_a_row() -> None:
+    assert {each.row for each in reliability_front.TRIALS} <= set(frame.all_rows())
