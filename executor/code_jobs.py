@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from atf.client.left_jobs import left_jobs
-from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound
+from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
@@ -27,26 +27,14 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
         declared: by the code of this executor.
         namespaces: of its lambdas.
 
-    An older frontend knows no jobs; then they are not made, and this is said.
-
     Raises:
         InvalidArgument: a schedule can't be read; says which job's.
         Unavailable, DeadlineExceeded: trying again is safe.
     """
     jobs = {each.name: each for each in declared}
-    try:
-        await _bring_up_to_date(frontend, jobs, namespaces)
-    except FailedPrecondition as error:
-        if jobs:
-            _log.warning(
-                "jobs of the code are not made; start this executor anew when the frontend is newer", error=str(error)
-            )
-
-
-async def _bring_up_to_date(frontend: Frontend, jobs: Mapping[str, j.JobSpec], namespaces: Iterable[str]) -> None:
-    declared = list(jobs.values())
-    for start in range(0, len(declared), _AT_ONCE):
-        some = declared[start : start + _AT_ONCE]
+    of_code = list(jobs.values())
+    for start in range(0, len(of_code), _AT_ONCE):
+        some = of_code[start : start + _AT_ONCE]
         ends = await asyncio.gather(*(_register(frontend, job) for job in some), return_exceptions=True)
         for error in ends:
             if error is not None:

@@ -36,8 +36,6 @@ DEFAULT_PAGE: Final = 100
 MIN_EVERY_US: Final = US // 20
 MAX_EVERY_US: Final = 60 * US
 DEFAULT_EVERY_US: Final = US // 4
-_EARLIER_TOKEN: Final = re.compile(r"[0-9]{1,5}:[A-Za-z0-9_-]{0,24}")
-"""ListBatches' page token of earlier releases, partition:id: a client may page over old and new frontends while they are upgraded."""
 _ANSWER_BYTES: Final = 3 << 19
 """Where a page stops to grow: with the item added last, of 1 MiB of arguments in two forms, it stays below 4 MiB."""
 _READ_TOGETHER: Final = 8
@@ -279,8 +277,6 @@ class BatchRpcs:
     def _after(self, token: str) -> BatchPlace | None:
         if not token:
             return None
-        if _EARLIER_TOKEN.fullmatch(token):
-            return None  # its place means nothing among the newest: from the start, as some seen twice is better than a refusal
         match = re.fullmatch(r"([0-9]{1,16}):([0-9]{1,5}):([A-Za-z0-9_-]{1,24})", token)
         if match is None or int(match[2]) >= self._store.partitions:
             raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")

@@ -104,7 +104,7 @@ class GateRpcs:
     ) -> str:
         name = getattr(request, "lambda")
         check_lambda(shown(name))
-        check_who(request.who if request.who.strip() else "?", request.why)
+        check_who(request.who, request.why)
         if not await verb(name, request.who, request.why):
             raise await self._unknown(name)
         return str(name)

@@ -46,7 +46,7 @@ class _At(NamedTuple):
 
     begun_us: int
     """By the server that is furthest ahead, as each dates what fails there by its own TIME. Nothing is due before it, by the TIME of its
-    own server, so what fails again is dated later on all of them. 0: by a frontend of an earlier release, which had redriven nothing yet.
+    own server, so what fails again is dated later on all of them.
     """
     redriven: int
     page: str  # of the dead-letter set
@@ -66,8 +66,7 @@ class RedriveRpc:
         await self._lambdas.load([name])
         known = self._lambdas.get(name)
         _check(request, known)
-        at = _parse(request.page_token) or _At(0, 0, "")
-        at = at if at.begun_us else at._replace(begun_us=await self._store.latest_time_us())
+        at = _parse(request.page_token) or _At(await self._store.latest_time_us(), 0, "")
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
         matching = [
@@ -79,7 +78,7 @@ class RedriveRpc:
         done = list[bool]()
         if not request.dry_run:
             tasks = [(each.id, after_us) for each, after_us in zip(matching, after, strict=True)]
-            _, done = await self._store.redrive(tasks, at.begun_us)
+            done = await self._store.redrive(tasks, at.begun_us)
         redriven = at.redriven + (len(matching) if request.dry_run else sum(done))
         if not token and not request.dry_run:
             await self._note(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")

@@ -38,7 +38,8 @@ class Registration:
         """Makes lambdas known, all or none of them; what is known already is brought up to date."""
         if len(request.lambdas) > MAX_REGISTERED_AT_ONCE:
             raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_REGISTERED_AT_ONCE} in one call")
-        await self._check_specs(request.lambdas)
+        for spec in request.lambdas:
+            check_lambda_spec(spec)
         changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
         await self._lambdas.refresh()
         if forgotten := [spec.name for spec in request.lambdas if not self._lambdas.said_of(spec.name)]:
@@ -50,15 +51,6 @@ class Registration:
             _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
             self._warn_of_chokes(spec.name for spec in request.lambdas)
         return f.RegisterLambdasReply(warnings=await self._pools.warnings({spec.name for spec in request.lambdas}))
-
-    async def _check_specs(self, specs: Sequence[f.LambdaSpec]) -> None:
-        try:
-            for spec in specs:
-                check_lambda_spec(spec)
-        except InvalidArgument:  # perhaps it was registered so already, with an older release
-            await self._lambdas.refresh()
-            for spec in specs:
-                check_lambda_spec(spec, self._lambdas.said_of(spec.name))
 
     def _warn_of_chokes(self, names: Iterable[str]) -> None:
         """What an operator has set may not go with what new code says; that must not keep an executor from starting."""

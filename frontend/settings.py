@@ -204,7 +204,7 @@ def overridden(spec: f.LambdaSpec, overrides: str, wanted: Mapping[str, str], un
             raise InvalidArgument(f"{name} {shown(text)!r}: {error}{_instead(name)}") from None
         held[setting.stored] = value or _DEFAULTS.get(setting.stored, _LIFTED)
     changed = " ".join(f"{name}={held[name]}" for name in sorted(held))
-    check_lambda_spec(in_force(spec, changed), (spec, in_force(spec, overrides)))
+    check_lambda_spec(in_force(spec, changed), in_force(spec, overrides))
     return changed
 
 

@@ -143,7 +143,7 @@ def filled_in(options: t.TaskOptions, base: t.TaskOptions | None = None) -> t.Ta
     return full
 
 
-def check_lambda_spec(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> None:
+def check_lambda_spec(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> None:
     """A lambda that somebody registers; `held`: as check_isolation has it."""
     rules.check_lambda(shown(spec.name))
     try:

@@ -113,14 +113,9 @@ class BatchOutbox:
                 link = link_of(ended, place, callback)
                 terms, item = item_of(link, spec)
                 opened = await self._open(link)
-                if opened.found in {
-                    BatchAnswer.NEW,
-                    BatchAnswer.SAME,
-                }:  # else it was made before, and somebody has done away with it
-                    # An earlier release opened links over all partitions, and may have begun this one.
-                    home = self._store.batch_home(link.id)
-                    partition = home if opened.home_only else self._store.partition_for(f"{link.id}.{item.md5}")
-                    await self._store.schedule_items(partition, link.id, terms, [item])
+                # Else it was made before, and somebody has done away with it.
+                if opened.found in {BatchAnswer.NEW, BatchAnswer.SAME}:
+                    await self._store.schedule_items(self._store.batch_home(link.id), link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
                 await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])

@@ -7,7 +7,7 @@ through is a pause.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from atf.errors import InvalidArgument
@@ -138,13 +138,13 @@ def chokes(spec: f.LambdaSpec) -> bool:
     return 0 < spec.burst < spec.rate
 
 
-def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> None:
+def check_isolation(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> None:
     """The settings of a lambda that keep it apart from the others.
 
     Args:
         spec: the settings.
-        held: what held of it before. An older release let through a burst below the rate and a pool "default": such a lambda runs on
-            as it is.
+        held: what held of it before. New code may bring a burst below the rate that an operator has set: that stands in the way of no
+            other change.
 
     Raises:
         InvalidArgument: one breaks its rule; names it.
@@ -161,7 +161,7 @@ def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> No
         raise InvalidArgument(
             f"burst {spec.burst}: of no use without a rate; leave the burst out, too (atf lambda set: burst=none)"
         )
-    if chokes(spec) and all((spec.rate, spec.burst) != (each.rate, each.burst) for each in held):
+    if chokes(spec) and (held is None or (spec.rate, spec.burst) != (held.rate, held.burst)):
         raise InvalidArgument(
             f"burst {spec.burst}: less than the rate, {spec.rate:g}, so that {spec.burst} a second would go out at most; give"
             f" {math.ceil(spec.rate)} or more, or leave it out (atf lambda set: burst=none) for a quarter more than the rate"
@@ -170,7 +170,7 @@ def check_isolation(spec: f.LambdaSpec, held: Sequence[f.LambdaSpec] = ()) -> No
     _whole("max_running", spec.max_running, MAX_AT_ONCE)
     _check_queue(spec)
     _check_shares(spec)
-    if spec.pool and all(spec.pool != each.pool for each in held):
+    if spec.pool:
         check_pool(spec.pool[:500])
     if spec.placement not in f.Placement.values():
         raise InvalidArgument(f"placement {spec.placement}: use ANY (0), STICKY (1) or SPREAD (2)")

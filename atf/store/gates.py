@@ -161,18 +161,14 @@ class GateVerbs(LambdaVerbs):
             return None
         return Gate(answer[0], name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
 
-    async def redrive(self, tasks: Sequence[tuple[str, int]], begun_us: int = 0) -> tuple[int, list[bool]]:
-        """FATAL_FAILURE → NEW, each due so many µs after the redrive began (0: now). When that was, and which were dead letters."""
-        began: list[int] = []
+    async def redrive(self, tasks: Sequence[tuple[str, int]], begun_us: int) -> list[bool]:
+        """FATAL_FAILURE → NEW, each due so many µs after the redrive began, at `begun_us`. Which were dead letters."""
 
         async def call(partition: int, batch: list[tuple[str, int]]) -> list[bool]:
-            args: list[Arg] = [begun_us or "", *(each for task in batch for each in task)]
-            begun, *done = await self._call("redrive", partition, args)
-            began.append(int(begun))
-            return [each == 1 for each in done]
+            args: list[Arg] = [begun_us, *(each for task in batch for each in task)]
+            return [each == 1 for each in await self._call("redrive", partition, args)]
 
-        done = await by_partition(tasks, lambda task: self._partition(task[0]), call)
-        return min(began, default=begun_us), done
+        return await by_partition(tasks, lambda task: self._partition(task[0]), call)
 
     async def add_audit(self, entry: AuditEntry) -> None:
         """Adds to the audit log."""

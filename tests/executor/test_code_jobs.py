@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 import fakeredis
 import pytest
@@ -14,7 +13,6 @@ from atf.executor.code_jobs import register_jobs
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
-from atf.rpc.api import Frontend
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store_consumer.ticks import tick_of
@@ -162,20 +160,6 @@ def test_a_job_of_the_code_must_do_without_arguments() -> None:
 def test_what_a_job_says_is_of_no_use_without_a_schedule() -> None:
     with pytest.raises(atf.InvalidArgument, match="without schedule"):
         app(tz="Europe/Paris")
-
-
-async def test_an_older_frontend_ends_no_executor(capsys: pytest.CaptureFixture[str]) -> None:
-    class Older:
-        def __getattr__(self, name: str) -> object:
-            async def refuse(_request: object) -> None:
-                raise atf.FailedPrecondition(f"does not know {name}")
-
-            return refuse
-
-    declared = [each.job for each in app(schedule="@daily").lambdas.values() if each.job is not None]
-    await register_jobs(cast("Frontend", Older()), declared, {"shop"})
-    assert "jobs of the code are not made" in capsys.readouterr().err
-    await register_jobs(cast("Frontend", Older()), [], {"shop"})
 
 
 async def test_a_job_whose_lambda_left_the_code_is_said_too_and_one_made_by_hand_is_not(

@@ -48,15 +48,6 @@ async def test_lambdas_are_named_once_and_again_where_the_controller_may_not_kno
 
 
 @virtual(inline)
-async def test_a_controller_of_an_earlier_release_has_the_lambdas_named_each_time(world: World) -> None:
-    world.controller.keeps_names = False
-    for name in "abc":
-        world.controller.give(claim(f"0-{name}"))
-        await world.settle()
-    assert [len(each.lambdas) for each in world.controller.requests] == [4, 4, 4, 4]
-
-
-@virtual(inline)
 async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_number(world: World) -> None:
     world.controller.give(claim("0-a"))
     await world.settle()

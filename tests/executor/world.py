@@ -158,7 +158,7 @@ class FakeController:
         """That say that the executor takes no more."""
         self.number = 0
         self.keeps_names = True
-        """Whether it knows the lambdas of a call by their number; one of an earlier release does not."""
+        """Whether it knows the lambdas of a call by their number; one that was restarted does not."""
         self._runtime = runtime
         self._answers: defaultdict[str, deque[c.NextWorkReply | AtfError]] = defaultdict(deque)
         self._given = asyncio.Condition()

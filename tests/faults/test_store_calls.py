@@ -392,6 +392,6 @@ def test_a_registration_that_died_half_way_reaches_every_partition() -> None:
 
 
 def _pause(name: str) -> f.PauseLambdaRequest:
-    request = f.PauseLambdaRequest()
+    request = f.PauseLambdaRequest(who="ada")
     setattr(request, "lambda", name)
     return request

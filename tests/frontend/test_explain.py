@@ -55,7 +55,7 @@ async def test_behind_its_ordering_key(bench: Bench) -> None:
 async def test_paused_before_and_in_its_queue(bench: Bench) -> None:
     queued = await bench.schedule("a")
     await bench.enqueue()
-    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}))
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}, who="ada"))
     waiting = await bench.schedule("b")
     for task_id in (queued, waiting):
         answer = await explain(bench, task_id)
@@ -222,7 +222,7 @@ async def test_a_paused_lambda_goes_before_a_pause_of_claims(bench: Bench) -> No
     task_id = await bench.schedule("a")
     await bench.enqueue()
     await bench.store.pause_claims()
-    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}))
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}, who="ada"))
     assert (await explain(bench, task_id)).reason == "paused"
 
 

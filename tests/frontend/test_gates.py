@@ -137,14 +137,14 @@ async def test_a_pause_is_a_gate_with_who_and_why(bench: Bench) -> None:
     await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob", why="lunch"))
     (found,) = (await bench.frontend.list_gates(listed())).gates
     assert (found.action, found.who, found.why) == (f.Gate.PAUSE, "bob", "lunch")
-    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}))
+    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}, who="ada"))
     assert not (await bench.frontend.list_gates(listed())).gates
 
 
 async def test_a_change_of_one_lambda_reads_no_registry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "list_lambdas", None)  # of thousands of lambdas it would be read again after each change
     await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": NAME}, who="bob"))
-    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}))
+    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": NAME}, who="ada"))
     await bench.frontend.set_gate(gate())
     assert (await bench.frontend.lift_gate(of(f.LiftGateRequest(who="bob"), NAME))).lifted == 1
 

@@ -166,17 +166,17 @@ async def test_lambdas_are_listed_with_their_counts_and_queues(bench: Bench) -> 
 
 
 async def test_a_paused_lambda_stays_paused_when_it_is_registered_again(bench: Bench) -> None:
-    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}))
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnail"}, who="ada"))
     await bench.register(signature="(new)")
     (info,) = (await bench.frontend.list_lambdas(f.ListLambdasRequest())).lambdas
     assert (info.paused, info.spec.signature) == (True, "(new)")
-    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": "photos/thumbnail"}))
+    await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": "photos/thumbnail"}, who="ada"))
     (info,) = (await bench.frontend.list_lambdas(f.ListLambdasRequest())).lambdas
     assert not info.paused
 
 
 async def test_pausing_what_is_not_there_names_what_is(bench: Bench) -> None:
     with pytest.raises(UnknownLambda, match="Did you mean photos/thumbnail"):
-        await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnal"}))
+        await bench.frontend.pause_lambda(f.PauseLambdaRequest(**{"lambda": "photos/thumbnal"}, who="ada"))
     with pytest.raises(UnknownLambda):
-        await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": "x/y"}))
+        await bench.frontend.resume_lambda(f.ResumeLambdaRequest(**{"lambda": "x/y"}, who="ada"))

@@ -10,8 +10,6 @@ import pytest
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.settings import SETTINGS, door_settings, in_force, overridden, said
 from atf.rpc import frontend_pb2 as f
-from atf.store.types import LambdaRecord
-from atf.task import US
 
 from .conftest import Bench
 
@@ -154,27 +152,6 @@ async def test_a_rate_does_not_go_beyond_the_burst_of_the_code_in_silence(bench:
     assert (held.rate, held.burst) == (150, 150)
 
 
-OLD = f.LambdaSpec(name=NAME, rate=100, burst=10, pool="default")
-"""What a release let through that did not look at this."""
-
-
-async def test_what_an_older_release_let_through_runs_on_as_it_is(bench: Bench) -> None:
-    old = LambdaRecord(NAME, OLD.SerializeToString(), 5, 10 * US, paused=False, settings="burst=10 rate=100")
-    await bench.store.register_lambdas([old])
-    same = f.LambdaSpec(owner="web team")
-    same.MergeFrom(OLD)
-    await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[same]))
-    held = (await set_lambda(bench, {"max_running": "3"})).in_force
-    assert (held.owner, held.rate, held.burst, held.max_running) == ("web team", 100, 10, 3)
-    for worse in (f.LambdaSpec(name=NAME, rate=101, burst=10), f.LambdaSpec(name=NAME, rate=100, burst=9)):
-        with pytest.raises(InvalidArgument, match="less than the rate"):
-            await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[worse]))
-    with pytest.raises(InvalidArgument, match="burst 10: less than the rate, 90"):
-        await set_lambda(bench, {"rate": "90"})
-    await set_lambda(bench, {"rate": "9"})
-    assert (await set_lambda(bench, {}, "all")).in_force.rate == 100, "what the code says is always to be had again"
-
-
 async def test_new_code_registers_beside_a_rate_that_an_operator_set(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +162,10 @@ async def test_new_code_registers_beside_a_rate_that_an_operator_set(
     await bench.register(rate=100, burst=150)
     await bench.register(rate=100, burst=150)
     assert warned == [{"name": NAME, "burst": 150, "rate": 200}], "once: nothing has changed the second time"
+    held = (await set_lambda(bench, {"max_running": "3"})).in_force
+    assert (held.rate, held.burst, held.max_running) == (200, 150, 3)
+    with pytest.raises(InvalidArgument, match="burst 150: less than the rate, 190"):
+        await set_lambda(bench, {"rate": "190"})
 
 
 async def test_nobody_sets_anything_of_a_lambda_that_is_not_there(bench: Bench) -> None:

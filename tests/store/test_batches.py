@@ -779,7 +779,7 @@ class Chance:
                 await store.hand_back("executor-1", self.mine(), self.some())
             case 11:
                 await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(self.some())
-                await store.redrive([(each, 0) for each in self.some()])
+                await store.redrive([(each, 0) for each in self.some()], 0)
                 await store.heartbeat("executor-1", [Beat(each, True, "") for each in self.mine()])
             case 12:
                 await self.gate()

@@ -339,7 +339,7 @@ WAYS = [
     ),
     Way("go on", "resume", _of_a_job(_paused, _resumed)),
     Way("run for the last time", "delete", _of_a_job(_deleted)),
-    Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", 7 * US)])),
+    Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", 7 * US)], world.clock.us)),
     Way("retry", "retry", VERBS["retry"]),
 ]
 CASES = [

@@ -109,7 +109,7 @@ async def test_a_dead_letter_stays_one_while_a_task_of_a_later_window_holds_its_
     world.clock.advance(WINDOW_S)
     await ask(world, "b")
     assert await world.store.retry_tasks(["0-a"]) == [(Status.FATAL_FAILURE, False, "0-b")]
-    assert (await world.store.redrive([("0-a", 0)]))[1] == [False]
+    assert await world.store.redrive([("0-a", 0)], 0) == [False]
     world.clock.advance(WINDOW_S)
     assert await world.store.retry_tasks(["0-a"]) == [(Status.NEW, True, "")], "the window is over"
 

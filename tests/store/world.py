@@ -635,8 +635,8 @@ class World:
         assert await self.store.judge(name)
         assert (await self.store.list_lambdas())[name].paused
         assert (await self.get("0-fails15")).failed_version == 7
-        redriven = await self.store.redrive([("0-fails15", 0), ("0-fails1", 0)])
-        assert redriven == (self.clock.us, [True, False])
+        redriven = await self.store.redrive([("0-fails15", 0), ("0-fails1", 0)], self.clock.us)
+        assert redriven == [True, False]
         await self.store.resume_lambda(name)
         await self.passes()
 

@@ -113,19 +113,19 @@ def _of_dapr(method: str, made: Callable[[World], Any]) -> dict[str, Bound]:
     }
 
 
-WHO: Final[dict[str, tuple[Callable[..., Message], int]]] = {
-    "SetGate": (_gate, 1),
-    "LiftGate": (_lift, 1),
-    "Redrive": (_redrive, 1),
-    "PauseLambda": (lambda **fields: f.PauseLambdaRequest(**OF, **fields), 0),
-    "ResumeLambda": (lambda **fields: f.ResumeLambdaRequest(**OF, **fields), 0),
+WHO: Final[dict[str, Callable[..., Message]]] = {
+    "SetGate": _gate,
+    "LiftGate": _lift,
+    "Redrive": _redrive,
+    "PauseLambda": lambda **fields: f.PauseLambdaRequest(**OF, **fields),
+    "ResumeLambda": lambda **fields: f.ResumeLambdaRequest(**OF, **fields),
 }
-"""How to say who asks for a thing, and the least of it: earlier releases did not say who pauses."""
+"""How to say who asks for a thing."""
 
 
-def _of_who(method: str, made: Callable[..., Message], least: int) -> dict[str, Bound]:
+def _of_who(method: str, made: Callable[..., Message]) -> dict[str, Bound]:
     return {
-        f"{method}: who": Bound(method, lambda _, n: made(who="ä" * n), least, MAX_WHO_CHARS, "who"),
+        f"{method}: who": Bound(method, lambda _, n: made(who="ä" * n), 1, MAX_WHO_CHARS, "who"),
         f"{method}: why": Bound(method, lambda _, n: made(why="ä" * n), 0, MAX_WHY_CHARS, "why"),
     }
 
@@ -218,5 +218,5 @@ BOUNDS: Final[dict[str, Bound]] = {
     "a partition": Bound("StoreConsumer.Poll", lambda _, n: s.PollRequest(partitions=[n]), 0, 1, "partitions"),
     "partitions": Bound("StoreConsumer.Poll", lambda _, n: s.PollRequest(partitions=[0] * n), 0, 2, "partitions"),
     **{what: bound for method, made in MAKES_A_JOB.items() for what, bound in _of_dapr(method, made).items()},
-    **{what: bound for method, made in WHO.items() for what, bound in _of_who(method, *made).items()},
+    **{what: bound for method, made in WHO.items() for what, bound in _of_who(method, made).items()},
 }

@@ -222,8 +222,8 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("set", "value"): Rule(_must(_NAME, NOT_FOUND), "pool"),
         ("unset",): Rule(lambda _: INVALID, "setting"),
     },
-    "Frontend.PauseLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100), "who"), ("why",): _WHY},
-    "Frontend.ResumeLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100), "who"), ("why",): _WHY},
+    "Frontend.PauseLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
+    "Frontend.ResumeLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
     "Frontend.SetGate": {**_GATE, ("request_id",): _ID},
     "Frontend.LiftGate": _GATE,
     "Frontend.Redrive": {

@@ -1,11 +1,9 @@
 -- redrive: FATAL_FAILURE -> NEW, due when its turn comes. As `retry_tasks` otherwise.
 -- KEYS[1]  the partition's record
--- ARGV     now, when the redrive began ("" = now), then per task: id, after how long it is due
--- RETURNS  when the redrive began, then per task 1 started afresh, 0 it is no dead letter, or another task holds its unique key
+-- ARGV     now, when the redrive began, then per task: id, after how long it is due
+-- RETURNS  per task 1 started afresh, 0 it is no dead letter, or another task holds its unique key
 register('redrive', {'allow-oom'}, function(keys, args)
-  local P, now = keys[1], instant(args[1])
-  local begun = args[2] ~= '' and tonumber(args[2]) or now
-  local answer = {fmt(begun)}
+  local P, now, begun, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args, 2 do
     local task = redis.call('HMGET', task_key(P, args[i]), 's', 'q', 'k')
     local dead = task[1] == 'FATAL_FAILURE'
