@@ -1,0 +1,388 @@
+"""Draws the pages of docs/reference/ that only repeat what the code says; `--check` only compares.
+
+    settings.md    the fields of the settings classes       commands.md    what `atf … --help` prints
+    sdk.md         signatures and docstrings of `import atf`
+    rpcs.md        the .proto files that clients speak       errors.md      the tree of errors, and how to mend each
+
+It owns these pages whole. What is wrong on one is wrong in the code: mend it there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+import atf
+from atf import errors
+from atf.cli.commands import SECTIONS, cli
+from atf.config import settings as s
+
+ROOT: Final = Path(__file__).parent.parent
+FOLDER: Final = ROOT / "docs" / "reference"
+COLUMNS: Final = 100
+"""How wide a terminal the help of commands is printed for."""
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+SETTINGS: Final = (
+    (s.FrontendSettings, "Frontend", "Of `atf frontend`; in atf.toml in the table `[frontend]`."),
+    (
+        s.StoreConsumerSettings,
+        "Store consumer",
+        "Of `atf store-consumer`; in atf.toml in the table `[store_consumer]`.",
+    ),
+    (s.HscSettings, "HSC", "Of `atf hsc`; in atf.toml in the table `[hsc]`."),
+    (s.ControllerSettings, "Controller", "Of `atf controller`; in atf.toml in the table `[controller]`."),
+    (
+        s.ExecutorSettings,
+        "Executor",
+        "Of `atf executor`, and of `atf controller MODULE:APP`, which hands them on; in atf.toml in the table `[executor]`.",
+    ),
+    (s.StoreSettings, "Task store", "Of every role but the executor, which does not know the store."),
+    (s.Timing, "Timing", "Of every role. All roles of a cluster need the same values."),
+    (s.LogSettings, "Log", "Of every role."),
+)
+
+
+def settings_page() -> Iterator[str]:
+    """A table for each class of settings."""
+    yield "# Settings\n"
+    yield (
+        "A setting comes from its flag, else from its environment variable, else from the file `atf.toml` in the current"
+        " directory (`ATF_CONFIG` names another file), else from its default. `heartbeat_timeout` is the flag"
+        " `--heartbeat-timeout`, the variable `ATF_HEARTBEAT_TIMEOUT`, and the line `heartbeat_timeout = 16.0` in atf.toml,"
+        " at the top level or in a role's table. A name that nothing reads is refused.\n"
+    )
+    yield "## Clients\n"
+    yield "| variable | default | meaning |\n|---|---|---|"
+    yield f"| `ATF_FRONTEND` | `localhost:{s.FRONTEND_PORT}` | `HOST:PORT` of the frontend, for programs and commands |"
+    yield "| `ATF_TIMEOUT` | `10s` | how long a call may take, all its retries included |\n"
+    for cls, heading, where in SETTINGS:
+        yield f"## {heading}\n\n{where}\n"
+        yield "| setting | default | meaning |\n|---|---|---|"
+        for each in fields(cls):
+            assert each.default is not MISSING
+            shown = f"`{each.default}`" if each.default != "" else "empty"
+            yield f"| `{each.name}` | {shown} | {cell(each.metadata['doc'])} |"
+        yield ""
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def commands_page() -> Iterator[str]:
+    """The help of every command, under the sections of `atf --help`."""
+    yield "# Commands\n"
+    yield "What `atf COMMAND --help` prints. " + " ".join((cli.help or "").split("\n\n", 1)[1].split()) + "\n"
+    context = click.Context(cli, info_name="atf")
+    for section, entries in SECTIONS.items():
+        yield f"## {section}\n"
+        for name in entries:
+            command = cli.get_command(context, name)
+            assert command is not None
+            yield from helped(command, click.Context(command, info_name=name, parent=context), 3)
+
+
+def helped(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+    """A command's help, then that of those below it."""
+    context.terminal_width = COLUMNS
+    path = context.command_path
+    yield f"{'#' * level} {path}\n\n```text\n{command.get_help(context).strip()}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden:
+                yield from helped(below, click.Context(below, info_name=name, parent=context), level + 1)
+
+
+# --- SDK --------------------------------------------------------------------------------------------------------------
+
+SDK: Final = {
+    "Declare tasks": ("App", "Lambda", "Context", "Backoff", "Retry", "Fatal", "HandBack"),
+    "Schedule tasks": ("Client", "AsyncClient", "default_client", "use_client", "Prepared", "Concurrency", "Unique"),
+    "Follow tasks": ("Handle", "TaskInfo", "Status"),
+    "Batches and chains": (
+        *("Batch", "BatchProgress", "BatchStatus", "ItemInfo", "ItemStatus", "Step", "Chain", "ChainHandle"),
+    ),
+    "Operate": ("LambdaInfo", "KeyInfo"),
+}
+MADE_BY_USERS: Final = frozenset(
+    {"App", "AsyncClient", "Backoff", "Client", "Concurrency", "Fatal", "HandBack", "Retry", "Unique"}
+)
+"""Classes that programs make objects of; of the others, the SDK does."""
+
+
+def sdk_page() -> Iterator[str]:
+    """What `import atf` gives, but for errors."""
+    yield "# SDK\n"
+    yield (
+        "What `import atf` gives to programs that declare, schedule and follow tasks. [Errors](errors.md) have a page of"
+        " their own. `atf.testing` is described in [Use it from your service](../how-to/service.md#test-it).\n"
+    )
+    listed = {name for names in SDK.values() for name in names}
+    left = {name for name in atf.__all__ if not name.startswith("_")} - listed - set(errors.BY_REASON)
+    assert not left, f"say in SDK where these stand: {left}"
+    for heading, names in SDK.items():
+        yield f"## {heading}\n"
+        for name in names:
+            yield from described(name, getattr(atf, name))
+
+
+def described(name: str, thing: Any) -> Iterator[str]:
+    """A class with its public methods, or a function."""
+    if not inspect.isclass(thing):
+        yield f"### {name}\n\n```python\natf.{name}{signature(thing)}\n```\n\n{docstring(thing)}\n"
+        return
+    yield f"### {name}\n"
+    if name in MADE_BY_USERS:
+        takes = "(message)" if thing is atf.Fatal else signature(thing).removesuffix(" -> None")
+        yield f"```python\natf.{name}{takes}\n```\n"
+    yield docstring(thing) + "\n"
+    if kept := list(attributes(thing)):
+        yield "\n".join(kept) + "\n"
+    if members := list(getattr(thing, "__members__", {})):
+        yield "Members: " + ", ".join(f"`{each}`" for each in members) + ".\n"
+    found = list(methods(thing))
+    if same := [method for method, value in found if hasattr(value, "__wrapped__")]:
+        of = "AsyncClient" if thing is atf.Client else "the coroutine of the same name"
+        yield f"These block, and take what {of} takes: {', '.join(f'`{each}`' for each in same)}.\n"
+    for method, value in found:
+        if method in same:
+            continue
+        text = docstring(value)
+        shown = f"{method}{signature(value)}" if inspect.isfunction(value) else f"{method}  # a property"
+        waits = "await " if inspect.iscoroutinefunction(value) else ""
+        yield f"#### {name}.{method}\n\n```python\n{waits}{shown}\n```\n\n{text}\n"
+
+
+def attributes(cls: type) -> Iterator[str]:
+    """The fields that a class declares, each with the text below it, as a list."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(body, ast.ClassDef)
+    for each, after in zip(body.body, [*body.body[1:], None], strict=True):
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
+            said = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            yield f"- `{each.target.id}: {ast.unparse(each.annotation)}`" + (
+                f": {prose(' '.join(str(said).split()))}" if said else ""
+            )
+
+
+def methods(cls: type) -> Iterator[tuple[str, Any]]:
+    """Its public methods and properties that have a docstring, in the order of the code, those of bases of ours last."""
+    seen: set[str] = set()
+    for base in cls.__mro__:
+        if not base.__module__.startswith("atf."):
+            continue
+        for name, value in vars(base).items():
+            if name.startswith("_") or name in seen:
+                continue
+            if (inspect.isfunction(value) or isinstance(value, property)) and value.__doc__:
+                seen.add(name)
+                yield name, value
+
+
+def signature(of: Callable[..., Any]) -> str:
+    """Parameters and what is given back as the code has them, a line each where they are many."""
+    found = inspect.signature(of)
+    words: list[str] = []
+    before: inspect._ParameterKind | None = None
+    for each in found.parameters.values():
+        if before is each.POSITIONAL_ONLY and each.kind is not before and words:
+            words.append("/")
+        if each.kind is each.KEYWORD_ONLY and before not in {each.KEYWORD_ONLY, each.VAR_POSITIONAL}:
+            words.append("*")
+        before = each.kind
+        if each.name not in {"self", "cls"}:
+            words.append(parameter(each))
+    if before is inspect.Parameter.POSITIONAL_ONLY and words:
+        words.append("/")
+    given = "" if found.return_annotation is found.empty else f" -> {annotation(found.return_annotation)}"
+    line = f"({', '.join(words)}){given}"
+    return line if len(line) <= COLUMNS - 20 else "(\n" + "".join(f"    {each},\n" for each in words) + f"){given}"
+
+
+def parameter(of: inspect.Parameter) -> str:
+    """A parameter as the code has it."""
+    stars = "*" if of.kind is of.VAR_POSITIONAL else "**" if of.kind is of.VAR_KEYWORD else ""
+    kind = "" if of.annotation is of.empty else f": {annotation(of.annotation)}"
+    default = "" if of.default is of.empty else f" = {of.default!r}" if kind else f"={of.default!r}"
+    return f"{stars}{of.name}{kind}{default}"
+
+
+def annotation(of: object) -> str:
+    """An annotation without the modules of its names."""
+    text = of if isinstance(of, str) else inspect.formatannotation(of)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
+
+
+SECTION: Final = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
+
+
+def docstring(of: Any) -> str:
+    """A docstring as Markdown: its sections are lists."""
+    text = inspect.getdoc(of) or ""
+    out: list[str] = []
+    listing = False
+    for line in text.splitlines():
+        if found := SECTION.match(line):
+            out.append(f"\n**{found[1]}**\n")
+            listing = True
+        elif listing and (item := re.match(r"^    (\S.*?): (.*)$", line)) and not line.startswith("     "):
+            out.append(f"- `{item[1]}`: {prose(item[2])}")
+        elif listing and line.startswith("     "):
+            out.append("  " + prose(line.strip()))
+        elif listing and line.startswith("    "):
+            out.append("- " + prose(line.strip()))
+        elif line.startswith("    "):
+            out.append(line)
+        else:
+            listing = listing and not line.strip()
+            out.append(prose(line))
+    return "\n".join(out).strip()
+
+
+# --- RPCs -------------------------------------------------------------------------------------------------------------
+
+PROTOS: Final = ("frontend", "task", "job", "batch")
+RPC: Final = re.compile(r"^  rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\)(.*)$")
+
+
+class Piece(NamedTuple):
+    """A message or an enum of a .proto file, with the comment above it."""
+
+    name: str
+    text: str
+
+
+def rpcs_page() -> Iterator[str]:
+    """The calls of the frontend, each with its request and its answer; then what several calls share."""
+    pieces = {each.name: each for name in PROTOS for each in messages(name)}
+    proto = (ROOT / "atf" / "rpc" / "frontend.proto").read_text(encoding="utf-8")
+    yield "# RPCs\n"
+    yield (
+        "The frontend's gRPC service `atf.v1.Frontend`, for programs in any language. The files are `atf/rpc/*.proto`; a"
+        " frontend also answers gRPC's reflection and health calls. [Errors](errors.md) has the statuses and their reasons.\n"
+    )
+    yield "A call marked *read* changes nothing. A call marked *repeatable* may be made again when its answer was lost.\n"
+    shown: set[str] = set()
+    comment: list[str] = []
+    for line in proto.splitlines():
+        if found := RPC.match(line):
+            kind = "read" if "NO_SIDE_EFFECTS" in line else "repeatable" if "IDEMPOTENT" in line else ""
+            yield f"## {found[1]}\n"
+            said = " ".join(comment)
+            yield f"{prose(said)} *({kind})*\n" if said else f"*({kind})*\n"
+            told = [pieces[name].text for name in (found[3], found[5]) if name in pieces and name not in shown]
+            shown |= {found[3], found[5]}
+            ways = f"{found[2] or ''}{found[3]} → {found[4] or ''}{found[5]}"
+            yield f"`{ways}`\n"
+            if told:
+                yield "```proto\n" + "\n\n".join(told) + "\n```\n"
+        comment = [*comment, line.strip()[3:]] if line.startswith("  //") else []
+    yield "## Shared messages\n"
+    yield "```proto\n" + "\n\n".join(each.text for name, each in pieces.items() if name not in shown) + "\n```"
+
+
+def messages(name: str) -> Iterator[Piece]:
+    """The messages and enums of a .proto file."""
+    text = (ROOT / "atf" / "rpc" / f"{name}.proto").read_text(encoding="utf-8")
+    for found in re.finditer(r"^(?://.*\n)*(?:message|enum) (\w+) \{(?:\}$|\n(?:.*\n)*?\}$)", text, re.MULTILINE):
+        yield Piece(found[1], found[0])
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+MENDS: Final = {
+    "AtfError": "Look at the message; a server of a newer release may know a reason that this client does not.",
+    "InvalidArgument": "Mend the call: the message names the field, the rule and what was given. A repeat fails again.",
+    "ConfigError": "Mend the setting that the message names, and start the process again.",
+    "Misfit": "Keep the old parameter as an alias or give the new one a default, and deploy; then `atf retry`.",
+    "NotFound": "Check the name or the id.",
+    "TaskNotFound": "Check the id. A finished task is forgotten after its `retention`, a day by default.",
+    "UnknownLambda": "Start a worker whose app has the lambda, or mend the name: the message shows the nearest ones.",
+    "AlreadyExists": "Use another `key` or name, or the same arguments as the first call. For a job, say `overwrite`.",
+    "FailedPrecondition": "Bring about what the message asks for, such as a resume or a deletion, and call again.",
+    "ResourceExhausted": "Wait until tasks have drained, delete what you do not need, or give the store more memory.",
+    "TooManyPending": "Call again after `retry_after_s`, schedule less, or raise the lambda's `max_pending`.",
+    "Unavailable": "Call again: it is safe. If it goes on, look at `atf status` and `atf doctor`.",
+    "StoreSettling": "Wait: claims go on by themselves when the leases from before the restart have ended.",
+    "DeadlineExceeded": "Call again with the same `key` or id, which finds what the first call stored.",
+    "Internal": "Report it, with the log lines of the role that answered.",
+    "TaskError": "Look at the task: `atf get ID`.",
+    "TaskFailed": "Mend the cause that the error names, deploy, and run it again: `atf retry ID`.",
+    "TaskCancelled": "If it should run after all: `atf retry ID`.",
+}
+
+
+def errors_page() -> Iterator[str]:
+    """The errors that callers see, with their reason, their status and what to do."""
+    assert MENDS.keys() == errors.BY_REASON.keys(), f"say how to mend: {MENDS.keys() ^ errors.BY_REASON.keys()}"
+    yield "# Errors\n"
+    yield (
+        "An error travels as a gRPC status with a `google.rpc.ErrorInfo` in its details, whose domain is `atf`. Its reason"
+        " is the name of the class that the SDK raises. An error is also each class above it in this tree, so"
+        " `except atf.Unavailable` catches `StoreSettling`.\n"
+    )
+    tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
+    yield f"```text\n{textwrap.dedent(tree)}\n```\n"
+    yield "| reason | status | what it says | what to do |\n|---|---|---|---|"
+    for name, cls in errors.BY_REASON.items():
+        said = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+        yield f"| `{name}` | `{cls.code}` | {cell(said)} | {cell(MENDS[name])} |"
+    yield "\nA handler raises [`Retry`, `Fatal` or `HandBack`](sdk.md#retry) to say how its run ended. No caller sees them."
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
+    "settings": settings_page,
+    "commands": commands_page,
+    "sdk": sdk_page,
+    "rpcs": rpcs_page,
+    "errors": errors_page,
+}
+
+
+def prose(text: str) -> str:
+    """Text whose signs mean nothing to Markdown, but for its code."""
+    parts = re.split(r"(`[^`]*`|\*[A-Z][^*]*\*)", text)
+    safe = "".join(part if part[:1] in {"`", "*"} else re.sub(r"([*<\[\]]|__)", r"\\\1", part) for part in parts)
+    return re.sub(r"docs/([a-z-]+/([a-z-]+)\.md)", r"[\2](../\1)", safe)
+
+
+def cell(text: str) -> str:
+    """Prose within a table."""
+    return prose(text).replace("|", "\\|")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draws the pages of docs/reference/ that repeat the code.")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a page is not what would be written"
+    )
+    args = parser.parse_args()
+    stale = []
+    for name, draw in PAGES.items():
+        page = FOLDER / f"{name}.md"
+        new = re.sub(r"\n{3,}", "\n\n", "\n".join(draw())).rstrip() + "\n"
+        if not page.exists() or page.read_text(encoding="utf-8") != new:
+            stale.append(f"docs/reference/{name}.md")
+            if not args.check:
+                page.write_text(new, encoding="utf-8")
+                print(f"wrote {page}")
+    if args.check and stale:
+        sys.exit(f"not what the code says: {', '.join(stale)}. Run tools/draw_reference.py and commit the pages.")
+
+
+if __name__ == "__main__":
+    main()
