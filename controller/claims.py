@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, StoreSettling
 from atf.log import get_logger
@@ -29,6 +29,7 @@ PATIENCE_S: Final = 4.0
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
+_CLAIM_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(AtfError,), never=(InvalidArgument,))
 _log = get_logger(duty="claim")
 
 
@@ -141,26 +142,29 @@ class ClaimCalls:
         return grant
 
     async def _ask(self, ask: _OpenClaim) -> Grant | None:
-        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
-        pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
-        while self._runtime.monotonic() < give_up:
-            try:
-                reply = await self._hsc.claim_tasks(ask.request, timeout=2 * self._timing.rpc_deadline)
-            except InvalidArgument:
-                _log.exception("claim refused", tasks=len(ask.request.task_ids))  # repeating it would not help
-                return None
-            except AtfError as error:
-                if isinstance(error, StoreSettling):
-                    self._paused()  # the HSC has answered: nothing is wrong with it
-                else:
-                    self._trouble.failed(id(ask), error)
-                self._unknown.add(id(ask))
-                self.possible.clear()
+        tasks = len(ask.request.task_ids)
+
+        async def claim() -> h.ClaimTasksReply:
+            return await self._hsc.claim_tasks(ask.request, timeout=2 * self._timing.rpc_deadline)
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, StoreSettling):
+                self._paused()  # the HSC has answered: nothing is wrong with it
             else:
-                return Grant(list(reply.claims), list(reply.deferred), ask.sent_us)
-            await asyncio.sleep(pauses.next())
-        _log.warning("claim given up; leases it may have got end by themselves", tasks=len(ask.request.task_ids))
-        return None
+                self._trouble.failed(id(ask), error)
+            self._unknown.add(id(ask))
+            self.possible.clear()
+
+        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
+        try:
+            reply = await retry(claim, _CLAIM_AGAIN, self._runtime, until=give_up, failed=failed)
+        except InvalidArgument:
+            _log.exception("claim refused", tasks=tasks)
+            return None
+        except AtfError:
+            _log.warning("claim given up; leases it may have got end by themselves", tasks=tasks)
+            return None
+        return Grant(list(reply.claims), list(reply.deferred), ask.sent_us)
 
     def _return(self, ask: _OpenClaim, grant: Grant | None) -> None:
         if grant is not None:

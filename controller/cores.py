@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.cores.groups import core_of, deal
 from atf.cores.pool import CorePool
 from atf.errors import AtfError, Unavailable
@@ -98,7 +98,7 @@ class Cores:
         self._ended = False
         self._stir = asyncio.Event()
         self._trouble = Trouble(_log, "store")
-        self._pauses = Pauses(runtime.random, first=0.1, most=2.0)
+        self._pauses = Pauses(RetryPolicy(first=0.1, most=2.0), runtime)
 
     # --- what the controller sees --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.config.settings import ControllerSettings
 from atf.log import get_logger
 from atf.runtime import Runtime, end, happens
@@ -101,7 +101,7 @@ class Poller:
         self._floods: dict[str, float] = {}
         self._even_until = float("-inf")
         self._rests_until: dict[Serves, float] = {}
-        self._pauses = [Pauses(runtime.random, first=0.1, most=5.0) for _ in range(store.partitions)]
+        self._pauses = [Pauses(RetryPolicy(first=0.1, most=5.0), runtime) for _ in range(store.partitions)]
         self._shut_until: dict[int, float] = {}
         self._trouble = Trouble(_log, "store")
 

@@ -16,7 +16,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
-from atf.calls.retry import Pauses
+from atf.calls.retry import Pauses, RetryPolicy
 from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT, EXIT_UNAVAILABLE
 from atf.log import get_logger
@@ -174,7 +174,7 @@ class ExecutorPool:
             guard.end_at_once()
 
     async def _slot(self, number: int) -> None:
-        pauses = Pauses(self._runtime.random, first=RESTART_FIRST_S, most=RESTART_MOST_S)
+        pauses = Pauses(RetryPolicy(RESTART_FIRST_S, RESTART_MOST_S), self._runtime)
         lives: set[asyncio.Task[None]] = set()
         try:
             await self._until_released()

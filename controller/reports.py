@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
@@ -32,6 +32,7 @@ T = TypeVar("T")
 Call = Callable[..., Awaitable[object]]
 """A method of api.HSC."""
 
+_AGAIN: Final = RetryPolicy(first=0.1, most=2.0, errors=(AtfError,), never=(InvalidArgument,))
 _log = get_logger(duty="report")
 
 
@@ -106,24 +107,14 @@ class Reports:
 
     async def _work(self, verb: str, once: Callable[[], Awaitable[object]], tasks: int, life: float) -> None:
         key, until = object(), self._runtime.monotonic() + life
-        pauses = Pauses(self._runtime.random, first=0.1, most=2.0)
         try:
-            while True:
-                try:
-                    await once()
-                except InvalidArgument:
-                    _log.exception("report refused", verb=verb, tasks=tasks)  # repeating it would not help
-                    return
-                except AtfError as error:
-                    self._trouble.failed(key, error)
-                else:
-                    _log.debug(verb, tasks=tasks)
-                    return
-                pause = pauses.next()
-                if self._runtime.monotonic() + pause > until:
-                    _log.warning("report given up; the store consumer takes over", verb=verb, tasks=tasks)
-                    return
-                await asyncio.sleep(pause)
+            await retry(once, _AGAIN, self._runtime, until=until, trouble=(self._trouble, key))
+        except InvalidArgument:
+            _log.exception("report refused", verb=verb, tasks=tasks)
+        except AtfError:
+            _log.warning("report given up; the store consumer takes over", verb=verb, tasks=tasks)
+        else:
+            _log.debug(verb, tasks=tasks)
         finally:
             self._trouble.ended(key)
 

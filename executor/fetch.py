@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError, FailedPrecondition
 from atf.rpc import controller_pb2 as c
@@ -28,8 +28,7 @@ _SLACK_S: Final = 5.0
 """Seconds that an answer may take beyond the wait."""
 LEAVE_S: Final = 1.0
 """Seconds that the last call may take."""
-_RETRY_FIRST_S: Final = 0.05
-_RETRY_MOST_S: Final = 1.0
+_AGAIN: Final = RetryPolicy(first=0.05, most=1.0)
 
 
 class Fetch:
@@ -82,7 +81,7 @@ class Fetch:
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._boot_id = runtime.boot_id()
-        self._pauses = Pauses(runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S)
+        self._pauses = Pauses(_AGAIN, runtime)
         self._trouble = trouble
         self._changed = asyncio.Event()
         self._ack = 0

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from atf.calls.retry import Pauses
+from atf.calls.retry import RetryPolicy, retry
 from atf.client.fork import GATE
-from atf.errors import DeadlineExceeded, Unavailable
+from atf.errors import Unavailable
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
 from atf.runtime import Runtime
@@ -20,6 +21,7 @@ R = TypeVar("R")
 
 PATIENCE_S: Final = 10.0
 """Seconds that a lambda waits for the answer at most, repetitions included."""
+_AGAIN: Final = RetryPolicy(first=0.1, most=2.0)
 TRY_S: Final = 3.0
 """Seconds of one call: it may be repeated, since the same task gets the same answer."""
 
@@ -85,15 +87,13 @@ class FirstTimes:
         asked = h.FirstTimeKey(task_id=task_id, namespace=namespace, key=key, ttl_us=ttl_us)
         request = h.FirstTimeRequest(executor_id=self._executor_id, keys=[asked])
         until = self._runtime.monotonic() + PATIENCE_S
-        pauses = Pauses(self._runtime.random, first=0.1, most=2.0)
-        while True:
-            try:
-                return (await self._hsc.first_time(request, timeout=TRY_S)).first[0]
-            except (Unavailable, DeadlineExceeded) as error:
-                wait = pauses.next()
-                if self._runtime.monotonic() + wait >= until:
-                    raise Unavailable(f"first_time of {namespace}/{key}: {error}") from None
-                await asyncio.sleep(wait)
+        try:
+            reply = await retry(
+                partial(self._hsc.first_time, request, timeout=TRY_S), _AGAIN, self._runtime, until=until
+            )
+        except _AGAIN.errors as error:
+            raise Unavailable(f"first_time of {namespace}/{key}: {error}") from None
+        return reply.first[0]
 
 
 class TaskFirstTime:

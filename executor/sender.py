@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.log import get_logger
@@ -69,7 +69,7 @@ class Sender(Generic[M]):
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._log = get_logger(duty=what)
-        self._pauses = Pauses(runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S)
+        self._pauses = Pauses(RetryPolicy(_RETRY_FIRST_S, _RETRY_MOST_S), runtime)
         self._trouble = Trouble(self._log, "hsc")
         self._waiting: deque[tuple[HeldTask, M]] = deque()
         self._asking_since: float | None = None

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import Pauses, RetryPolicy, Trouble, retry
 from atf.config.settings import StoreConsumerSettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
@@ -37,6 +37,9 @@ from .sweeper import Sweeper
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
 
+_LOOK_AGAIN: Final = RetryPolicy(first=0.05, most=5.0, errors=(Exception,))  # a duty outlives whatever fails in it
+_LISTEN_AGAIN: Final = RetryPolicy(first=0.1, most=5.0)
+_FRUITLESS: Final = RetryPolicy(first=0.002, most=0.05)
 _log = get_logger(duty="enqueue")
 
 
@@ -147,18 +150,14 @@ class Consumer:
     # --- duties ------------------------------------------------------------------------------------------------------
 
     async def _watch(self, partition: int) -> None:
-        after_failure = Pauses(self._runtime.random, first=0.05, most=5.0)
-        fruitless = Pauses(self._runtime.random, first=0.002, most=0.05)
-        while True:
+        fruitless = Pauses(_FRUITLESS, self._runtime)
+
+        async def look() -> EnqueuePass:
             self._bells[partition].clear()  # before the pass: what rings during it counts for the next one
-            try:
-                made = await self.once(partition)
-            except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
-                self._trouble.failed(partition, error)
-                await asyncio.sleep(after_failure.next())
-                continue
-            self._trouble.ended(partition)
-            after_failure.reset()
+            return await self.once(partition)
+
+        while True:
+            made = await retry(look, _LOOK_AGAIN, self._runtime, trouble=(self._trouble, partition))
             if worked(made):
                 fruitless.reset()
             await self._rest(partition, made, fruitless)
@@ -177,7 +176,7 @@ class Consumer:
         await happens(self._bells[partition], wait)
 
     async def _listen(self) -> None:
-        pauses = Pauses(self._runtime.random, first=0.1, most=5.0)
+        pauses = Pauses(_LISTEN_AGAIN, self._runtime)
         while True:
             try:
                 async with self._store.listen("due", self._partitions) as bell:

@@ -10,14 +10,14 @@ What it keeps belongs to the event loop of its executor's coroutines, on which a
 from __future__ import annotations
 
 import asyncio
-import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from atf.calls.retry import Pauses
+from atf.calls.retry import RetryPolicy, retry
 from atf.config.dapr_names import DELIVER, split_job
 from atf.config.settings import ExecutorSettings
 from atf.errors import AtfError, DeadlineExceeded, Fatal, Retry, Unavailable
+from atf.runtime import SystemRuntime
 from atf.sdk.app import App
 from atf.sdk.context import Context
 
@@ -31,6 +31,7 @@ ANSWER_WITHIN_S: Final = 300.0
 ADDRESS_FRESH_S: Final = 3.0
 """Seconds for which an address is used without asking again."""
 _ASK_WITHIN_S: Final = 5.0
+ASK_AGAIN: Final = RetryPolicy(first=0.1, most=2.0)
 _DELIVERED: Final = frozenset({"OK", "NOT_FOUND"})
 
 
@@ -105,19 +106,23 @@ class Deliveries:
         """The address; the one before where no frontend can be asked: that it is away is not the application's failure."""
         from atf.rpc.frontend_pb2 import FindDaprAppRequest
 
-        pauses = Pauses(random.Random(), first=0.1, most=2.0)
         request = FindDaprAppRequest(app_id=app_id)
-        while True:
-            try:
-                return (await self._asked().find_dapr_app(request, timeout=_ASK_WITHIN_S)).address
-            except (Unavailable, DeadlineExceeded) as error:
-                if known is not None:
-                    return known.address
-                if _now() >= until:
-                    raise Retry(f"where the app {app_id!r} listens could not be asked: {error}") from None
-            except AtfError as error:
-                raise Retry(f"where the app {app_id!r} listens is not known: {error}") from None
-            await asyncio.sleep(pauses.next())
+
+        async def ask() -> str:
+            return (await self._asked().find_dapr_app(request, timeout=_ASK_WITHIN_S)).address
+
+        def failed(error: Exception) -> None:
+            if known is not None or _now() >= until:
+                raise error
+
+        try:
+            return await retry(ask, ASK_AGAIN, SystemRuntime(), failed=failed)
+        except (Unavailable, DeadlineExceeded) as error:
+            if known is not None:
+                return known.address
+            raise Retry(f"where the app {app_id!r} listens could not be asked: {error}") from None
+        except AtfError as error:
+            raise Retry(f"where the app {app_id!r} listens is not known: {error}") from None
 
     def _asked(self) -> Frontend:
         if self._frontend is None:

@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast, overload
 
-from atf.calls.retry import Pauses
+from atf.calls.retry import RetryPolicy, retry
 from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, TaskCancelled, TaskFailed
 from atf.rpc import batch_pb2 as b
@@ -40,6 +40,7 @@ _ENDED: Final = frozenset(int(each) for each in ItemStatus if each.finished)
 _FAILED: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
 _OF_LINK: Final = "callback 0, "
 """What a batch's error begins with that is about the next link of its chain; with another number it is about another callback."""
+_UNTIL_THERE: Final = RetryPolicy(first=0.01, most=1.0, errors=(NotFound,))
 _PAUSE: Final = 0.25
 """Seconds until a batch that lacks an item is looked at again: nobody tells when its maker sends it."""
 
@@ -433,19 +434,21 @@ class BatchCalls:
         """
         batch_id = link_id(before.id, 0, before.round)
         end = self._runtime.monotonic() + self._calls.timeout if until is None else until
-        pauses = Pauses(self._runtime.random, first=0.01, most=1.0)
-        while True:
+
+        async def look() -> str:
             try:
                 await self.get_batch(batch_id, until)
             except NotFound:
                 why = (await self.get_batch(before.id, until)).error
                 if why.startswith(_OF_LINK) or (why and not why.startswith("callback ")):
                     raise _not_made(why.removeprefix(_OF_LINK)) from None
-                if self._runtime.monotonic() >= end:
-                    raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
-                await asyncio.sleep(pauses.next())
-            else:
-                return batch_id
+                raise
+            return batch_id
+
+        try:
+            return await retry(look, _UNTIL_THERE, self._runtime, until=end, to_the_end=True)
+        except NotFound:
+            raise TimeoutError(f"batch {batch_id}, the next of the chain, was not there in time") from None
 
     async def chain_results(self, batch_id: str, links: int, timeout: float | None) -> builtins.list[b.Item]:
         """The items of a chain's last link.

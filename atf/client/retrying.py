@@ -16,8 +16,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from atf.calls.retry import Pauses
-from atf.errors import AtfError, DeadlineExceeded, InvalidArgument, NotFound, Unavailable
+from atf.calls.retry import Pauses, RetryPolicy, retry
+from atf.errors import AtfError, InvalidArgument, NotFound, Unavailable
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
@@ -42,9 +42,8 @@ TRY_TIMEOUT: Final = 10.0
 """Seconds that one try of a call may take at most."""
 LEAST_TRY: Final = 1.0
 """Seconds that one try may take in any case, if the call has them."""
-FIRST_PAUSE: Final = 0.05
-"""Seconds before a call that failed is repeated; doubled each time."""
-LONGEST_PAUSE: Final = 2.0
+AGAIN: Final = RetryPolicy(first=0.05, most=2.0)
+"""How a call is repeated, until its time is over."""
 LONG_POLL: Final = 20.0
 """Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
 LEG_TIMEOUT: Final = 120.0
@@ -55,9 +54,6 @@ LATE: Final = 2.0
 """Seconds beyond the caller's own time that the last answer of a wait may take."""
 _NOW: Final = 0.001
 """Seconds that are too few to wait for."""
-
-AGAIN: Final = (Unavailable, DeadlineExceeded)
-"""What a repetition may mend: the call was not done, or nobody knows whether it was."""
 
 
 def call_timeout(given: Duration | None) -> float:
@@ -145,19 +141,19 @@ class Calls(FrontendCalls):
         answers: list[f.ScheduleReply | AtfError] = [Unavailable("not sent")] * len(batch)
 
         async def send(timeout: float) -> None:
-            left = [place for place, answer in enumerate(answers) if isinstance(answer, AGAIN)]
+            left = [place for place, answer in enumerate(answers) if isinstance(answer, AGAIN.errors)]
             request = f.ScheduleManyRequest(requests=[batch[place] for place in left])
             reply = await self._connected().schedule_many(request, timeout=timeout)
             for place, result in zip(left, reply.results, strict=True):
                 answers[place] = answer_of(result)
-            away = next((answer for answer in answers if isinstance(answer, AGAIN)), None)
+            away = next((answer for answer in answers if isinstance(answer, AGAIN.errors)), None)
             if away is not None:  # a partition of the store; the rest has got through
                 raise away
 
         try:
             await self._repeat(send)
         except AtfError as error:
-            return [error if isinstance(answer, AGAIN) else answer for answer in answers]
+            return [error if isinstance(answer, AGAIN.errors) else answer for answer in answers]
         return answers
 
     async def _schedule_many(
@@ -191,21 +187,18 @@ class Calls(FrontendCalls):
             yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
 
         await self._reach(leg[0].header.id)
-        pauses = self._pauses()
-        until, chances = 0.0, 2
+        pauses, chances = Pauses(AGAIN, self._runtime, until=-math.inf), 2
         while True:
             begun = self._runtime.monotonic()
             try:
                 return await self._connected().schedule_batch(each(), timeout=LEG_TIMEOUT)
-            except AGAIN as error:
+            except AGAIN.errors as error:
                 now = self._runtime.monotonic()
                 # A leg may take long, so its time begins when it has broken off; once anew, since one that was long under way had reached somebody.
-                if not until or (chances and isinstance(error, Unavailable) and now - begun > self.timeout):
-                    until, chances = now + self.timeout, chances - 1
-                wait = pauses.next()
-                if self._closed or now + wait >= until:
-                    raise
-                await asyncio.sleep(wait)
+                if pauses.until < 0 or (chances and isinstance(error, Unavailable) and now - begun > self.timeout):
+                    pauses.until, chances = now + self.timeout, chances - 1
+                self._unless_closed(error)
+                await asyncio.sleep(pauses.after(error))
 
     async def _reach(self, batch_id: str) -> None:
         """Raises as any call where the frontend is down. A leg may take minutes, so by itself it would tell late."""
@@ -215,7 +208,7 @@ class Calls(FrontendCalls):
 
     async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
         """The batch whenever it has changed, until it has ended; asked for again, without end, where the stream breaks off."""
-        pauses, said = self._pauses(), b.Batch()
+        pauses, said = Pauses(AGAIN, self._runtime), b.Batch()
         while True:
             try:
                 async with aclosing(self._connected().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
@@ -227,9 +220,8 @@ class Calls(FrontendCalls):
                             yield batch
                         if batch.ended_at_us:
                             return
-            except AGAIN:
-                if self._closed:
-                    raise
+            except AGAIN.errors as error:
+                self._unless_closed(error)
             await asyncio.sleep(pauses.next())
 
     async def close(self) -> None:
@@ -252,25 +244,23 @@ class Calls(FrontendCalls):
         return self._frontend
 
     async def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Q:
-        end, pauses = self._runtime.monotonic() + self.timeout if until is None else until, None
-        while True:
-            left = end - self._runtime.monotonic()
-            try:
-                answer = await call(
-                    time_of_try(self.timeout, left)
-                    if until is None
-                    else max(_NOW, min(TRY_TIMEOUT, self.timeout, max(0.0, left) + LATE))
-                )
-                self._heard_at = self._runtime.monotonic()
-                return answer
-            except AGAIN as error:
-                pauses = pauses or self._pauses()
-                wait, now = pauses.next(), self._runtime.monotonic()
-                if self._closed or (until is None and now + wait >= end):
-                    raise
-                if end - now < _NOW:
-                    raise TimeoutError(f"the time of the wait is over, and the frontend is away: {error}") from error
-                await asyncio.sleep(min(wait, end - now))  # of a wait the last try is when its time is over
+        waits, end = until is not None, self._runtime.monotonic() + self.timeout if until is None else until
 
-    def _pauses(self) -> Pauses:
-        return Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+        async def attempt() -> Q:
+            left = end - self._runtime.monotonic()
+            most = min(TRY_TIMEOUT, self.timeout, max(0.0, left) + LATE)
+            answer = await call(max(_NOW, most) if waits else time_of_try(self.timeout, left))
+            self._heard_at = self._runtime.monotonic()
+            return answer
+
+        try:
+            # The last try of a wait is when its time is over.
+            return await retry(attempt, AGAIN, self._runtime, until=end, to_the_end=waits, failed=self._unless_closed)
+        except AGAIN.errors as error:
+            if not waits or self._closed:
+                raise
+            raise TimeoutError(f"the time of the wait is over, and the frontend is away: {error}") from error
+
+    def _unless_closed(self, error: Exception) -> None:
+        if self._closed:
+            raise error

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from atf.calls.retry import Pauses
+from atf.calls.retry import retry_blocking
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
 from .coalescing import answer_of, take
 from .fork import GATE
-from .retrying import AGAIN, FIRST_PAUSE, LONGEST_PAUSE, TRY_TIMEOUT, time_of_try
+from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 
 if TYPE_CHECKING:
     from .transport import BlockingChannel
@@ -168,17 +168,15 @@ class Direct:
     def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
         """Stores one task; blocks. Repeated while the frontend is away, as long as there is time."""
         until = self._runtime.monotonic() + self._timeout
-        pauses: Pauses | None = None
-        while True:
-            left = until - self._runtime.monotonic()
-            try:
-                return self._door.schedule(request, time_of_try(self._timeout, left))
-            except AGAIN:
-                pauses = pauses or Pauses(self._runtime.random, first=FIRST_PAUSE, most=LONGEST_PAUSE)
-                wait, now = pauses.next(), self._runtime.monotonic()
-                if self._closed.is_set() or now + wait >= until:
-                    raise
-                self._sleep(wait)
+
+        def attempt() -> f.ScheduleReply:
+            return self._door.schedule(request, time_of_try(self._timeout, until - self._runtime.monotonic()))
+
+        return retry_blocking(attempt, AGAIN, self._runtime, until=until, failed=self._unless_closed, sleep=self._sleep)
+
+    def _unless_closed(self, error: Exception) -> None:
+        if self._closed.is_set():
+            raise error
 
     def _send(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
         channel = self._channel

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import uvloop
 
 from atf import __version__, log
-from atf.calls.retry import Pauses
+from atf.calls.retry import RetryPolicy, retry
 from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_RETRY_FIRST_S: Final = 0.1
-_RETRY_MOST_S: Final = 2.0
+_UNTIL_THERE: Final = RetryPolicy(
+    first=0.1, most=2.0, errors=(Unavailable, DeadlineExceeded, ResourceExhausted, OSError)
+)
 _SAY_AGAIN_S: Final = 30.0
 _ANNOUNCE_S: Final = 10.0
 """Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
@@ -126,19 +127,26 @@ class Process:
             Stopped: the process was asked to end meanwhile; the frame turns it into a clean exit.
             AtfError: what else `attempt` raised.
         """
-        pauses, said, said_at = Pauses(self.runtime.random, first=_RETRY_FIRST_S, most=_RETRY_MOST_S), "", 0.0
-        while not self.stopping.is_set():
-            try:
-                return await attempt()
-            except (Unavailable, DeadlineExceeded, ResourceExhausted, OSError) as error:
-                if isinstance(error, OSError) and not none_left(error):
-                    raise
-                now = self.runtime.monotonic()
-                if str(error) != said or now - said_at > _SAY_AGAIN_S:
-                    self.log.warning("waiting", need=what, error=in_words(error))
-                    said, said_at = str(error), now
-            await happens(self.stopping, pauses.next())
-        raise StoppedEarly
+        said, said_at = "", 0.0
+
+        async def attempt_unless_stopped() -> T:
+            if self.stopping.is_set():
+                raise StoppedEarly
+            return await attempt()
+
+        def failed(error: Exception) -> None:
+            nonlocal said, said_at
+            if isinstance(error, OSError) and not none_left(error):
+                raise error
+            now = self.runtime.monotonic()
+            if str(error) != said or now - said_at > _SAY_AGAIN_S:
+                self.log.warning("waiting", need=what, error=in_words(error))
+                said, said_at = str(error), now
+
+        def sleep(seconds: float) -> Awaitable[object]:
+            return happens(self.stopping, seconds)
+
+        return await retry(attempt_unless_stopped, _UNTIL_THERE, self.runtime, failed=failed, sleep=sleep)
 
     async def open_store(self, settings: StoreSettings, timing: Timing) -> Store:
         """The task store; waits for one that can't be reached.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.log import get_logger
@@ -26,6 +27,7 @@ from .watchers import Trigger
 MAX_HELD: Final = 16_384
 """Claims of one frontend: a heartbeat names all of them."""
 
+_RECORD_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(Exception,))  # whatever it is, it must be recorded
 _log = get_logger(duty="hold")
 
 End = RunResult | HeldClaim | str
@@ -120,20 +122,13 @@ class TriggerClaims:
                 _log.warning("a trigger's lease has ended; it comes again", task=trigger.held.task_id)
 
     async def _settle(self, partition: int) -> None:
-        pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
         ends = self._ends[partition]
         try:
             while ends:
                 batch = ends[:MAX_BATCH]
-                try:
-                    await self._record(batch)
-                except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
-                    self._trouble.failed(partition, error)
-                    await asyncio.sleep(pauses.next())
-                else:
-                    self._trouble.ended(partition)
-                    pauses.reset()
-                    del ends[: len(batch)]
+                trouble = self._trouble, partition
+                await retry(partial(self._record, batch), _RECORD_AGAIN, self._runtime, trouble=trouble)
+                del ends[: len(batch)]
         finally:
             del self._works[partition]
 

@@ -10,11 +10,12 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from atf.calls.retry import Pauses, Trouble
+from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError
 from atf.log import get_logger
@@ -38,6 +39,8 @@ LOOKS_PER_S: Final = 500
 CLOSE_S: Final = 2.0
 """Seconds that pops and claims under way have to be done when the process ends."""
 
+_LOOK_AGAIN: Final = RetryPolicy(first=0.1, most=5.0, errors=(Exception,))  # a duty outlives whatever fails in it
+_CLAIM_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(AtfError,))
 _log = get_logger(duty="triggers")
 
 
@@ -111,19 +114,14 @@ class TriggerIntake:
             self.look(self._watchers.lambdas)
 
     async def _serve(self, partition: int) -> None:
-        pauses = Pauses(self._runtime.random, first=0.1, most=5.0)
-        while not self._closed:
+        async def empty() -> None:
             self._bells[partition].clear()
-            try:
-                while await self.once(partition):
-                    pass
-            except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
-                self._trouble.failed(partition, error)
-                await asyncio.sleep(pauses.next())
-            else:
-                self._trouble.ended(partition)
-                pauses.reset()
-                await happens(self._bells[partition], None)
+            while await self.once(partition):
+                pass
+
+        while not self._closed:
+            await retry(empty, _LOOK_AGAIN, self._runtime, trouble=(self._trouble, partition))
+            await happens(self._bells[partition], None)
 
     async def once(self, partition: int) -> bool:
         """Looks into each queue that is worth it and for which there is room. Returns whether one may hold more."""
@@ -180,18 +178,14 @@ class TriggerIntake:
         """Claims ids. While the outcome is unknown it is asked again, which answers the same."""
         nonce = new_id(self._runtime.random)
         give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
-        pauses = Pauses(self._runtime.random, first=0.05, most=1.0)
-        while True:
-            try:
-                batch = await self._store.claim(self._holding.owner, nonce, ids, MAX_BATCH_BYTES)
-            except AtfError as error:
-                if self._closed or self._runtime.monotonic() > give_up:
-                    raise  # what it may have got comes again when its lease has ended
-                self._trouble.failed("claim", error)
-            else:
-                self._trouble.ended("claim")
-                return batch
-            await asyncio.sleep(pauses.next())
+        claim = partial(self._store.claim, self._holding.owner, nonce, ids, MAX_BATCH_BYTES)
+
+        def failed(error: Exception) -> None:
+            if self._closed:
+                raise error  # what it may have got comes again when its lease has ended
+
+        trouble = self._trouble, "claim"
+        return await retry(claim, _CLAIM_AGAIN, self._runtime, until=give_up, failed=failed, trouble=trouble)
 
     def _trigger(self, lambda_name: str, claimed: ClaimedTask, held: HeldClaim, sent_us: int) -> Trigger | None:
         """A claimed task as a trigger; None, and failed for good, where it is none."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from atf import App
 from atf.builtin import dapr, with_builtins
+from atf.calls.retry import retry
 from atf.config.settings import ExecutorSettings
 from atf.errors import AtfError, FailedPrecondition, Fatal, Internal, NotFound, ResourceExhausted, Retry, Unavailable
 from atf.rpc import dapr_runtime_pb2 as d
@@ -96,15 +98,11 @@ class Way:
 def way(monkeypatch: pytest.MonkeyPatch) -> Way:
     made = Way()
 
-    class NoPauses:
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-
-        def next(self) -> float:
-            made.now += 100
-            return 0
+    async def sleep(_seconds: float) -> None:
+        made.now += 100
 
     monkeypatch.setattr(dapr, "_now", lambda: made.now)
-    monkeypatch.setattr(dapr, "Pauses", NoPauses)
+    monkeypatch.setattr(dapr, "retry", partial(retry, sleep=sleep))
     return made
 
 
