@@ -27,6 +27,7 @@ from proof.benchmarks.run import settings  # noqa: E402
 from proof.benchmarks.stats import count, figure, inner, of_rounds, ratios, spelled, spread  # noqa: E402
 from proof.benchmarks.verdict import QUESTION as KILL  # noqa: E402
 from proof.benchmarks.verdict import Verdict, verdict  # noqa: E402
+from tools import benchmark_front  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"
 WORDS: Final = FOLDER / "words.toml"
@@ -73,9 +74,9 @@ def _read(path: Path) -> str:
 
 
 def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: Mapping[str, Any]) -> Pages:
-    """Every file of the folder by name: the page, and a picture for each question that has figures."""
+    """Every file of the folder by name: the opening page, the method, the figures, and a picture for each question that has some."""
     machines: list[str] = []
-    parts = [f"# {words['title']}", words["intro"].strip(), overview(questions, found)]
+    parts = [f"# {words['figures']['title']}", words["figures"]["intro"].strip(), overview(questions, found)]
     pages: Pages = {}
     for name, question in questions.items():
         why = filled(words.get("questions", {}).get(name, {}).get("why", ""), found)
@@ -94,10 +95,42 @@ def draw(questions: Mapping[str, Question], found: Mapping[str, Result], words: 
             parts += explain.beside_the_store(question, found)
         if name in found and (bars := _bars(question, found[name])):
             pages[f"{name}.svg"] = svg.chart(question.what, question.unit, bars)
-    parts += ["## How each system is set", *_settings()]
     if machines:
         parts += ["## Machines", "\n".join(f"{number}. {each}" for number, each in enumerate(machines, 1))]
-    return {"index.md": "\n\n".join(parts) + "\n", **pages}
+    return {"figures.md": "\n\n".join(parts) + "\n", **pages, **around(questions, found, words)}
+
+
+def around(questions: Mapping[str, Question], found: Mapping[str, Result], words: Mapping[str, Any]) -> Pages:
+    """The pages in front of the figures: the opening page with its picture, and the method."""
+    method = [f"# {words['method']['title']}", words["method"]["intro"].strip(), "## How each system is set"]
+    lines = front_lines(questions, found)
+    means = {name: filled(each["means"], found) for name, each in words["questions"].items() if "means" in each}
+    pages = {
+        "index.md": benchmark_front.page(words["front"], lines, means) + "\n",
+        "method.md": "\n\n".join([*method, *_settings()]) + "\n",
+    }
+    return pages | ({benchmark_front.PICTURE: benchmark_front.picture(lines)} if benchmark_front.bars(lines) else {})
+
+
+def front_lines(questions: Mapping[str, Question], found: Mapping[str, Result]) -> list[benchmark_front.Line]:
+    """What the opening page shows of each question that has a figure of ATF's."""
+    lines = []
+    for name, question in questions.items():
+        result = found.get(name)
+        own = figure(medians_of(result).get(OURS, {}), question.figure) if result else None
+        if result is None or own is None:
+            continue
+        best = _best(question, result, verdict(found.get(KILL)).safe)
+        pairs = _ratios(question, result, OURS, best[0]) if best else []
+        lines.append(
+            benchmark_front.Line(
+                name,
+                _shown(own, question.unit),
+                f"{SYSTEMS[best[0]].title}, {_shown(best[1], question.unit)}" if best else "",
+                pairs if question.more else [1 / each for each in pairs if each],
+            )
+        )
+    return lines
 
 
 # --- the table of all questions ---------------------------------------------------------------------------------------

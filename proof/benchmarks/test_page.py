@@ -18,7 +18,17 @@ from tools import draw_benchmarks
 
 __all__ = ["circumstances"]  # a fixture
 
-WORDS = {"title": "T", "intro": "I", "questions": {"speed": {"why": "It does less."}}}
+WORDS = {
+    "front": {"title": "T", "intro": "I", "after": "A"},
+    "figures": {"title": "F", "intro": "I"},
+    "method": {"title": "M", "intro": "I"},
+    "questions": {"speed": {"why": "It does less.", "means": "It is fast."}},
+}
+PAGES = {"index.md", "method.md", "figures.md"}
+
+
+def _said(words: dict[str, str]) -> str:
+    return "\n".join(words.values())
 
 
 KILLED: dict[str, Any] = {
@@ -34,10 +44,10 @@ def drawn(asked: Question, rounds: list[dict[str, Any]], kill: dict[str, Any] = 
 
 def test_without_results_the_page_says_so_and_draws_nothing() -> None:
     pages = draw_benchmarks.draw(all_questions(), {}, WORDS)
-    assert list(pages) == ["index.md"]
-    assert pages["index.md"].count("not run: no result is recorded") == len(all_questions())
-    assert "### Celery" in pages["index.md"]
-    assert "visibility_timeout" in pages["index.md"]
+    assert set(pages) == PAGES
+    assert pages["figures.md"].count("not run: no result is recorded") == len(all_questions())
+    assert "### Celery" in pages["method.md"]
+    assert "visibility_timeout" in pages["method.md"]
 
 
 def test_ratios_and_the_best_peer_that_loses_nothing() -> None:
@@ -46,21 +56,21 @@ def test_ratios_and_the_best_peer_that_loses_nothing() -> None:
     pages = drawn(question(bars=bars), rounds)
     assert (
         "| [speed](#speed) | 9,000 tasks/s (1 of 5 rounds) | SAQ, 1,500 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes, 6.00 × |"
-        in pages["index.md"]
+        in pages["figures.md"]
     )
-    assert "| Huey (x 1) | 4,000 | 1 of 5: 4,000 to 4,000 | 0.44 × |" in pages["index.md"]
-    assert "It does less." in pages["index.md"]
-    assert "Ahead of ATF" not in pages["index.md"]
-    assert "smaller than those of a full measurement (tasks 10 in place of 50,000)" in pages["index.md"]
-    assert "machine 1, load 0.10 to 0.10 on " in pages["index.md"]
-    assert set(pages) == {"index.md", "speed.svg"}
+    assert "| Huey (x 1) | 4,000 | 1 of 5: 4,000 to 4,000 | 0.44 × |" in pages["figures.md"]
+    assert "It does less." in pages["figures.md"]
+    assert "Ahead of ATF" not in pages["figures.md"]
+    assert "smaller than those of a full measurement (tasks 10 in place of 50,000)" in pages["figures.md"]
+    assert "machine 1, load 0.10 to 0.10 on " in pages["figures.md"]
+    assert set(pages) == PAGES | {"speed.svg", "overview.svg"}
 
 
 def test_ratios_are_medians_over_rounds_of_one_number() -> None:
     rounds = [one("atf", {"per_s": each}) for each in (10.0, 100.0, 200.0)]
     rounds += [one("saq", {"per_s": each}) for each in (5.0, 50.0, 50.0)]  # medians: 100 and 50; in pairs 2, 2, 4
     rounds += [one("huey", {"per_s": each}, round=number) for number, each in ((7, 1.0), (8, 1.0))]
-    page = drawn(question(), rounds)["index.md"]
+    page = drawn(question(), rounds)["figures.md"]
     assert "| SAQ, 50.0 tasks/s (3 of 5 rounds) | 2.00 × (2.00 to 4.00) |" in page
     assert "| SAQ (x 1) | 50.0 | 3 of 5: 5.00 to 50.0 | 0.50 × (0.25 to 0.50) |" in page
     assert "| Huey (x 1) | 1.00 | 2 of 5: 1.00 to 1.00 | – |" in page, "no round in common, no ratio"
@@ -68,10 +78,10 @@ def test_ratios_are_medians_over_rounds_of_one_number() -> None:
 
 def test_who_is_ahead_follows_from_the_figures_and_a_loser_is_marked() -> None:
     rounds = [one("atf", {"per_s": 10.0}), one("saq", {"per_s": 20.0}), one("huey", {"per_s": 30.0})]
-    page = drawn(question(), rounds)["index.md"]
+    page = drawn(question(), rounds)["figures.md"]
     loses = "and loses what a killed process had taken from the queue"
     assert f"Ahead of ATF: Huey (3.00 × ATF's, {loses}); SAQ (2.00 × ATF's).\n\nIt does less." in page
-    page = drawn(question(more=False), rounds)["index.md"]
+    page = drawn(question(more=False), rounds)["figures.md"]
     assert "Ahead of ATF" not in page
 
 
@@ -92,7 +102,7 @@ def test_full_sizes_in_few_rounds_are_not_called_small() -> None:
     asked = question(bars=bars, systems=("atf", "saq"))
     rounds = [one("atf", {"per_s": 9.0}, sizes=full), one("saq", {"per_s": 1.5}, sizes=full)]
     found = results.result(asked, Sizes(), 1, rounds)
-    page = draw_benchmarks.draw({"speed": asked}, {"speed": found, "kill": KILLED}, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"speed": asked}, {"speed": found, "kill": KILLED}, WORDS)["figures.md"]
     assert (
         "| 9.00 tasks/s (1 of 5 rounds) | SAQ, 1.50 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | in 1 of 5 rounds yes, 6.00 × |"
         in page
@@ -104,7 +114,7 @@ def test_full_sizes_in_few_rounds_are_not_called_small() -> None:
 
 def test_the_budget_stands_beside_what_roles_take() -> None:
     asked = question(budget={"client": 8.0, "store": 28.0})
-    page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"client": 7.0, "store": 40.5}})])["index.md"]
+    page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"client": 7.0, "store": 40.5}})])["figures.md"]
     assert (
         "| client | 8.00 | 7.00 | -1.00 | 0.88 × |\n| store | 28.0 | 40.5 | 12.5 | 1.45 × |\n"
         "| sum of these | 36.0 | 47.5 | 11.5 | 1.32 × |" in page
@@ -114,7 +124,7 @@ def test_the_budget_stands_beside_what_roles_take() -> None:
 
 def test_a_role_without_a_figure_has_no_line_in_the_budget() -> None:
     asked = question(budget={"client": 8.0, "store": 28.0})
-    page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"store": 20.0}})])["index.md"]
+    page = drawn(asked, [one("atf", {"per_s": 1.0, "cpu_us": {"store": 20.0}})])["figures.md"]
     assert "| store | 28.0 | 20.0 | -8.00 | 0.71 × |\n| sum of these | 28.0 | 20.0 | -8.00 | 0.71 × |" in page
     assert "| client |" not in page
     assert "None is over it." in page
@@ -132,7 +142,7 @@ def test_what_the_machine_explains_of_the_excess_follows_from_the_peers() -> Non
             "end-to-end": results.result(question(systems=systems), SIZES, 1, measured),
             "cpu": results.result(cpu, SIZES, 1, [one("atf", {"cpu_us_total": 1.0, "cpu_us": {"store": 1.0}})]) | other,
         }
-        return draw_benchmarks.draw({"end-to-end": fast, "cpu": cpu}, found, WORDS)["index.md"]
+        return draw_benchmarks.draw({"end-to-end": fast, "cpu": cpu}, found, WORDS)["figures.md"]
 
     said = page(rates)
     assert "| Huey | 4,840 | 3,872 | 0.80 | 5,690 | – | – |" in said
@@ -184,7 +194,7 @@ def test_why_the_cpu_of_a_task_stands_on_the_page_twice() -> None:
             "cpu": results.result(asked["cpu"], SIZES, 1, [one("atf", cpu, **at, **more)]),
             "end-to-end": results.result(asked["end-to-end"], SIZES, 1, rounds),
         }
-        return draw_benchmarks.draw(asked, found, WORDS)["index.md"]
+        return draw_benchmarks.draw(asked, found, WORDS)["figures.md"]
 
     said = page({"cpu_us_total": 176.0})
     assert "[cpu](#cpu) measures a task's CPU in rounds of its own, and finds 176 µs; it says what differs." in said
@@ -207,7 +217,7 @@ def test_bars_of_another_question_are_shown_where_a_reader_looks_for_them() -> N
         "cpu": results.result(cpu, SIZES, 1, [one("atf", {"per_s": 1.0, "ratio": 1.5})]),
         "floor": results.result(floor, SIZES, 1, rounds),
     }
-    page = draw_benchmarks.draw({"cpu": cpu, "floor": floor}, found, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"cpu": cpu, "floor": floor}, found, WORDS)["figures.md"]
     assert (
         "| the ratio at most 3; no dearer ([floor](#floor)) | at small sizes yes, 1.50; at small sizes **no**, 2.00 × |"
         in page
@@ -215,7 +225,7 @@ def test_bars_of_another_question_are_shown_where_a_reader_looks_for_them() -> N
     section = page.partition("## cpu")[2].partition("## floor")[0]
     assert "* to reach: the ratio at most 3; reached: at small sizes yes, 1.50\n" in section
     assert "* to reach: no dearer ([floor](#floor)); reached: at small sizes **no**, 2.00 ×" in section
-    page = draw_benchmarks.draw({"cpu": cpu, "floor": floor}, {"cpu": found["cpu"]}, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"cpu": cpu, "floor": floor}, {"cpu": found["cpu"]}, WORDS)["figures.md"]
     assert "* to reach: no dearer ([floor](#floor)); reached: not known" in page
 
 
@@ -228,7 +238,7 @@ def test_figures_in_words_are_those_that_are_recorded() -> None:
 def test_every_figure_that_the_words_name_is_one_of_its_question() -> None:
     words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
     found, asked = results.latest(results.RESULTS), all_questions()
-    named = [match for each in words.values() for match in draw_benchmarks.FIGURE.finditer(each["why"])]
+    named = [match for each in words.values() for match in draw_benchmarks.FIGURE.finditer(_said(each))]
     named += draw_benchmarks.IN_PLACE.finditer(draw_benchmarks.SCALING.read_text(encoding="utf-8"))
     assert {match["question"] for match in named} >= {"batch", "ahead", "floor"}
     strange = [match for match in named if match["question"] not in asked or match["system"] not in {None, *SYSTEMS}]
@@ -239,13 +249,13 @@ def test_every_figure_that_the_words_name_is_one_of_its_question() -> None:
         match for match in named if draw_benchmarks.recorded(match, found) is None and match["question"] in found
     ]
     assert [match[0] for match in unknown if not match["path"].startswith(shown[match["question"]])] == []
-    drawn = [draw_benchmarks.filled(each["why"], found) for each in words.values()]
+    drawn = [draw_benchmarks.filled(_said(each), found) for each in words.values()]
     assert [each for each in drawn if "{" in each or "}" in each] == []
 
 
 def test_a_system_that_became_part_of_a_question_later_is_not_run() -> None:
     found = results.result(question(systems=("atf",)), SIZES, 1, [one("atf", {"per_s": 1.0})])
-    page = draw_benchmarks.draw({"speed": question(systems=("atf", "saq"))}, {"speed": found}, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"speed": question(systems=("atf", "saq"))}, {"speed": found}, WORDS)["figures.md"]
     assert "| SAQ | – | – | – | not run |" in page
 
 
@@ -256,7 +266,7 @@ def test_levels_are_lines_of_a_table_and_bars_of_the_picture() -> None:
     asked = question(by_level=("per_s", "cpu_us"), systems=("atf",))
     rounds = [one("atf", round_of(rate, {"hsc": rate, "the store": 2.5})) for rate in (10.0, 30.0, 20.0)]
     pages = drawn(asked, rounds)
-    page = pages["index.md"]
+    page = pages["figures.md"]
     assert "| level | median (tasks/s) | rounds | cpu us hsc | cpu us the store |" in page
     assert "| small | 9.00 | 3 of 5: 9.00 to 9.00 | – | – |" in page
     assert "| large | 20.0 | 3 of 5: 10.0 to 30.0 | 20.0 | 2.50 |" in page
@@ -267,8 +277,8 @@ def test_levels_are_lines_of_a_table_and_bars_of_the_picture() -> None:
 
 def test_a_question_of_levels_without_figures_has_neither_table_nor_picture() -> None:
     pages = drawn(question(by_level=("per_s",), systems=("atf",)), [one("atf", error="it broke")])
-    assert list(pages) == ["index.md"]
-    assert "| level |" not in pages["index.md"]
+    assert set(pages) == PAGES
+    assert "| level |" not in pages["figures.md"]
 
 
 def test_long_names_begin_within_the_picture() -> None:
@@ -292,20 +302,20 @@ def test_a_long_title_has_several_lines_within_the_picture() -> None:
 
 def test_what_did_not_run_has_no_figure_but_a_reason() -> None:
     pages = drawn(question(), [one("atf", {"per_s": 1.0}), one("saq", not_run="it has no such call")])
-    assert "| SAQ | – | – | – | not run: it has no such call |" in pages["index.md"]
-    assert "| Huey | – | – | – | not run |" in pages["index.md"]
+    assert "| SAQ | – | – | – | not run: it has no such call |" in pages["figures.md"]
+    assert "| Huey | – | – | – | not run |" in pages["figures.md"]
     assert "not run: it has no such call" in pages["speed.svg"]
 
 
 def test_rounds_without_the_figure_that_is_asked_for_now_are_not_called_ok() -> None:
-    page = drawn(question(), [one("atf", {"another": 1.0})])["index.md"]
+    page = drawn(question(), [one("atf", {"another": 1.0})])["figures.md"]
     assert "| [speed](#speed) | not known: its rounds have no such figure |" in page
 
 
 def test_an_own_failure_is_shown_in_place_of_a_figure() -> None:
     pages = drawn(question(), [one("atf", error="it broke"), one("saq", {"per_s": 1.0})])
-    assert "| [speed](#speed) | failed: it broke |" in pages["index.md"]
-    assert "This result is failed: atf: failed: it broke." in pages["index.md"]
+    assert "| [speed](#speed) | failed: it broke |" in pages["figures.md"]
+    assert "This result is failed: atf: failed: it broke." in pages["figures.md"]
 
 
 def test_the_picture_is_a_document_and_comes_out_the_same() -> None:
@@ -341,31 +351,33 @@ def test_figures_of_one_cell_have_their_names_and_units(path: str, shown: str) -
     for name in reversed(path.split(".")):
         figures = {name: figures}
     pages = drawn(question(also=(path,)), [one("atf", {"per_s": 1.0, **figures})])
-    assert f"| {shown} | ok |" in pages["index.md"]
+    assert f"| {shown} | ok |" in pages["figures.md"]
 
 
 def test_what_a_round_left_out_is_told_once() -> None:
     figures = {"per_s": 1.0, "not_run": {"9 pending": "too little memory"}}
     pages = drawn(question(), [one("atf", figures), one("atf", figures)])
-    assert pages["index.md"].count("Not run: ATF with 9 pending: too little memory.") == 1
+    assert pages["figures.md"].count("Not run: ATF with 9 pending: too little memory.") == 1
 
 
 def test_who_was_not_killed_yet_is_no_best_peer_and_leaves_the_bar_open() -> None:
     bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq", "arq"), at_least_once=True),)
     asked = question(bars=bars, systems=("atf", "saq", "arq"))
     rounds = [one("atf", {"per_s": 90.0}), one("saq", {"per_s": 15.0}), one("arq", {"per_s": 10.0})]
-    assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes" in drawn(asked, rounds)["index.md"]
+    assert (
+        "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes" in drawn(asked, rounds)["figures.md"]
+    )
 
     def kill(**never: int) -> dict[str, Any]:
         return {"systems": {name: {"rounds": [{"never": each}]} for name, each in never.items()}}
 
-    page = drawn(asked, rounds, kill(saq=1, arq=0))["index.md"]
+    page = drawn(asked, rounds, kill(saq=1, arq=0))["figures.md"]
     assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | at small sizes yes, 9.00 × |" in page
-    page = drawn(asked, rounds, kill(arq=0))["index.md"]
+    page = drawn(asked, rounds, kill(arq=0))["figures.md"]
     assert "| arq, 10.0 tasks/s (1 of 5 rounds) | 9.00 × | 5 × | not known |" in page, "SAQ may be safe, and is faster"
-    page = drawn(asked, rounds, kill(saq=0))["index.md"]
+    page = drawn(asked, rounds, kill(saq=0))["figures.md"]
     assert "| SAQ, 15.0 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | at small sizes yes" in page, "arq is slower anyway"
-    assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["index.md"]
+    assert "| – | – | 5 × | not known |" in drawn(asked, rounds, kill())["figures.md"]
 
 
 def test_who_was_not_killed_with_all_its_workers_is_called_neither_safe_nor_a_loser() -> None:
@@ -373,10 +385,10 @@ def test_who_was_not_killed_with_all_its_workers_is_called_neither_safe_nor_a_lo
     rounds = [one("atf", {"per_s": 90.0}), one("saq", {"per_s": 10.0}), one("celery", {"per_s": 15.0})]
     killed = {name: {"rounds": [{"never": 0}]} for name in ("saq", "celery")}
     not_killed = "| ok; not killed with all the workers that it is measured with |"
-    page = drawn(asked, rounds, {"systems": killed})["index.md"]
+    page = drawn(asked, rounds, {"systems": killed})["figures.md"]
     assert page.count(not_killed) == 1
     assert "| SAQ, 10.0 tasks/s (1 of 5 rounds) | 9.00 × |" in page
-    page = drawn(asked, rounds, {"systems": killed | {"celery-later": {"rounds": [{"never": 0}]}}})["index.md"]
+    page = drawn(asked, rounds, {"systems": killed | {"celery-later": {"rounds": [{"never": 0}]}}})["figures.md"]
     assert not_killed not in page
     assert "| Celery, 15.0 tasks/s (1 of 5 rounds) | 6.00 × |" in page
 
@@ -388,10 +400,10 @@ def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
     drain = question(name="drain", systems=("atf", "saq", "huey", "arq"))
     rounds = [of("atf", hsc=60.0, executors=140.0), of("saq", workers=65.0), of("huey", workers=155.0)]
     found = results.result(drain, SIZES, 1, [*rounds, one("arq", error="it broke")])
-    page = draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["figures.md"]
     assert "together keep 200 MiB resident with ATF, with the peers 65.0 MiB (SAQ) to 155 MiB (Huey); a page" in page
     found = results.result(drain, SIZES, 1, [one("atf", {"per_s": 1.0}), one("saq", {"per_s": 1.0})])
-    assert "together keep" not in draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["index.md"]
+    assert "together keep" not in draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["figures.md"]
     words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
     assert words["drain"]["why"].startswith("ATF keeps more in memory than a peer, since")
     recorded = resident_mib(results.latest(results.RESULTS)["drain"])
@@ -421,7 +433,7 @@ def test_the_page_says_what_was_killed_in_other_versions_or_settings_than_it_is_
     }
 
     def page() -> str:
-        return draw_benchmarks.draw(asked, found, WORDS)["index.md"].partition("## kill")[2].partition("## slow")[0]
+        return draw_benchmarks.draw(asked, found, WORDS)["figures.md"].partition("## kill")[2].partition("## slow")[0]
 
     assert page().endswith(
         "Killed otherwise than measured, as far as both are recorded (of settings, what is said of them):\n\n"
@@ -437,7 +449,7 @@ def test_the_page_says_what_was_killed_in_other_versions_or_settings_than_it_is_
 
 def test_a_result_says_where_what_is_compared_did_not_run_in_pairs_or_in_one_run() -> None:
     def said(*rounds: dict[str, Any]) -> list[bool]:
-        page = drawn(question(systems=("atf", "saq")), list(rounds))["index.md"]
+        page = drawn(question(systems=("atf", "saq")), list(rounds))["figures.md"]
         return ["not in pairs" in page, "not recorded of which run" in page]
 
     def of(system: str, **more: Any) -> dict[str, Any]:
@@ -448,10 +460,10 @@ def test_a_result_says_where_what_is_compared_did_not_run_in_pairs_or_in_one_run
     found = results.result(question(systems=("atf", "saq")), SIZES, 1, [of("atf"), of("saq", run="another")])
     for each in found["systems"].values():
         del each["rounds"][0]["run"]  # as it was recorded once
-    page = draw_benchmarks.draw({"speed": question()}, {"speed": found}, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"speed": question()}, {"speed": found}, WORDS)["figures.md"]
     assert "It is not recorded of which run its rounds are" in page
     builds = [of("atf", versions={"python": "3.11.2"}), of("saq", versions={"python": "3.11.7"})]
-    page = drawn(question(systems=("atf", "saq")), builds)["index.md"]
+    page = drawn(question(systems=("atf", "saq")), builds)["figures.md"]
     assert "Its systems ran on different builds of Python (3.11.2, 3.11.7)" in page
 
 
@@ -481,7 +493,7 @@ def test_a_bar_is_not_known_while_a_peer_is_missing_or_has_failed() -> None:
     bars = (Bar(words="5 ×", figure="per_s", limit=5.0, least=True, against=("saq", "huey")),)
     ours, saq = one("atf", {"per_s": 9000.0}), one("saq", {"per_s": 1500.0})
     for other in ([], [one("huey", {"per_s": 1.0, "never": 3})]):
-        page = drawn(question(bars=bars), [ours, saq, *other])["index.md"]
+        page = drawn(question(bars=bars), [ours, saq, *other])["figures.md"]
         assert "| SAQ, 1,500 tasks/s (1 of 5 rounds) | 6.00 × | 5 × | not known |" in page
 
 
@@ -495,13 +507,13 @@ def test_the_floor_stands_beside_our_rate() -> None:
         "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 120.0})]),
     }
     pages = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)
-    page = pages["index.md"]
+    page = pages["figures.md"]
     assert "Of the 300 µs of CPU that a task takes with ATF here the store has 120, 40 %." in page
     assert "called in batches by one client, do 3.00 × ATF's rate beside them ([floor](#floor))." in page
     out = "5 × SAQ's rate are 4.00 × ATF's here, 1.33 × what these functions do: out of reach of this design."
     assert out in page
     found["floor"]["code"] = "another"
-    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["figures.md"]
     assert "here the store has 120, 40 %." in page
     assert "do 3.00 × ATF's rate beside them ([floor](#floor), of another code, machine or settings than these" in page
     assert out in page, "both are ratios of one run each"
@@ -515,7 +527,7 @@ def test_without_atf_beside_it_the_floor_says_nothing_of_its_rate() -> None:
             "end-to-end": results.result(asked, SIZES, 1, [ours]),
             "floor": results.result(floor, SIZES, 1, [*beside, one("floor", {"per_s": 160.0})]),
         }
-        page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+        page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["figures.md"]
         assert "here the store has 120, 40 %." in page
         assert "functions of a task's life alone, called" not in page
 
@@ -528,7 +540,7 @@ def test_a_bar_that_the_floor_lets_one_reach_is_not_called_out_of_reach() -> Non
         "end-to-end": results.result(asked, SIZES, 1, [one("atf", {"per_s": 50.0}), one("saq", {"per_s": 40.0})]),
         "floor": results.result(floor, SIZES, 1, [one("atf", {"per_s": 40.0}), one("floor", {"per_s": 160.0})]),
     }
-    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["index.md"]
+    page = draw_benchmarks.draw({"end-to-end": asked, "floor": floor}, found, WORDS)["figures.md"]
     assert "2 × SAQ's rate are 1.60 × ATF's here, 0.40 × what these functions do." in page
 
 
@@ -538,8 +550,22 @@ def test_what_the_cpu_of_others_is_stands_in_the_rounds_of_end_to_end() -> None:
     asked = {"end-to-end": fast, "cpu": cpu}
     others = results.result(fast, SIZES, 1, [one("atf", took), one("saq", took), one("huey", took)])
     ours = results.result(cpu, SIZES, 1, [one("atf", took)])
-    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours, "kill": KILLED}, WORDS)["index.md"]
+    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": ours, "kill": KILLED}, WORDS)["figures.md"]
     assert page.count("The rounds of [end-to-end](#end-to-end) measure it, too:") == 1
     assert "| SAQ (x 1) | 9.00 | 1 of 5: 9.00 to 9.00 | 1.00 × | client: 2.00 µs, workers: 7.00 µs | ok |" in page
-    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)["index.md"]
+    page = draw_benchmarks.draw(asked, {"end-to-end": others, "cpu": {**others, "question": "cpu"}}, WORDS)[
+        "figures.md"
+    ]
     assert "measure it, too" not in page
+
+
+def test_the_opening_page_has_the_main_figures_and_where_a_peer_is_ahead() -> None:
+    found = [one("atf", {"per_s": 50.0}), one("saq", {"per_s": 100.0})]
+    pages = drawn(question(systems=("atf", "saq")), found)
+    assert "| [speed](figures.md#speed) | 50.0 tasks/s | SAQ, 100 tasks/s | It is fast. |" in pages["index.md"]
+    assert "0.50 ×" in pages["overview.svg"]
+
+
+def test_where_less_is_better_the_opening_picture_turns_the_ratio_round() -> None:
+    found = [one("atf", {"per_s": 50.0}), one("saq", {"per_s": 100.0})]
+    assert "2.00 ×" in drawn(question(systems=("atf", "saq"), more=False), found)["overview.svg"]
