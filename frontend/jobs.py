@@ -20,7 +20,7 @@ from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
 from atf.store.store import Store
-from atf.store.types import JobAnswer, JobRecord, MadeJob, NewJob
+from atf.store.types import JobAnswer, JobRecord, MadeJob, NewJob, Paused
 
 from .lambdas import Lambdas
 from .new_job import new_job
@@ -153,12 +153,20 @@ class JobRpcs:
         _log.info("delete_jobs_by_prefix", deleted=deleted)
         return f.DeleteJobsByPrefixReply(deleted=deleted)
 
-    async def pause(self, name: str, *, paused: bool) -> j.Job:
-        """Stops a job's ticks, those among them that wait, or lets them go on."""
-        answer = await self._store.pause_job(rules.check_job(name), paused=paused)
+    async def pause_job(self, name: str) -> j.Job:
+        """Stops a job's ticks, those among them that wait."""
+        answer = await self._store.pause_job(rules.check_job(name))
+        return await self._after_pause("pause_job", name, answer)
+
+    async def resume_job(self, name: str) -> j.Job:
+        """Lets a job's ticks go on, those among them that wait."""
+        answer = await self._store.resume_job(rules.check_job(name))
+        return await self._after_pause("resume_job", name, answer)
+
+    async def _after_pause(self, event: str, name: str, answer: Paused) -> j.Job:
         if not answer.found:
             raise _no_record(name, answer.tasks) if answer.tasks else _none(name)
-        _log.info("pause_job" if paused else "resume_job", job=name)
+        _log.info(event, job=name)
         return await self.get(name)
 
     async def run_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:

@@ -213,11 +213,11 @@ class FrontendService:
 
     async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks."""
-        return await self._redaction.job(await self._jobs.pause(request.name, paused=True))
+        return await self._redaction.job(await self._jobs.pause_job(request.name))
 
     async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
         """Lets a job tick again."""
-        return await self._redaction.job(await self._jobs.pause(request.name, paused=False))
+        return await self._redaction.job(await self._jobs.resume_job(request.name))
 
     async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""

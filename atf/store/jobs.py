@@ -100,11 +100,18 @@ class JobVerbs(Caller):
 
         return await by_partition(names, self.job_partition, call)
 
-    async def pause_job(self, name: str, *, paused: bool) -> Paused:
-        """Stops the ticks of a job, those among them that wait as tasks, or lets them go on.
+    async def pause_job(self, name: str) -> Paused:
+        """Stops the ticks of a job, those among them that wait as tasks.
 
         One with many such tasks takes several calls of the store: where this fails, call it again.
         """
+        return await self._set_job_paused(name, paused=True)
+
+    async def resume_job(self, name: str) -> Paused:
+        """Lets the ticks of a job go on. As `pause_job` otherwise."""
+        return await self._set_job_paused(name, paused=False)
+
+    async def _set_job_paused(self, name: str, *, paused: bool) -> Paused:
         while True:
             what, tasks = await self._call("pause_job", self.job_partition(name), [name, int(paused)])
             if what != _MORE:

@@ -127,7 +127,7 @@ async def test_whoever_is_to_stop_a_run_is_still_told_so_after_the_job_was_delet
 
 async def test_a_tick_that_is_retried_by_hand_is_a_task_of_its_own(world: World) -> None:
     await waits(world, "jitter")
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     await world.store.delete_jobs([NAME])
     await world.store.retry_tasks([TASK])
     await world.check()
@@ -193,8 +193,8 @@ async def test_a_job_with_very_many_tasks_is_made_anew_by_as_many_calls_as_it_ta
 @pytest.mark.parametrize("how", WAITING)
 async def test_a_pause_keeps_a_tick_that_waits_until_the_job_goes_on(world: World, how: str) -> None:
     await waits(world, how)
-    assert (await world.store.pause_job(NAME, paused=True)).found
-    assert (await world.store.pause_job(NAME, paused=True)).found, "again"
+    assert (await world.store.pause_job(NAME)).found
+    assert (await world.store.pause_job(NAME)).found, "again"
     record = await world.get(TASK)
     assert (record.status.name, record.held, record.next_at_us) == (
         "RETRIABLE_FAILURE" if how == "retry" else "NEW",
@@ -206,7 +206,7 @@ async def test_a_pause_keeps_a_tick_that_waits_until_the_job_goes_on(world: Worl
     world.clock.advance(2 * DAY_US / US)
     await nobody_runs(world)
 
-    assert (await world.store.pause_job(NAME, paused=False)).found
+    assert (await world.store.resume_job(NAME)).found
     assert not (await world.get(TASK)).held
     await world.check()
     await ends(world)
@@ -216,8 +216,8 @@ async def test_a_pause_keeps_a_tick_that_waits_until_the_job_goes_on(world: Worl
 async def test_a_tick_that_goes_on_is_not_due_before_it_would_have_been(world: World) -> None:
     await waits(world, "jitter")
     due_us = (await world.get(TASK)).next_at_us
-    await world.store.pause_job(NAME, paused=True)
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.pause_job(NAME)
+    await world.store.resume_job(NAME)
     assert (await world.get(TASK)).next_at_us == due_us
     assert await world.passes() == (0, 0, 0)
 
@@ -227,8 +227,8 @@ async def test_ticks_that_stood_in_a_queue_go_on_in_their_order(world: World) ->
     await ticks(world, *names, overlap="allow", next_us=EPOCH_US + DAY_US)
     await world.passes()
     stood = await world.pop()
-    await world.store.pause_job(NAME, paused=True)
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.pause_job(NAME)
+    await world.store.resume_job(NAME)
     await world.passes()
     assert await world.pop() == stood == [f"0-{each}" for each in names]
     await world.check()
@@ -241,7 +241,7 @@ async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world
     await world.pop()
     claims = held(await world.claim(TASK))
     await world.beat(*claims, started=end != "hand back")
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     assert await status(world) == ("CLAIMED" if end == "hand back" else "PROCESSING")
     await world.check()
     if end == "fail":
@@ -257,7 +257,7 @@ async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world
     await world.check()
     world.clock.advance(BACKOFF_US / US)
     assert await world.passes() == (0, 0, 0)
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.resume_job(NAME)
     await world.check()
     await ends(world)
     assert await status(world) == "SUCCESS"
@@ -265,7 +265,7 @@ async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world
 
 async def test_a_deletion_cancels_what_a_pause_keeps(world: World) -> None:
     await waits(world, "queued")
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     assert await world.store.delete_jobs([NAME]) == [True]
     assert await status(world) == "CANCELLED"
     await world.check()
@@ -274,10 +274,10 @@ async def test_a_deletion_cancels_what_a_pause_keeps(world: World) -> None:
 async def test_many_ticks_are_kept_and_let_go_on_by_several_calls(world: World) -> None:
     names = [f"t{number}" for number in range(TICKS_PER_CALL + 10)]
     await ticks(world, *names, overlap="allow", next_us=EPOCH_US + DAY_US)
-    assert await world.store.pause_job(NAME, paused=True) == (True, len(names))
+    assert await world.store.pause_job(NAME) == (True, len(names))
     assert all([(await world.get(f"0-{name}")).held for name in names])
     await world.check()
-    assert await world.store.pause_job(NAME, paused=False) == (True, len(names))
+    assert await world.store.resume_job(NAME) == (True, len(names))
     assert not any([(await world.get(f"0-{name}")).held for name in names])
     await world.check()
 
@@ -287,12 +287,12 @@ async def test_a_pause_and_a_gate_each_keep_a_tick_for_themselves(world: World) 
     gate = await world.gate("delay", 5 * US)
     await world.passes()
     assert (await explained(world)).gate == gate
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     await world.lift("delay")
     await world.passes()
     assert (await world.get(TASK)).held
     await world.check()
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.resume_job(NAME)
     await world.check()
     await ends(world)
 
@@ -301,8 +301,8 @@ async def test_a_pause_and_a_gate_each_keep_a_tick_for_themselves(world: World) 
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, make="two")])
     await world.passes()
-    await world.store.pause_job(NAME, paused=True)
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.pause_job(NAME)
+    await world.store.resume_job(NAME)
     assert (await explained(world, "0-two")).gate == gate, "it still waits for its gate"
     await world.check()
     world.clock.advance(5)
@@ -316,12 +316,12 @@ async def test_a_job_that_has_ended_is_paused_and_deleted_for_as_long_as_it_has_
     world.clock.advance(DAY_US / US + 1)
     await world.store.sweep(0, 1_000_000)
     assert await known(world), "its record waits for its tick"
-    assert (await world.store.pause_job(NAME, paused=True)).found
+    assert (await world.store.pause_job(NAME)).found
     assert (await world.get(TASK)).held
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.resume_job(NAME)
     world.clock.advance(2 * DAY_US / US)
     await ends(world)
-    assert not (await world.store.pause_job(NAME, paused=True)).found
+    assert not (await world.store.pause_job(NAME)).found
     world.clock.advance(JOB_ENDS_US / US)
     await world.store.sweep(0, 1_000_000)
     assert await world.store.get_jobs([NAME]) == [None]
@@ -329,11 +329,11 @@ async def test_a_job_that_has_ended_is_paused_and_deleted_for_as_long_as_it_has_
 
 async def test_a_new_job_stays_paused_while_a_tick_of_the_one_before_is_kept(world: World) -> None:
     await waits(world, "ended")
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     await make(world, job(first_us=world.clock() + US))
     assert (await known(world)).paused
     await world.check()
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.resume_job(NAME)
     assert not (await known(world)).paused
     await ends(world)
 
@@ -396,7 +396,7 @@ async def test_a_task_made_beside_the_ticks_is_the_job_s_but_none_of_its_ticks(w
     assert other is not None
     assert other.conflict
     assert [each.running for each in await due(world)] == [""], "no tick waits for it"
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     assert not (await world.get("0-beside")).held, "somebody asked for it"
     await world.check()
     await world.store.delete_jobs([NAME])

@@ -218,22 +218,22 @@ async def test_somebody_waiting_for_a_tick_s_end_does_not_hide_it_from_the_job(w
 
 async def test_a_paused_job_does_not_tick_and_goes_on_where_it_was(world: World) -> None:
     await make(world, job(first_us=EPOCH_US + US))
-    assert (await world.store.pause_job(NAME, paused=True)).found
+    assert (await world.store.pause_job(NAME)).found
     world.clock.advance(10)
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
     assert known.paused
-    assert (await world.store.pause_job(NAME, paused=False)).found
+    assert (await world.store.resume_job(NAME)).found
     (one,) = await due(world)
     assert one.due_us == EPOCH_US + US
-    assert not (await world.store.pause_job("shop/other", paused=True)).found
+    assert not (await world.store.pause_job("shop/other")).found
 
 
 async def test_a_tick_that_was_told_of_before_a_pause_is_not_made_in_it(world: World) -> None:
     await make(world, job())
     (one,) = await due(world)
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     assert await world.store.tick(0, [tick(one)]) == [False]
 
 
@@ -309,13 +309,13 @@ async def test_a_job_may_be_made_paused(world: World) -> None:
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
     assert known.paused
-    await world.store.pause_job(NAME, paused=False)
+    await world.store.resume_job(NAME)
     assert len(await due(world)) == 1
 
 
 async def test_a_replaced_job_stays_paused(world: World) -> None:
     await make(world, job())
-    await world.store.pause_job(NAME, paused=True)
+    await world.store.pause_job(NAME)
     await make(world, job(replace=Replace.GO_ON))
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])

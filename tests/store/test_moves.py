@@ -267,11 +267,11 @@ async def _claim_signed(world: World, _: list[HeldClaim]) -> object:
 
 
 async def _paused(world: World, _: list[HeldClaim]) -> object:
-    return await world.store.pause_job(JOB, paused=True)
+    return await world.store.pause_job(JOB)
 
 
 async def _resumed(world: World, _: list[HeldClaim]) -> object:
-    return await world.store.pause_job(JOB, paused=False)
+    return await world.store.resume_job(JOB)
 
 
 async def _deleted(world: World, _: list[HeldClaim]) -> object:

@@ -559,7 +559,7 @@ class World:
         names = ("shop/ends", "shop/paused", "shop/held", "shop/ticks", "shop/deleted")
         for name in names:
             await self.store.schedule_jobs([self.job(name, request_id="request")])
-        await self.store.pause_job("shop/paused", paused=True)
+        await self.store.pause_job("shop/paused")
         for partition in range(self.store.partitions):
             for due in (await self.store.enqueue(partition, 0)).jobs:
                 task = self.task(f"of-{due.name[5:]}", partition=partition, at_us=due.due_us)
@@ -569,7 +569,7 @@ class World:
             await self.store.list_jobs("shop/", partition, "", 10)
             await self.store.list_jobs("shop/", partition, "", 10, with_tasks=True)
         await self.store.cancel_tasks(["0-of-ends", "1-of-ends"])
-        await self.store.pause_job("shop/held", paused=True)
+        await self.store.pause_job("shop/held")
         for name in ("shop/paused", "shop/deleted"):
             made = await self.store.run_job_now(name, self.task(f"beside-{name[5:]}"))
             assert made is not None
