@@ -30,7 +30,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from atf.config.settings import ExecutorSettings, LogSettings, load
+from atf.config.loading import load
+from atf.config.settings import ExecutorSettings, LogSettings
 from atf.errors import AtfError, ConfigError
 from atf.log import setup
 from atf.process.forks import keep_signals_from_children

@@ -20,7 +20,8 @@ from typing import Any, Final, NoReturn
 from atf.builtin import with_builtins
 from atf.client.fork import GATE
 from atf.client.registration import register_lambdas
-from atf.config.settings import ExecutorSettings, LogSettings, Timing, load
+from atf.config.loading import load
+from atf.config.settings import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.log import get_logger
 from atf.process.forks import FORK_SUPPORT

@@ -10,8 +10,8 @@ import pytest
 
 from atf.cli import remote, store
 from atf.cli.local import cluster
+from atf.config.loading import TABLES, load
 from atf.config.settings import (
-    TABLES,
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
@@ -20,7 +20,6 @@ from atf.config.settings import (
     StoreConsumerSettings,
     StoreSettings,
     Timing,
-    load,
 )
 from atf.errors import ConfigError
 from atf.executor.table import SPARE_SLOTS

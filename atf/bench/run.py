@@ -25,7 +25,8 @@ from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
 from atf.client import AsyncClient, Client, Handle, TaskInfo
-from atf.config.settings import StoreSettings, load
+from atf.config.loading import load
+from atf.config.settings import StoreSettings
 from atf.errors import AtfError, Internal, Unavailable
 from atf.runtime import SystemRuntime, new_id
 from atf.sdk.lambdas import Prepared, named

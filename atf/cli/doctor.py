@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import click
 
+from atf.config.loading import TABLES
 from atf.config.settings import (
-    TABLES,
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,

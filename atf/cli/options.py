@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from atf.config.settings import load
+from atf.config.loading import load
 from atf.errors import InvalidArgument
 from atf.sdk.durations import FORMS, seconds_of
 from atf.task import MAX_AHEAD_US, US

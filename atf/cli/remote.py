@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from atf.config.settings import FRONTEND_PORT, load, setting
+from atf.config.loading import load
+from atf.config.settings import FRONTEND_PORT, setting
 from atf.errors import Unavailable
 from atf.rpc import api
 

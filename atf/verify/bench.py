@@ -25,7 +25,8 @@ from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.cli.local.processes import ExecutorPids
 from atf.cli.local.supervisor import Say
 from atf.client import AsyncClient
-from atf.config.settings import Timing, load
+from atf.config.loading import load
+from atf.config.settings import Timing
 from atf.demo.strike import stands_still
 from atf.errors import Unavailable
 from atf.runtime import SystemRuntime, new_id

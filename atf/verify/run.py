@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
-from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing, load
+from atf.config.loading import load
+from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 
 from .bench import Bench, drain_s

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from atf.config.allowed_hosts import AllowedHosts, split_authority
-from atf.config.settings import ExecutorSettings, load
+from atf.config.loading import load
+from atf.config.settings import ExecutorSettings
 from atf.errors import ConfigError, InvalidArgument
 
 

@@ -20,7 +20,7 @@ from atf.cli import main, remote
 from atf.cli.options import duration
 from atf.cli.schedule import build_request
 from atf.config import settings
-from atf.config.settings import load
+from atf.config.loading import load
 from atf.errors import AtfError, ConfigError, InvalidArgument
 from atf.frontend.validate import check_options, check_spec, check_when
 from atf.rpc import frontend_pb2 as f

@@ -24,13 +24,13 @@ from typing import Any, Final, Self
 
 from atf.config.allowed_hosts import AllowedHosts
 from atf.config.allowed_programs import AllowedPrograms
+from atf.config.loading import load
 from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
     HscSettings,
     StoreConsumerSettings,
-    load,
     setting,
 )
 from atf.embedded import DataDir, EmbeddedStore, find_binary
