@@ -10,7 +10,7 @@ import os
 import select
 import threading  # noqa: TID251  the guard itself must not wait for who writes much
 
-from atf.process.streams import SafeOutput
+from atf.process.safe_output import SafeOutput
 
 _AT_ONCE = 64 << 10
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from atf.process import streams
-from atf.process.streams import SafeOutput
+from atf.process import safe_output, streams
+from atf.process.safe_output import SafeOutput
 
 PATIENCE_S = 20.0
 DISK = 99
@@ -30,7 +30,7 @@ class Disk:
 
     def write(self, descriptor: int, data: bytes) -> int:
         if descriptor != DISK:  # a thread that another test has left says what it has lost
-            return streams._WRITE(descriptor, data)
+            return safe_output.WRITE(descriptor, data)
         count = len(data) if self.room is None else min(self.room, len(data))
         if not count:
             raise OSError(self.error, os.strerror(self.error))
@@ -43,7 +43,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made = Disk()
-    monkeypatch.setattr(streams.os, "write", made.write)  # type: ignore[attr-defined]
+    monkeypatch.setattr(safe_output.os, "write", made.write)  # type: ignore[attr-defined]
     return made
 
 
@@ -124,7 +124,7 @@ def test_who_writes_waits_once_for_a_reader_that_reads_no_more(pipe: tuple[int, 
     for _ in range(4000):  # four times what is kept
         output.write(line)
     output.flush()
-    assert time.monotonic() - began < 50 * streams._PATIENCE_S  # 4,000 waits would be 400 s
+    assert time.monotonic() - began < 50 * safe_output._PATIENCE_S  # 4,000 waits would be 400 s
     assert output.lost > 2000
     assert output.lost + (output._size >> 10) <= 4000
 
@@ -141,7 +141,7 @@ def test_a_pipe_gets_its_lines_where_somebody_has_taken_poll_away(
 ) -> None:
     """As eventlet does: each line to a pipe ended in an AttributeError."""
     reading, output = pipe
-    monkeypatch.delattr(streams.select, "poll")  # type: ignore[attr-defined]
+    monkeypatch.delattr(safe_output.select, "poll")  # type: ignore[attr-defined]
     output.write(b"one line\n")
     assert os.read(reading, 100) == b"one line\n"
 
