@@ -32,7 +32,7 @@ from atf.errors import Unavailable
 from atf.runtime import SystemRuntime, new_id
 from atf.task import US
 
-from .history import Event, Found, Gone, Recorded
+from .events import Event, Found, Gone, Recorded
 from .lambdas import NAMESPACE, RETENTION, RETENTION_S
 from .load import Load, PlannedTask, Stream, planned
 from .outcome import LoadOutcome, Strike, judge

@@ -15,7 +15,7 @@ from atf.errors import AtfError, DeadlineExceeded, ResourceExhausted, Unavailabl
 from atf.sdk.lambdas import Prepared, named
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, US
 
-from .history import Accepted, Called, Event
+from .events import Accepted, Called, Event
 from .record import key_of, now_us, wall_us
 
 _TICK_S: Final = 0.02

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from atf.task import US
 
-from .history import Began, Breach, Called, Ended, Event, Gone, Keyed, check
+from .events import Began, Called, Ended, Event, Gone, Keyed
+from .history import Breach, check
 from .load import PlannedTask
 
 _SHOWN: Final = 20

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from .history import Began, Ended, Event
+from .events import Began, Ended, Event
 
 DIRECTORY: Final = "ATF_VERIFY_RECORD"
 """The environment variable that tells executors where the record is kept."""

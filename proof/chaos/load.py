@@ -26,7 +26,7 @@ from typing import IO, Any, Final
 
 from atf.client import AsyncClient, TaskInfo
 from atf.errors import TaskNotFound
-from atf.verify.history import Accepted, Called
+from atf.verify.events import Accepted, Called
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask, Stream, planned
 from atf.verify.outcome import Ending

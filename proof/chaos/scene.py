@@ -30,7 +30,7 @@ from typing import Any, Final, Protocol, Self
 from atf.config.settings import Timing
 from atf.embedded.child import Child
 from atf.errors import Unavailable
-from atf.verify.history import Accepted, Began, Called, Ended, Event, Forgot, Found, Gone, Recorded
+from atf.verify.events import Accepted, Began, Called, Ended, Event, Forgot, Found, Gone, Recorded
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask
 from atf.verify.outcome import Ending, LoadOutcome, judge

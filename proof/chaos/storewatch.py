@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from atf.store import keys
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US
 from atf.verify.bench import Bench
-from atf.verify.history import Accepted
+from atf.verify.events import Accepted
 from atf.verify.record import key_of, now_us, pid_of, wall_us
 
 _LOOK_S: Final = 0.01

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from atf.client import AsyncClient
 from atf.errors import AtfError
-from atf.verify.history import Accepted, Called, Keyed
+from atf.verify.events import Accepted, Called, Keyed
 
 if TYPE_CHECKING:
     from .world import World

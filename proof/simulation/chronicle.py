@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from atf.verify.history import Event
+from atf.verify.events import Event
 
 from .loop import PROCESS
 

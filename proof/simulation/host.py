@@ -23,7 +23,7 @@ from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
-from atf.verify.history import FOREVER, Excused
+from atf.verify.events import FOREVER, Excused
 
 from . import deploys, lambdas, starts, stops
 from .loop import Process

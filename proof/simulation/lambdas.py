@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import atf
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.task_pb2 import JSON
-from atf.verify.history import Began, Ended
+from atf.verify.events import Began, Ended
 
 from . import deploys, stops
 from .loop import PROCESS

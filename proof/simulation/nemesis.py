@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from atf.verify.history import SetBack
+from atf.verify.events import SetBack
 
 from .net import Weather
 

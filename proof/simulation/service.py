@@ -12,7 +12,7 @@ from atf.errors import AtfError
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
-from atf.verify.history import Accepted, Called, Keyed
+from atf.verify.events import Accepted, Called, Keyed
 
 from . import batches, cores, deploys, errands, jobs, keyed, stops, unique
 from .asking import Asker

@@ -22,7 +22,7 @@ from atf.store.servers.refusals import translate
 from atf.store.types import Outcome
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
+from atf.verify.events import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
 from tests.store.world import read
 
 from . import answers, batches, calls, cores, counts, deploys, jobs, rates, shortcut, unique

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atf.task import US
-from atf.verify.history import Excused
+from atf.verify.events import Excused
 
 from .host import ExcusedAtKill, Freezer
 from .loop import Process

@@ -15,7 +15,8 @@ from unittest.mock import patch
 import pytest
 
 from atf.process.role import Process as Frame
-from atf.verify.history import Accepted, Breach, Rescheduled
+from atf.verify.events import Accepted, Rescheduled
+from atf.verify.history import Breach
 from proof.chaos.rows import simulation as row
 
 from . import __main__ as command

@@ -20,7 +20,7 @@ from atf.store.store import Store
 from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.service import PollService
 from atf.testing.runtime import EPOCH_US
-from atf.verify.history import Gone
+from atf.verify.events import Gone
 
 from . import deploys, errands
 from .chronicle import Chronicle

@@ -15,7 +15,7 @@ from atf.config.settings import Timing
 from atf.errors import ResourceExhausted, Unavailable
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.testing.loop import VirtualLoop
-from atf.verify.history import Accepted, Called
+from atf.verify.events import Accepted, Called
 from atf.verify.load import Load
 from atf.verify.outcome import LoadOutcome, Recovery, Strike, judge
 from proof.chaos import bench

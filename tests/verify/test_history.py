@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from atf.verify.history import (
+from atf.verify.events import (
     Accepted,
     Began,
-    Breach,
     Called,
     Claimed,
     Ended,
@@ -16,12 +15,11 @@ from atf.verify.history import (
     Forgot,
     Found,
     Gone,
-    Judgement,
     Recorded,
     Rescheduled,
     SetBack,
-    check,
 )
+from atf.verify.history import Breach, Judgement, check
 
 DUE = 1_000
 END = 10_000

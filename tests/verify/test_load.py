@@ -13,7 +13,7 @@ from atf.client import AsyncClient, Handle
 from atf.errors import InvalidArgument, Unavailable
 from atf.sdk.lambdas import Prepared
 from atf.verify import load as module
-from atf.verify.history import Accepted, Called
+from atf.verify.events import Accepted, Called
 from atf.verify.load import Load, PlannedTask, Stream, planned
 
 

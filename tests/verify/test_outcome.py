@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atf.verify.history import Accepted, Began, Called, Ended, Event, Found, Gone, Keyed, Recorded
+from atf.verify.events import Accepted, Began, Called, Ended, Event, Found, Gone, Keyed, Recorded
 from atf.verify.load import PlannedTask
 from atf.verify.outcome import Ending, LoadOutcome, Recovery, Strike, judge, looked_for, percentile, recoveries
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from atf.verify import record as module
-from atf.verify.history import Began, Ended
+from atf.verify.events import Began, Ended
 from atf.verify.record import DIRECTORY, VerifyRecord, began, ended, events
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from atf.config.settings import Timing
-from atf.verify.history import Accepted, Began
+from atf.verify.events import Accepted, Began
 from proof.chaos import storewatch, tally
 from proof.chaos.rows.backlog import rate
 from proof.chaos.rows.store_killed import _trial

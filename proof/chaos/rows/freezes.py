@@ -9,7 +9,7 @@ from typing import Final
 from atf.executor.guard import TICK_S
 from atf.task import US
 from atf.verify.bench import Bench
-from atf.verify.history import Excused
+from atf.verify.events import Excused
 from atf.verify.outcome import Strike
 from atf.verify.record import now_us, pid_of
 from proof.chaos.bench import back, bench, judged, settled

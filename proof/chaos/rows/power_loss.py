@@ -14,7 +14,7 @@ from pathlib import Path
 from atf.embedded import find_binary
 from atf.errors import TaskNotFound
 from atf.verify.bench import Bench
-from atf.verify.history import Accepted, Forgot
+from atf.verify.events import Accepted, Forgot
 from atf.verify.record import now_us
 from proof.chaos.bench import Struck, bench, judged, settled
 from proof.chaos.frame import Progress, Row, Trial

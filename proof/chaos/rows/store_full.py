@@ -20,7 +20,8 @@ from atf.client import AsyncClient
 from atf.errors import AtfError, ResourceExhausted
 from atf.sdk.lambdas import named
 from atf.verify.bench import Bench
-from atf.verify.history import Accepted, Called, Event, Found, Gone, check
+from atf.verify.events import Accepted, Called, Event, Found, Gone
+from atf.verify.history import check
 from atf.verify.load import Load, PlannedTask, Stream
 from atf.verify.record import events, now_us, wall_us
 from proof.chaos import ticks

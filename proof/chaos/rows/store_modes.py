@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from atf.config.settings import Timing
 from atf.task import US
-from atf.verify.history import Forgot
+from atf.verify.events import Forgot
 from atf.verify.load import Load
 from atf.verify.outcome import LoadOutcome
 from proof.chaos.frame import Figures, Progress, Row, Trial
