@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from atf.bench.run import BenchPlan, BenchReport
+from atf.bench.measurements import BenchPlan
+from atf.bench.run import BenchReport
 from atf.bench.run import bench as run_bench
 from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_OK

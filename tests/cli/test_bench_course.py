@@ -13,9 +13,10 @@ from typing import Any, Self
 import pytest
 
 import atf
-from atf.bench import pending, run, versions
+from atf.bench import measurements, pending, run, versions
 from atf.bench.lambdas import LATER
-from atf.bench.run import BenchPlan, BenchReport, Measurements, cluster_settings
+from atf.bench.measurements import BenchPlan, Measured, Measurements
+from atf.bench.run import BenchReport, cluster_settings
 from atf.bench.store import MeasuredStore, TaskStore
 from atf.cli.progress import LineView
 from atf.errors import FailedPrecondition, Internal, Unavailable
@@ -81,13 +82,13 @@ def course(*known: Any) -> Any:
 
 
 async def test_a_stream_of_which_some_did_not_end_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "AHEAD_S", (0.0, 0.0))
+    monkeypatch.setattr(measurements, "AHEAD_S", (0.0, 0.0))
     with pytest.raises(Internal, match="2 of 5 tasks have not finished"):
         await course(info(), info(), info()).ahead()
 
 
 async def test_a_stream_has_a_call_for_each_task_and_its_cpu_by_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "AHEAD_S", (0.0, 0.0))
+    monkeypatch.setattr(measurements, "AHEAD_S", (0.0, 0.0))
     moment = dt.datetime.fromtimestamp(1.0, dt.UTC)
     started = SimpleNamespace(scheduled_at=moment, ended_runs=[SimpleNamespace(started_at=moment)])
     asked = course(*[started] * 5)
@@ -165,7 +166,7 @@ async def test_it_looks_ever_more_seldom_while_it_measures(monkeypatch: pytest.M
     async def left() -> int:
         return next(looks)
 
-    monkeypatch.setattr(run, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(measurements, "asyncio", SimpleNamespace(sleep=sleep))
     measured = course()
     measured._stored.left = left
     await measured._drained()
@@ -306,10 +307,10 @@ async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measure
         async def warm_up(self) -> None: ...
 
         def __getattr__(self, name: str) -> Any:
-            async def measure() -> run.Measured:
+            async def measure() -> Measured:
                 if name == "kinds":
                     raise Internal("a task failed")
-                return run.Measured(name, name, {})
+                return Measured(name, name, {})
 
             return measure
 
@@ -322,7 +323,7 @@ async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measure
 
     monkeypatch.setattr(run, "Cluster", lambda *_, **__: Started())
     monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
-    monkeypatch.setattr(run, "Course", lambda *_: Failing())
+    monkeypatch.setattr(run, "Measurements", lambda *_: Failing())
     monkeypatch.setattr(run, "TaskStore", lambda _: Store())
     monkeypatch.setattr(pending, "remove", remove)
     with pytest.raises(Internal, match="a task failed"):
@@ -352,14 +353,14 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
         async def warm_up(self) -> None: ...
 
         def __getattr__(self, name: str) -> Any:
-            async def measure() -> run.Measured:
-                return run.Measured(name, name, {})
+            async def measure() -> Measured:
+                return Measured(name, name, {})
 
             return measure
 
     monkeypatch.setattr(run, "Cluster", lambda *_, **__: Started())
     monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
-    monkeypatch.setattr(run, "Course", lambda *_: Asked())
+    monkeypatch.setattr(run, "Measurements", lambda *_: Asked())
     monkeypatch.setattr(run, "TaskStore", lambda _: Store())
     said: list[str] = []
     report = await run._measure(BenchPlan(settings={}), tmp_path, LineView(said.append), {}, lambda *_: None)

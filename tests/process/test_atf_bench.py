@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from atf import cli
-from atf.bench import run
-from atf.bench.run import BenchPlan, BenchReport, bench
+from atf.bench import measurements
+from atf.bench.measurements import BenchPlan
+from atf.bench.run import BenchReport, bench
 from atf.cli.progress import LineView
 from atf.config.settings import StoreSettings, Timing
 from atf.embedded import find_binary
@@ -33,9 +34,9 @@ SMALL = ("--partitions", "1", "--tasks", "100", "--rounds", "1", "--executors", 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for as long as is needed here."""
-    monkeypatch.setattr(run, "IDLE_S", 0.5)
-    monkeypatch.setattr(run, "LEAD_S", 2.0)
-    monkeypatch.setattr(run, "AHEAD_S", (0.3, 0.6))
+    monkeypatch.setattr(measurements, "IDLE_S", 0.5)
+    monkeypatch.setattr(measurements, "LEAD_S", 2.0)
+    monkeypatch.setattr(measurements, "AHEAD_S", (0.3, 0.6))
 
 
 @pytest.mark.long

@@ -1,0 +1,382 @@
+"""The questions of atf bench, one method each, as a user of the SDK would ask them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import statistics
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from atf.cli.local.cluster import Cluster
+from atf.client import AsyncClient, Client, Handle, TaskInfo
+from atf.errors import Internal, Unavailable
+from atf.runtime import SystemRuntime
+from atf.sdk.lambdas import Prepared, named
+from atf.task import Status
+from atf.verify.outcome import percentile
+from atf.verify.stored import Stored
+
+from . import pending, proc
+from .lambdas import LATER
+from .store import TaskStore
+
+BATCH: Final = 1_000
+
+AT_ONCE: Final = 4
+
+CALLERS: Final = 64
+
+LEAD_S: Final = 5.0
+"""Seconds before the instant at which a burst is due."""
+
+AHEAD_S: Final = (1.0, 10.0)
+"""Seconds ahead that a steady stream is scheduled: at least and at most, each as likely as any other."""
+
+CHECKED: Final = 20_000
+"""Of so many tasks of a round the records are read: whether each ran once. The last ones, since records go after RETENTION_S."""
+
+KINDS: Final = {"noop": "def", "noop_async": "async def"}
+
+TURNS: Final = 2
+"""In which each kind of lambda has its part of the tasks, one after the other: a machine's speed changes."""
+
+IDLE_S: Final = 5.0
+
+CALL_S: Final = 60.0
+
+_WARM_UP_S: Final = 60.0
+
+_STALLED_S: Final = 120.0
+
+_LOOK_S: Final = 0.02
+"""Seconds until the first look at what is left to do."""
+
+_LOOK_MOST_S: Final = 0.25
+"""Seconds between two such looks at most: each later one comes half as long again after the one before. A look costs the store about as
+much as some tasks, times its lambdas and partitions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchPlan:
+    """What `atf bench` is to do.
+
+    Attributes:
+        tasks: of a measurement of throughput.
+        rounds: of that measurement; the median counts.
+        singles: of single calls.
+        burst: tasks due at one instant.
+        rate: tasks a second that are scheduled ahead.
+        seconds: for so long.
+        executors: executor processes.
+        pending: tasks that wait meanwhile.
+        redis_url: the store; "": an embedded one, in a temporary directory.
+        settings: more of ClusterSettings by name.
+    """
+
+    tasks: int = 20_000
+    rounds: int = 3
+    singles: int = 1_000
+    burst: int = 1_500
+    rate: float = 500
+    seconds: float = 10
+    executors: int = 2
+    pending: int = 0
+    redis_url: str = ""
+    settings: Mapping[str, Any]
+
+
+class Measured(NamedTuple):
+    """One measurement."""
+
+    name: str
+    what: str
+    figures: dict[str, float]
+
+
+class Ends(NamedTuple):
+    """Of some tasks: when the last one ended (seconds since 1970, by the store's clock), and how many ran more than once."""
+
+    last_s: float
+    ran_again: int
+
+
+class Measurements:
+    """The measurements.
+
+    Args:
+        plan: how much of each.
+        namespace: of the lambdas.
+        cluster: the roles.
+        client: of their frontend.
+        store: theirs.
+    """
+
+    def __init__(
+        self, plan: BenchPlan, namespace: str, cluster: Cluster, client: AsyncClient, store: TaskStore
+    ) -> None:
+        self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
+        self._store = store
+        self._pending = 0
+        """Of others, when it began, and of ours that are to wait meanwhile."""
+        self._stored = Stored(client, [f"{namespace}/{name}" for name in KINDS])
+        self._random = SystemRuntime().random
+
+    async def warm_up(self) -> None:
+        """Until every executor has run tasks."""
+        until, owners = time.monotonic() + _WARM_UP_S, set[str]()
+        while len(owners) < self._plan.executors:
+            if time.monotonic() > until:
+                raise Unavailable(f"{len(owners)} of {self._plan.executors} executors run tasks after {_WARM_UP_S:g} s")
+            infos = await self._finished([self._task(number) for number in range(64 * self._plan.executors)])
+            owners |= {run.owner for each in infos for run in each.ended_runs}
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    async def before(self) -> Measured:
+        """What the store holds already, of all lambdas: the figures are those of a store with so much in it."""
+        lambdas = await self._client.lambdas()
+        counts = {status: sum(each.counts[status] for each in lambdas) for status in Status}
+        self._pending = sum(count for status, count in counts.items() if not status.finished)
+        figures = {"pending": self._pending, "finished": sum(counts.values()) - self._pending}
+        return Measured("before", "in the store before, tasks", {name: float(count) for name, count in figures.items()})
+
+    async def pending(self) -> Measured:
+        """Schedules what is to wait while everything else is measured."""
+        before, began = await self._store.used_bytes(), time.monotonic()
+        await self._schedule(self._plan.pending, [LATER], at=dt.datetime.now(dt.UTC) + pending.AHEAD)
+        figures = {"scheduled_per_s": round(self._plan.pending / (time.monotonic() - began), 1)}
+        used = await self._store.used_bytes()
+        if before is not None and used is not None:
+            figures["bytes_per_task"] = round((used - before) / self._plan.pending, 1)
+        self._pending += self._plan.pending
+        return Measured("pending", f"{self._plan.pending:,} tasks due in a year, which wait from now on", figures)
+
+    async def idle(self) -> Measured:
+        """CPU while there is nothing to do."""
+        before = await self._cpu()
+        await asyncio.sleep(IDLE_S)
+        used = proc.less(await self._cpu(), before)
+        figures = {role: round(100 * seconds / IDLE_S, 2) for role, seconds in used.items() if role != "client"}
+        return Measured("idle", "idle, % of a core", figures)
+
+    async def end_to_end(self) -> Measured:
+        """No-op tasks, from the first call until nothing is left to do."""
+        rounds = [await self._through(self._plan.tasks) for _ in range(self._plan.rounds)]
+        figures = {name: round(statistics.median(each[name] for each in rounds), 1) for name in rounds[0]}
+        figures["ran_again"] = sum(each["ran_again"] for each in rounds)
+        beside = f" beside {self._pending:,} pending tasks" if self._pending else ""
+        return Measured("end_to_end", f"end to end{beside}, tasks a second; CPU per task, µs", figures)
+
+    async def kinds(self) -> Measured:
+        """The same for `def` alone and for `async def` alone: CPU of the executors."""
+        tasks = max(1, self._plan.tasks // (TURNS * len(KINDS)))
+        turns = [{name: await self._through(tasks, [name]) for name in KINDS} for _ in range(TURNS)]
+        figures = {
+            kind.replace(" ", "_"): round(statistics.mean(each[name]["cpu_us_executors"] for each in turns), 1)
+            for name, kind in KINDS.items()
+        }
+        return Measured("kinds", "the executors' CPU per task, µs", figures)
+
+    async def memory(self) -> Measured:
+        """What each role keeps after it has done all that."""
+        return Measured("memory", "resident memory after that, MiB", proc.rss_by_role(self._pids()))
+
+    async def drain(self) -> Measured:
+        """Tasks that all wait for their paused lambda; from its resumption on. What one of them takes in the store meanwhile."""
+        before = await self._store.used_bytes()
+        async with self._paused():
+            handles = await self._schedule(self._plan.tasks)
+            used = await self._store.used_bytes()
+            began = await self._store.now_s()
+        await self._drained()
+        ended = await self._ends(handles)
+        figures = {"per_s": round(self._plan.tasks / (ended.last_s - began), 1)}
+        if before is not None and used is not None:
+            figures["bytes_per_waiting_task"] = round((used - before) / self._plan.tasks, 1)
+        figures["ran_again"] = ended.ran_again
+        return Measured("drain", f"{self._plan.tasks:,} tasks that wait already, tasks a second", figures)
+
+    async def one_caller(self) -> Measured:
+        """A blocking client, one task a call; nothing runs meanwhile."""
+
+        def call() -> list[float]:
+            with Client(self._cluster.frontend_address, timeout=CALL_S) as client:
+                took = []
+                for number in range(-16, self._plan.singles):
+                    began = time.monotonic()
+                    client.schedule(self._task(number))
+                    took.append(time.monotonic() - began)
+                return took[16:]
+
+        async with self._paused():
+            took = await asyncio.to_thread(call)
+        await self._drained()
+        return Measured("one_caller", "one caller, calls a second; ms per call", {"per_s": _rate(took), **_ms(took)})
+
+    async def callers(self) -> Measured:
+        """64 callers in one client, one task a call; nothing runs meanwhile."""
+        left, took = iter(range(10 * self._plan.singles)), list[float]()
+
+        async def caller() -> None:
+            for number in left:
+                began = time.monotonic()
+                await self._client.schedule(self._task(number))
+                took.append(time.monotonic() - began)
+
+        async with self._paused():
+            began = time.monotonic()
+            await asyncio.gather(*(caller() for _ in range(CALLERS)))
+            per_s = round(len(took) / (time.monotonic() - began), 1)
+        await self._drained()
+        return Measured(
+            "callers", f"{CALLERS} callers in one client, calls a second; ms per call", {"per_s": per_s, **_ms(took)}
+        )
+
+    async def due_at_once(self) -> Measured:
+        """Tasks that are all due at one instant."""
+        due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LEAD_S)
+        infos = await self._finished([self._task(number, at=due) for number in range(self._plan.burst)])
+        return Measured("due_at_once", f"{self._plan.burst:,} tasks due at one instant, ms late", _late(infos))
+
+    async def ahead(self) -> Measured:
+        """A steady stream, one task a call, each due some seconds after it."""
+        calls: list[asyncio.Task[Handle[Any]]] = []
+        count, before, began = int(self._plan.rate * self._plan.seconds), await self._cpu(), time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                await asyncio.sleep(max(0.0, began + number / self._plan.rate - time.monotonic()))
+                due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self._random.uniform(*AHEAD_S))
+                calls.append(group.create_task(self._client.schedule(self._task(number, at=due))))
+        await asyncio.sleep(AHEAD_S[1])  # until the last one is due: to look before would be in the figures
+        await self._drained()
+        used = _per_task_us(proc.less(await self._cpu(), before), count)
+        infos = await self._ended([each.result() for each in calls])
+        least, most = AHEAD_S
+        what = f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late; CPU per task, µs"
+        return Measured("ahead", what, {**_late(infos), **{name: round(us, 1) for name, us in used.items()}})
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _task(self, number: int, names: Sequence[str] = tuple(KINDS), **options: Any) -> Prepared[Any]:
+        name = names[number % len(names)]
+        return named(f"{self._namespace}/{name}", {"number": number}, options)  # type: ignore[arg-type]
+
+    async def _schedule(self, tasks: int, names: Sequence[str] = tuple(KINDS), **options: Any) -> list[Handle[Any]]:
+        """Schedules tasks as fast as the client can; the last CHECKED of them."""
+        batches = iter([range(start, min(start + BATCH, tasks)) for start in range(0, tasks, BATCH)])
+        handles = deque[Handle[Any]](maxlen=CHECKED)
+
+        async def send() -> None:
+            for batch in batches:
+                handles.extend(
+                    await self._client.schedule_many([self._task(number, names, **options) for number in batch])
+                )
+
+        await asyncio.gather(*(send() for _ in range(AT_ONCE)))
+        return list(handles)
+
+    async def _through(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> dict[str, float]:
+        before, began_s, began = await self._cpu(), await self._store.now_s(), time.monotonic()
+        handles = await self._schedule(tasks, names)
+        accepted = time.monotonic() - began
+        await self._drained()
+        used = proc.less(await self._cpu(), before)
+        ended = await self._ends(handles)
+        return {
+            "per_s": tasks / (ended.last_s - began_s),
+            "scheduled_per_s": tasks / accepted,
+            **_per_task_us(used, tasks),
+            "ran_again": ended.ran_again,
+        }
+
+    async def _ends(self, handles: Sequence[Handle[Any]]) -> Ends:
+        """When the last of these tasks ended, which have all ended, and how many ran more than once.
+
+        Raises:
+            Internal: one of them did not end well.
+        """
+        infos = await self._ended(handles)
+        if bad := [each for each in infos if each.status is not Status.SUCCESS]:
+            raise Internal(f"{len(bad)} of {len(infos)} tasks failed; the first: {bad[0].id}: {bad[0].error}")
+        last_s = max(each.finished_at.timestamp() for each in infos if each.finished_at is not None)
+        return Ends(last_s, sum(each.runs != 1 for each in infos))
+
+    @contextlib.asynccontextmanager
+    async def _paused(self) -> AsyncIterator[None]:
+        """Within the block no task starts: what a call costs is measured, not what its task does to the machine."""
+        names = [f"{self._namespace}/{name}" for name in KINDS]
+        for name in names:
+            await self._client.pause(name)
+        try:
+            yield
+        finally:
+            for name in names:
+                await self._client.resume(name)
+
+    async def _finished(self, tasks: Sequence[Prepared[Any]]) -> list[TaskInfo]:
+        return await self._ended(await self._client.schedule_many(tasks))
+
+    async def _ended(self, handles: Sequence[Handle[Any]]) -> list[TaskInfo]:
+        """The records of tasks, when all of them have finished.
+
+        Raises:
+            Internal: some have not in time.
+        """
+        infos = await self._client.wait(handles, timeout=_STALLED_S)
+        if len(infos) < len(handles):
+            raise Internal(
+                f"{len(handles) - len(infos)} of {len(handles)} tasks have not finished within {_STALLED_S:g} s"
+            )
+        return infos
+
+    async def _drained(self) -> None:
+        """Until nothing is left to do, seen up to _LOOK_MOST_S later.
+
+        Raises:
+            Internal: none ends any more.
+        """
+        left, moved, look = 0, time.monotonic(), _LOOK_S
+        while now := await self._stored.left():
+            if now != left:
+                left, moved = now, time.monotonic()
+            if time.monotonic() - moved > _STALLED_S:
+                raise Internal(f"{now} tasks are left to do, and none has ended for {_STALLED_S:g} s")
+            await asyncio.sleep(look)
+            look = min(1.5 * look, _LOOK_MOST_S)
+
+    async def _cpu(self) -> dict[str, float]:
+        pids = self._pids()
+        used = {"client": time.process_time(), **proc.cpu_by_role(pids)}
+        if "store" not in pids and (seconds := await self._store.cpu_s()) is not None:
+            used["store"] = seconds
+        return used
+
+    def _pids(self) -> dict[str, list[int]]:
+        roles = {name: [pid] for name in self._cluster.names if (pid := self._cluster.pid(name))}
+        return {**roles, "executors": [pid for each in self._cluster.executors() for pid in each]}
+
+
+def _per_task_us(used: Mapping[str, float], tasks: int) -> dict[str, float]:
+    """µs of CPU per task: of all processes together, and of each role's."""
+    by_role = {f"cpu_us_{role}": seconds * 1e6 / tasks for role, seconds in used.items()}
+    return {"cpu_us": sum(by_role.values()), **by_role}
+
+
+def _rate(took: Sequence[float]) -> float:
+    return round(len(took) / sum(took), 1)
+
+
+def _ms(took: Sequence[float]) -> dict[str, float]:
+    return {f"p{each}_ms": round(1e3 * percentile(took, each), 2) for each in (50, 99)}
+
+
+def _late(infos: Sequence[TaskInfo]) -> dict[str, float]:
+    """How late tasks began by the store's clock; those that began before their instant are counted."""
+    starts = [(each.scheduled_at, each.ended_runs[0].started_at) for each in infos if each.ended_runs]
+    late = [(started - due).total_seconds() for due, started in starts if due is not None and started is not None]
+    return {**_ms(late), "max_ms": round(1e3 * max(late), 2), "early": sum(each < 0 for each in late)}
