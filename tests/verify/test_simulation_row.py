@@ -66,9 +66,9 @@ def test_a_call_that_did_not_occur_counts_0_and_fails_a_full_run() -> None:
 
 
 def test_a_call_that_was_never_done_and_reported_as_failed_fails_a_full_run() -> None:
-    told = {name: 0 if name == "store finish answer lost" else count for name, count in WAYS.items()}
+    told = {name: 0 if name == "store set_results answer lost" else count for name, count in WAYS.items()}
     assert too_few(figures(FAULTS, DONE, SEEDS, told)) == [
-        "ways: store finish answer lost 0 times: nobody knows what comes of it"
+        "ways: store set_results answer lost 0 times: nobody knows what comes of it"
     ]
 
 
