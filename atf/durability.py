@@ -1,4 +1,4 @@
-"""Durability classes: what must have happened to a task before its acceptance is answered. Values alone, no I/O."""
+"""Defines the durability classes: what must have happened to a task before its acceptance is answered. Values alone, no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of ATF tells whoever started it: when it is ready, and by its exit code how it ended.
+"""Tells whoever started a process when it is ready, and by its exit code how it ended.
 
 Needs nothing: a guard and a bare `atf` without its extras load it too. A process that signal n has ended has the code 128 + n.
 """

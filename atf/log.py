@@ -1,4 +1,4 @@
-"""What a role says on stderr: one line per event, for people on a terminal, else as JSON.
+"""Writes a role's log on stderr: one line per event, for people on a terminal, else as JSON.
 
 Every line has the role and the process id. Payloads, results and tokens are never said: raw bytes are replaced by their
 number, whatever a caller passes, and a traceback has no values of variables. What a lambda raises is said, without the values of its

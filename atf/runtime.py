@@ -1,4 +1,4 @@
-"""What role logic takes from its surroundings: clocks, chance and new asyncio tasks.
+"""Gives role logic what it takes from its surroundings: clocks, chance and new asyncio tasks.
 
 Roles never call time.time, uuid or threading themselves. Given another Runtime they run on virtual time, and every run can
 be repeated. Waiting is asyncio's: `asyncio.sleep`, `asyncio.timeout` and events (`happens`) follow the loop's own clock.

@@ -1,4 +1,4 @@
-"""What a task is: its states, the moves between them, and the rules for its names and limits. Pure data, no I/O.
+"""Defines what a task is: its states, the moves between them, and the rules for its names and limits. Pure data, no I/O.
 
 `MOVES` is the one table of moves: the store's functions name the rows they carry out, docs/reference/lifecycle.md is drawn from it,
 and the tests walk it.

@@ -1,4 +1,4 @@
-"""Lengths of time and instants for people, in refusals and in what commands print."""
+"""Words durations and instants for people, in refusals and in what commands print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of others as people may be shown it: what would act on their terminal is spelled out instead.
+"""Makes text of others safe to show: spells out what would act on a terminal.
 
 A payload, an error or a label comes from whoever schedules tasks; an escape sequence in it must not move the cursor, set a
 title or hide a line of the terminal on which an operator looks at it, and no bidirectional control turn its order.

@@ -1,4 +1,4 @@
-"""Which answers have arrived at which executor, and whose claims therefore have to be handed back.
+"""Remembers which answers have arrived at which executor, and whose claims therefore have to be handed back.
 
 Pure. Each lane of an executor calls by itself, and acknowledges an answer by its number in the call after it. A call with a lower number says that the
 answer never arrived (it drops answers to calls it gave up), so its claims are free. Silence says nothing: the answer may

@@ -1,4 +1,4 @@
-"""Which lambdas this host sets aside, since the executors that ran their tasks keep dying, and until when.
+"""Decides which lambdas this host sets aside because executors that ran them keep dying, and until when.
 
 Pure. A host whose tasks keep failing by system errors takes no more of them for a while, so that others run them:
 

@@ -1,4 +1,4 @@
-"""Which queues may hold something, since when each has waited to be served, and where to look next.
+"""Remembers which queues may hold something, since when each has waited, and where to look next.
 
 Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, that of the calls it serves.
 

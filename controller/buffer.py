@@ -1,4 +1,4 @@
-"""Ids that were popped and that nobody has taken: of calls that went away, and beyond the size of an answer.
+"""Keeps popped ids that nobody has taken: of calls that went away, and beyond the size of an answer.
 
 The next call takes them first. They are never the only copy: an id that is forgotten here is pushed again by the store
 consumer once its enqueue_timeout is over. To be quicker than that, what nobody takes for KEEP_S is handed back.

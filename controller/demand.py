@@ -1,4 +1,4 @@
-"""The open calls of NextWork: who wants work, for which lambdas, how much, and how what was found is shared out."""
+"""Keeps the open calls of NextWork, and shares out among them what was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be said to the HSC when an executor is verifiably dead.
+"""Says to the HSC what an executor held when it is certainly dead.
 
 Its guard read the tables of what it held, after the last process of its group was gone:
 

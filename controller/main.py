@@ -1,4 +1,4 @@
-"""The controller's process: serves NextWork to the executors of its host, and keeps those running that it is to start."""
+"""Runs the controller's process: serves NextWork to the executors of its host, and keeps executors running."""
 
 from __future__ import annotations
 

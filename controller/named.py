@@ -1,4 +1,6 @@
-"""The lambdas that executors have named. The names of thousands would be most of what a call of NextWork costs, so they come once.
+"""Remembers the lambdas that executors have named, so that each call need not name them again.
+
+The names of thousands would be most of what a call of NextWork costs, so they come once.
 
 A call numbers the set of lambdas that it asks for, and the answer gives that number back. Later calls of the lane give the number alone. An
 answer without it says that the set is not known, as after a restart of the controller: then the next call names the lambdas.

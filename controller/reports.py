@@ -1,4 +1,4 @@
-"""What must reach the HSC, however long that takes: claims to hand back, losses, and results of executors that are dead.
+"""Sends what must reach the HSC, however long that takes: claims to hand back, losses, and results of dead executors.
 
 Each report is repeated until it is answered, or until it no longer matters. The HSC's calls are idempotent and prove
 themselves by token, so a repeat, even a late one, does no harm.

@@ -1,4 +1,4 @@
-"""Whether this host's executors come to work: what is known of their starts, and what follows from it.
+"""Decides whether this host's executors come to work, from what is known of their starts, and what follows.
 
 An executor works from its first NextWork on: by then its code was imported, its lambdas are registered, and it has found its controller. A start
 has failed where its guard says so, or where the guard itself could not start. Pure; pool.py makes the starts.

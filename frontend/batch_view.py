@@ -1,4 +1,4 @@
-"""From the store's records of batches and items to the messages that callers see."""
+"""Turns the store's records of batches and items into the messages that callers see."""
 
 from __future__ import annotations
 

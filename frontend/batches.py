@@ -1,4 +1,4 @@
-"""The RPCs about batches. What a description and its items must be is for new_batch.py to say, how items travel for feeding.py."""
+"""Answers the RPCs about batches. What a description and its items must be is for new_batch.py to say, how items travel for feeding.py."""
 
 from __future__ import annotations
 

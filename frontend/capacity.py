@@ -1,4 +1,4 @@
-"""The cores of pools: what operators set of them, and what there is to see.
+"""Answers the RPCs about the cores of pools.
 
 What cores are and who comes next is atf/cores/pool.py; controllers carry it out.
 """

@@ -1,4 +1,4 @@
-"""Everything that a frontend listens on: its own API and Dapr's on one gRPC port, and Dapr's HTTP API where it is asked for."""
+"""Opens all that a frontend listens on: its own API and Dapr's on one gRPC port, and Dapr's HTTP API if it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a task has not started, in one word for programs and one sentence for an engineer who was just woken."""
+"""Says why a task has not started: one word for programs, one sentence for an engineer who was just woken."""
 
 from __future__ import annotations
 

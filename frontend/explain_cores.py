@@ -1,4 +1,4 @@
-"""Why a task stands in its queue though executors are there: its lambda has no core of its pool at present, or one whose group takes nothing."""
+"""Says why a task stands in its queue though executors are there: its lambda has no core, or one whose group takes nothing."""
 
 from __future__ import annotations
 

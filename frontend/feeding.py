@@ -1,4 +1,4 @@
-"""How the items of a batch get into the store: several calls at once, and no more items in memory than these can use.
+"""Writes the items of a batch to the store: several calls at once, and no more items in memory than these can use.
 
 Each partition has a lane. A lane sends when it has something and one of the calls is free, and what arrives meanwhile leaves with its next
 call; so an idle store gets items at once, and a busy one gets them in few, large calls. Where a whole call's worth waits behind a call, it

@@ -1,4 +1,4 @@
-"""Gates: what may stand between a lambda's due tasks and their queues, who set it and why."""
+"""Answers the RPCs about gates: what holds back a lambda's due tasks, who set it and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The RPCs about jobs: one or two calls of the store each. When a job ticks is for atf.schedule to say."""
+"""Answers the RPCs about jobs. When a job ticks is for atf.schedule to say."""
 
 from __future__ import annotations
 

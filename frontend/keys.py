@@ -1,4 +1,4 @@
-"""Ordering keys: which have stopped at a task that failed for good, and how they go on. And concurrency keys for which tasks wait."""
+"""Answers the RPCs about keys: ordering keys that have stopped, and concurrency keys for which tasks wait. And concurrency keys for which tasks wait."""
 
 from __future__ import annotations
 

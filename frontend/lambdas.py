@@ -1,4 +1,4 @@
-"""What a frontend knows of the registered lambdas: a copy of the store's registry, at most a second old.
+"""Keeps a copy of the store's registry of lambdas, at most a second old.
 
 A lambda that the copy lacks is looked for in the store before it is called unknown, since another frontend may have
 registered it a moment ago.

@@ -1,4 +1,4 @@
-"""The frontend's process."""
+"""Runs the frontend's process."""
 
 from __future__ import annotations
 

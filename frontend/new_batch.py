@@ -1,4 +1,4 @@
-"""From what a caller says of a batch to what the store keeps: checked, and completed so that nothing needs to be looked up later.
+"""Checks and completes a batch's description, so that nothing needs to be looked up later.
 
 Pure. The items come in great numbers: what they have in common is encoded once, as the beginning of their TaskSpec, and an item's own
 part is put behind it as it is. (In Protocol Buffers, messages that follow each other are one message.)

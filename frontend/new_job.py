@@ -1,4 +1,4 @@
-"""From ScheduleJobRequest to what the store keeps: checked, and completed so that a tick needs to know nothing else."""
+"""Checks and completes a ScheduleJobRequest, so that a tick needs to know nothing else."""
 
 from __future__ import annotations
 

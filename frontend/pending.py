@@ -1,4 +1,4 @@
-"""How many unfinished tasks a lambda has, where it says how many it may have: a Schedule beyond that is refused.
+"""Refuses a Schedule beyond a lambda's `max_pending`, by a count of its unfinished tasks.
 
 The store's counters are read, over all partitions, for those lambdas alone that have a bound: at least once a second, and again when
 this frontend has let in a `PARTS`-th of the room that it found, which at fewer than `PARTS` places is each time. What others let in

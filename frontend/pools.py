@@ -1,4 +1,4 @@
-"""Which pools of executors there are: a name that nobody uses is a slip of the pen, and is called one."""
+"""Knows which pools of executors there are, and refuses names that nobody uses."""
 
 from __future__ import annotations
 

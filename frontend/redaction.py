@@ -1,4 +1,4 @@
-"""What people are not to see of what the store keeps: the values of arguments that a lambda's code redacts, by its registration.
+"""Hides the values of arguments that a lambda's code redacts from what people see.
 
 Executors take them out of what they record; here they go from payloads, and from what was recorded before the code said so.
 """

@@ -1,4 +1,4 @@
-"""Redrive: dead letters of a lambda that match a filter start afresh, so many a second.
+"""Starts dead letters of a lambda that match a filter afresh, so many a second.
 
 A page of the dead-letter set at a time: who asks goes on with the token, which carries when the redrive began and when the next task is
 due. So nothing has to remember a redrive that is under way; one that is broken off is begun anew, and finds what is left. A task that

@@ -1,4 +1,4 @@
-"""The end of a lambda: refused while anybody runs it, while tasks of it are unfinished, and while a job names it.
+"""Deletes a lambda: refused while anybody runs it, while tasks of it are unfinished, and while a job names it.
 
 A frontend that read the registry less than a second ago may still accept a task for a lambda that is just being deleted. That task waits until
 the lambda is registered again, and `explain` says so.

@@ -1,4 +1,4 @@
-"""The settings of a lambda that hold: what its code says, and before that what an operator set. As the store keeps them.
+"""Computes the settings of a lambda that hold: what an operator set, else what its code says. As the store keeps them.
 
 What an operator set is a text, "name=value name=value", of the store's names for settings and of values without white space; "-" is a
 value that lifts what the code says. Those that the store's functions need stand in the same form in each partition.

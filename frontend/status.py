@@ -1,4 +1,4 @@
-"""How the whole cluster stands, as `atf status` shows it: one answer from what the store knows.
+"""Answers how the whole cluster stands, as `atf status` shows it.
 
 What is wrong is for the reader to judge: this only counts. The cost is bounded: two commands per lambda and partition, some tens for each
 that has tasks, and the first jobs.

@@ -1,4 +1,4 @@
-"""The rules for what callers send. Pure: no I/O, no clock.
+"""Checks what callers send. Pure: no I/O, no clock.
 
 Every rule that is broken raises InvalidArgument with the field, the rule and what was given; nothing has been stored then.
 """

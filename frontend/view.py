@@ -1,4 +1,4 @@
-"""From the store's records to the messages that callers see."""
+"""Turns the store's records into the messages that callers see."""
 
 from __future__ import annotations
 

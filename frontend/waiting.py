@@ -1,4 +1,4 @@
-"""Waiting for tasks to finish: any number of WaitTasks calls share one listener and one look at the store per interval.
+"""Waits for tasks to finish: any number of WaitTasks calls share one listener and one look at the store per interval.
 
 The store rings the bell "done" at the end of a task that is watched, and of a batch. A ring may be lost, so what is waited for is also
 looked at once per poll_interval.

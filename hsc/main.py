@@ -1,4 +1,4 @@
-"""The HSC's process."""
+"""Runs the HSC's process."""
 
 from __future__ import annotations
 

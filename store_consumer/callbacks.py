@@ -1,4 +1,4 @@
-"""What comes of the end of a batch: the tasks of its callbacks. Pure.
+"""Makes the tasks of a batch's callbacks when the batch has ended. Pure.
 
 A callback becomes one task, whoever makes it and however often: its id follows from the batch, its place and the round. With callbacks
 behind it, in a chain, it becomes a batch of one item instead, whose callbacks those are.

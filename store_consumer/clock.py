@@ -1,4 +1,4 @@
-"""What a store consumer believes of the store's clock, so that a jump of that clock never ends a lease that is alive.
+"""Decides what a store consumer believes of the store's clock, so that a jump of it never ends a lease that is alive.
 
 A lease is a score by the store's TIME. If TIME leaps an hour ahead, every lease looks expired, though its executor lives. So a
 pass carries the latest TIME that can be right by this host's monotonic clock, and no lease ends after that instant.

@@ -1,4 +1,4 @@
-"""Has the ticks that are due become tasks: what comes of each is ticks.py's to say, and the store sees that it happens once.
+"""Turns due ticks of jobs into tasks, each once.
 
 A pass tells which jobs are due. They are dealt with apart from the passes, a batch at a time per partition, with one more that waits.
 Schedules are computed on a thread, since one may take milliseconds. Nothing is remembered: what is not done comes up again.

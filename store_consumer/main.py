@@ -1,4 +1,4 @@
-"""The store consumer's process: a health service, and the consumer behind it."""
+"""Runs the store consumer's process: a health service, and the consumer behind it."""
 
 from __future__ import annotations
 

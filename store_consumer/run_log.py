@@ -1,4 +1,4 @@
-"""Says which runs were lost with their leases, and which tasks have an attempt less since their payload has fitted nobody: nobody else has seen it.
+"""Logs runs that were lost with their leases, and attempts counted because a payload fitted no executor.
 
 What a pass of the store counted is read once more, for people alone: a task that moves on meanwhile is said as it is then, and where it can't be read its id is.
 """

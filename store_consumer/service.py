@@ -1,4 +1,4 @@
-"""Poll: a pass whenever somebody outside of ATF asks for one. Implements atf.rpc.api.StoreConsumer."""
+"""Makes a pass when somebody outside of ATF asks for one (Poll). Implements atf.rpc.api.StoreConsumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of a job's tick: a task, or nothing, and when the next one is. Pure.
+"""Computes what comes of a job's tick: a task or nothing, and when the next one is. Pure.
 
 the tick before still runs    by the overlap policy: both, or this one is passed over, or that one is cancelled
 it is late                    a tick that is more than LATE_US late was missed, also where it had to wait for the one before it;

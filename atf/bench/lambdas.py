@@ -1,4 +1,4 @@
-"""What is run: lambdas that do nothing."""
+"""Defines the lambdas that the benchmark runs: they do nothing."""
 
 from __future__ import annotations
 

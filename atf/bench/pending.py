@@ -1,4 +1,4 @@
-"""Tasks that wait in the store while everything else is measured: due in a year, and removed at the end.
+"""Keeps tasks waiting in the store while everything else is measured: due in a year, and removed at the end.
 
 Their ids stay taken for ten minutes more, as long as the records of the other tasks stay.
 """

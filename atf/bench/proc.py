@@ -1,4 +1,4 @@
-"""What processes cost, read from /proc: CPU seconds and resident memory. It only looks; Linux alone."""
+"""Reads from /proc what processes cost: CPU seconds and resident memory. It only looks; Linux alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The course of `atf bench`: roles of its own on a store, then one measurement after the other.
+"""Runs `atf bench`: roles of its own on a store, then one measurement after the other.
 
 Every figure is taken as a user of the SDK would: rates from the first call until the last task's end, and lateness, from the records of
 the tasks themselves, which hold the store's instants: asking the store all the time whether it is done would disturb what is measured.

@@ -1,4 +1,4 @@
-"""The store that is measured, asked beside the roles: what it is, how it is set, and what it says of its own clock, memory and CPU."""
+"""Asks the measured store what it is, how it is set, and what it says of its own clock, memory and CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of what the figures are: versions of everything that takes part, so that two reports can be compared."""
+"""Collects the versions of everything that takes part, so that two reports can be compared."""
 
 from __future__ import annotations
 

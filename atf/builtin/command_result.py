@@ -1,4 +1,4 @@
-"""What a run of a program says: as a result where it succeeded, as the text of an error where it did not; and how to read that text. Pure."""
+"""Turns a program's end into a result or an error's text, and reads such a text. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer means: a result, a failure that may pass, or one that will not. Pure."""
+"""Judges an HTTP answer: a result, a failure that may pass, or one that will not. Pure."""
 
 from __future__ import annotations
 

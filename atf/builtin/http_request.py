@@ -1,4 +1,4 @@
-"""A request as `atf/http` is asked for it, checked: what goes out is what was looked at, and nothing can be hidden in it. Pure.
+"""Checks a request that `atf/http` is asked for: what goes out is what was looked at. Pure.
 
 Whatever is refused is named by its argument. No message repeats a header's value, or of a URL more than its host.
 """

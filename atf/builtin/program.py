@@ -1,4 +1,4 @@
-"""One run of a program, with all that it starts: never through a shell, in a process group of its own that ends with it.
+"""Runs one program with all that it starts: never through a shell, in a process group that ends with it.
 
 The group stays in the executor's session: should the executor die, its guard finds the program there, and kills it.
 """

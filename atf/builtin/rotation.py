@@ -1,4 +1,4 @@
-"""Which of a target's addresses is tried next: each run begins one further, and one that keeps failing is set aside for a while.
+"""Chooses which of a target's addresses is tried next, and sets one that keeps failing aside for a while.
 
 Pure logic: the clock is given, nothing waits. State is this process's own, and bounded.
 """

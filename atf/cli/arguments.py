@@ -1,4 +1,4 @@
-"""Texts as arguments of a lambda, by its registered signature: what `-a NAME=VALUE` and a cell of a CSV file give.
+"""Reads texts as arguments of a lambda, by its registered signature: `-a NAME=VALUE` and cells of a CSV file.
 
 An argument that takes a text gets the text as it is written: `-a zip=75001` is "75001", whatever else the argument takes beside texts. Only
 where it takes lists or objects too, what begins with [ or { is read as JSON. Any other argument is JSON of a kind that it takes. Where

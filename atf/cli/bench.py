@@ -1,4 +1,4 @@
-"""`atf bench`: what it says. The measurements are atf/bench's part.
+"""`atf bench`: prints the figures. The measurements are atf/bench's part.
 
 With --json the report goes to stdout and everything else to stderr.
 """

@@ -1,4 +1,4 @@
-"""What every command does that changes many things at once: --dry-run says what it would do, and without --yes it asks first.
+"""Asks before a command changes many things: --dry-run says what it would do, and without --yes it asks first.
 
 One thing that is named is never asked about: whoever writes its id means it. Where nobody can be asked, such as in a script, the command
 refuses and gives the line to write.

@@ -1,4 +1,4 @@
-"""`atf demo`: what it says, and how it ends. The demo itself is atf/demo's part.
+"""`atf demo`: prints what happens and how it ends. The demo itself is atf/demo's part.
 
 With --json the report goes to stdout and everything else to stderr.
 """

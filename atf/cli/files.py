@@ -1,4 +1,4 @@
-"""Files that commands write: one that is there is replaced only where that was asked for, and never by half a file."""
+"""Writes files of commands: one that is there is replaced only if that was asked for, and never by half a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `atf lambda check --against` finds: tasks, jobs and callbacks of a cluster whose payloads a release's code can't read.
+"""Finds for `atf lambda check --against` the tasks, jobs and callbacks of a cluster whose payloads a release's code can't read.
 
 Reads alone; it decides nothing. What runs is looked at, too, since it may fail and run again.
 """

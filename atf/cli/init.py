@@ -1,4 +1,4 @@
-"""Process 1 of a container, where that is `atf`: reaps what others have left behind, and passes signals on.
+"""Is process 1 of a container: reaps what others have left behind, and passes signals on.
 
 The kernel hands every process without a parent to process 1. Nobody else reaps it when it ends: each one is a zombie, and takes
 a number of the container's `pids` limit for ever. The command itself goes on in a child of process 1. So this reaping takes no exit code

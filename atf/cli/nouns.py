@@ -1,4 +1,4 @@
-"""Groups of commands on one noun: `atf job` alone lists jobs, `atf jobs` means `atf job`, and a slip of the pen gets the nearest word."""
+"""Groups commands on one noun: `atf job` alone lists jobs, `atf jobs` means `atf job`, and a misspelt word gets the nearest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags: those made from a settings class, and those that many commands share. It reads values; it does nothing with them."""
+"""Makes flags from settings classes, and defines those that many commands share. It reads values; it does nothing with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people, columns between tabs in a pipe. It reads no settings, calls nobody.
+"""Prints what commands say: JSON for programs, tables for people, columns between tabs in a pipe. It reads no settings, calls nobody.
 
 The names of JSON fields are those of the .proto files, and stay: an instant ends in _at_us, a status is its name. A result is
 `result` if it is JSON, else `result_base64`. What came from others is printed so that it can't act on the terminal.

@@ -1,4 +1,4 @@
-"""What a long command shows while it runs: a live picture on a terminal, else a line every few seconds. It changes nothing."""
+"""Shows how far a long command is: a live picture on a terminal, else a line every few seconds. It changes nothing."""
 
 from __future__ import annotations
 

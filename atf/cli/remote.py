@@ -1,4 +1,4 @@
-"""Calls of the frontend from a command: one connection, one question, one answer."""
+"""Calls the frontend for a command: one connection, one question, one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command per role: its flags are the fields of its settings classes, and its work is the role package's `main`."""
+"""Defines one command per role: its flags are the fields of its settings classes, and its work is the role package's `main`."""
 
 from __future__ import annotations
 

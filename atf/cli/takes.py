@@ -1,4 +1,4 @@
-"""What an argument takes, as the text of its annotation says; which values are none of these; and texts read as such values."""
+"""Knows what an argument takes, from the text of its annotation, and reads texts as such values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`atf verify`: what it says, and how it ends. The proof itself is atf/verify's part.
+"""`atf verify`: prints what happens and the verdict. The proof itself is atf/verify's part.
 
 With --json the report goes to stdout and everything else to stderr.
 """

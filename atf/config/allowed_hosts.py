@@ -1,4 +1,4 @@
-"""Which hosts the built-in lambda `atf/http` may call: an allow-list, closed by default. Pure; it resolves no name.
+"""Decides which hosts the built-in lambda `atf/http` may call: an allow-list, closed by default. Pure; it resolves no name.
 
     api.example.com          this host, at every port
     api.example.com:8443     this host at this port alone

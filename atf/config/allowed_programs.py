@@ -1,4 +1,4 @@
-"""Which programs the built-in lambda `atf/command` may run: an allow-list, closed by default. Pure; it looks at no file.
+"""Decides which programs the built-in lambda `atf/command` may run: an allow-list, closed by default. Pure; it looks at no file.
 
     /usr/bin/convert           this program, named in a task by exactly this path
     resize=/opt/photos/resize  this program, named in a task as `resize`

@@ -1,4 +1,4 @@
-"""Names of what came through a door of Dapr's: the ids of applications, and what their jobs are called here. Pure, no I/O.
+"""Names what came through Dapr's APIs: ids of applications, and what their jobs are called here. Pure, no I/O.
 
 The job N of the application A is the job "dapr.A/N", and its ticks are tasks of DELIVER.
 """

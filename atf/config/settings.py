@@ -1,4 +1,4 @@
-"""The settings of every role: one frozen dataclass each. loading.py reads them."""
+"""Defines the settings of every role, one frozen dataclass each, and reads them."""
 
 from __future__ import annotations
 

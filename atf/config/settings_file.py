@@ -1,4 +1,4 @@
-"""The file atf.toml: reads it, and refuses names that nothing reads. A misspelt setting would otherwise be ignored in silence."""
+"""Reads the file atf.toml, and refuses names that nothing reads. A misspelt setting would otherwise be ignored in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups of a pool's executors, and how they rotate over its cores. Pure.
+"""Divides a pool's executors into groups, and rotates them over its cores. Pure.
 
 n cores have n groups. At the k-th rotation group i works on core (i + k) mod n, so that no group owns a lambda for long, and
 everybody knows beforehand who will be where.

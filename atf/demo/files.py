@@ -1,4 +1,4 @@
-"""The files that the demo hashes, and the demo's own computation of their hashes.
+"""Makes the files that the demo hashes, and computes their hashes itself.
 
 A Dropbox content hash is the SHA-256 of the concatenated SHA-256 digests of the file's blocks of 4 MiB. The lambda computes
 it by code of its own (lambdas.py), which this module must not use.

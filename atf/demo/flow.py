@@ -1,4 +1,4 @@
-"""The demo's course: schedules the tasks, follows them by the lambda's record, kills an executor half-way, collects the results."""
+"""Runs the demo: schedules the tasks, follows them by the lambda's record, kills an executor half-way, collects the results."""
 
 from __future__ import annotations
 

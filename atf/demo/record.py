@@ -1,4 +1,4 @@
-"""The lambda's own record of when its runs started and ended, and what follows from it. Nothing of ATF goes into it.
+"""Keeps the lambda's own record of when its runs started and ended, and what follows from it. Nothing of ATF goes into it.
 
 Each process appends to a file of its own, one unbuffered write per line, so that a line survives the process being killed:
 

@@ -1,4 +1,4 @@
-"""The figures of a demo and its verdict. It computes; what it computes from is given."""
+"""Computes the figures of a demo and its verdict. It computes; what it computes from is given."""
 
 from __future__ import annotations
 

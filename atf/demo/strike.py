@@ -1,4 +1,4 @@
-"""The kill: SIGKILL to one executor's worker that has started tasks, by the lambda's own record.
+"""Kills one executor's worker that has started tasks, by the lambda's own record.
 
 A worker is stopped first (SIGSTOP), so that what the record says of it still holds when it is killed. If it has started
 nothing it goes on (SIGCONT), and another is tried.

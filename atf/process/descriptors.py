@@ -1,4 +1,4 @@
-"""File descriptors: what a process says that has used up all it may have.
+"""Says it in the log when a process has used up its file descriptors.
 
 Every connection, file and pipe takes one. When none is left, connections fail as if whoever is at the other end were away; so the places
 where that happens ask `none_left`, and say `sentence`. `watch` says it also where a library keeps it to itself, as gRPC does that can

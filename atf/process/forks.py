@@ -1,4 +1,4 @@
-"""Forks of processes that ATF runs: roles, whose controller starts executors, and executors, whose lambdas do as they like.
+"""Keeps processes of ATF fit to fork: roles, whose controller starts executors, and executors, whose lambdas do as they like.
 
 gRPC: left to itself, it starts its threads again in every child, until that runs another program. There they go on with what those of the
 parent were about to do: a child of an executor, born while a connection opened, sent on it as well, after which the HSC refused every

@@ -1,4 +1,4 @@
-"""The frame of a role's process: event loop, signals, readiness, exit codes, and how an error ends it.
+"""Runs a role's process: event loop, signals, readiness, exit codes, and how an error ends it.
 
 A role's main.py gives `run_role` a body. The first signal asks the body to drain, by `Process.stopping`; a second one ends the process
 at once (stops.py). It loads neither gRPC nor Redis by itself; a guard has a frame of its own (executor/main.py).

@@ -1,4 +1,4 @@
-"""What asks a process to end, and when that means at once. Pure, and the same for every process: roles, guards, workers, `atf up`.
+"""Decides what asks a process to end, and when that means at once. Pure, and the same for every process: roles, guards, workers, `atf up`.
 
 One stop may reach a process several times: a service manager signals every process of a service, and a parent passes its own stop on.
 So all of these are one stop, which is carried out in order. Only a person who asks again means "at once":

@@ -1,4 +1,4 @@
-"""stdout and stderr of a process that must go on whatever becomes of them: a full disk, a reader that has ended, one that reads no more.
+"""Keeps a process going whatever becomes of its stdout and stderr: a full disk, a reader that has ended or reads no more.
 
 1. `protect` replaces sys.stderr, and sys.stdout too where it only tells of the work, by streams that neither fail nor block.
 2. Each has a thread that writes. It drops and counts what can't be written; when writing works again, it says there how much is missing.

@@ -1,4 +1,4 @@
-"""The calling side of gRPC: connections, and what the stubs of stubs.py are made of.
+"""Opens gRPC connections to other roles, and keeps and replaces them.
 
 What a call raises is an AtfError, never a gRPC type. No call is repeated here: the caller knows what may be repeated. Part of the
 client, so it needs no library of the server's.

@@ -1,4 +1,4 @@
-"""The calling side of Dapr's callbacks: a connection to an application that was written for Dapr, and what it answers.
+"""Calls back an application that was written for Dapr, and reads what it answers.
 
 An application may answer any status, and each says something; so a status is a value here, not an exception.
 """

@@ -1,4 +1,4 @@
-"""How an error travels back to its caller: as a gRPC status with google.rpc.ErrorInfo in its details.
+"""Carries an error back to its caller: as a gRPC status with google.rpc.ErrorInfo in its details.
 
 The reading half, part of the client; the server writes the same form (server.py).
 """

@@ -1,4 +1,4 @@
-"""gRPC health with details: what a role needs beside itself, each under a name of its own, and why where it is not well.
+"""Serves gRPC health with details: each thing that a role needs beside itself, and why it is not well.
 
 `""` and a service's name say whether the role serves. A detail is looked at when somebody asks for it, so one that nobody asks for costs nothing:
 

@@ -1,4 +1,4 @@
-"""The answering side of gRPC: one server for any services of ours, with health, reflection and rich errors.
+"""Runs one gRPC server for any of our services, with health, reflection and rich errors.
 
 A service is an object with one method per RPC, named in snake_case. Most are an `async def` that takes the request and returns
 the reply. Where callers stream, it takes an async iterator of requests; it may answer before their end, and gRPC has them end as well

@@ -1,4 +1,4 @@
-"""The ticks of a cron expression around the changes of the clocks in one year, for people who want to see what they do."""
+"""Lists the ticks of a cron expression around the changes of the clocks in one year, for people who want to see what they do."""
 
 from __future__ import annotations
 

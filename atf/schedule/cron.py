@@ -1,4 +1,4 @@
-"""Cron expressions: their grammar, and the wall times that match. It knows no time zone; dst.py says when a clock shows them.
+"""Reads cron expressions and finds the wall times that match. It knows no time zone; dst.py says when a clock shows them.
 
     0 30 8 * * MON-FRI      second, minute, hour, day of the month, month, day of the week
 

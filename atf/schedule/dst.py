@@ -1,4 +1,4 @@
-"""Cron expressions by the clocks of a zone: what becomes of ticks when the clocks are set forward or back.
+"""Decides what becomes of a cron expression's ticks when the clocks of its zone are set forward or back.
 
 Clocks set forward pass over wall times (the gap); clocks set back show some twice (the fold). An expression that names
 hours says what shall become of it by `Gap` and `Fold`. One that leaves the hour open ticks by elapsed time: whenever the

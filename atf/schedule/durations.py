@@ -1,4 +1,4 @@
-"""Lengths of time as text: Go's (`1h30m`, `-1.5h`, `250ms`) and those of ISO 8601 (`PT2H30M`, `P1M`). It knows no clock.
+"""Reads lengths of time: Go's (`1h30m`, `-1.5h`, `250ms`) and those of ISO 8601 (`PT2H30M`, `P1M`). It knows no clock.
 
 Sources: the documentation of time.ParseDuration in Go's standard library; ISO 8601-1:2019, 5.5.2, of which Dapr takes whole
 numbers only. Nanoseconds are rounded to the nearest microsecond, half of one away from zero.

@@ -1,4 +1,4 @@
-"""Schedules that tick at equal intervals: `@every 1h30m`, and the periods of Dapr's reminders (`R4/PT3S`, `PT3S`, `1h30m`).
+"""Computes schedules that tick at equal intervals: `@every 1h30m`, and the periods of Dapr's reminders (`R4/PT3S`, `PT3S`, `1h30m`).
 
 An interval knows no calendar and no time zone: each tick is the one before it plus the interval, nothing is rounded.
 Source of the periods: Dapr's actor reminders, whose period is a duration without calendar parts, repeated n times by `Rn/`.

@@ -1,4 +1,4 @@
-"""One field of a cron expression: `*`, `?`, numbers, names, ranges, steps and lists, as the values that match.
+"""Reads one field of a cron expression: `*`, `?`, numbers, names, ranges, steps and lists.
 
     5        just 5                         MON-FRI    names of months and days, in small or capital letters
     1-5      1, 2, 3, 4, 5                  */15       0, 15, 30, 45

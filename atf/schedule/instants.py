@@ -1,4 +1,4 @@
-"""Instants: RFC 3339 as text, integer microseconds since the epoch everywhere else. It reads no clock: a base is given.
+"""Reads and writes instants: RFC 3339 as text, integer microseconds since the epoch everywhere else. It reads no clock: a base is given.
 
 Sources: RFC 3339, 5.6, in capital letters; nanoseconds are rounded to the nearest microsecond. Months and years are added as
 time.AddDate of Go's standard library adds them, which Dapr uses: 31 January and a month is 3 March.

@@ -1,4 +1,4 @@
-"""The plan of a job as it is stored."""
+"""Makes the plan of a job from its stored record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the timing of a job means: schedule, due_time, ttl and repeats together, as the instants at which it fires.
+"""Computes when a job fires, from its schedule, due_time, ttl and repeats together.
 
     first fire      at due_time; without one, at the schedule's first tick after the base
     each further    at the schedule's next tick after the instant of the one before, however late that one ran

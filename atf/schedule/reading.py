@@ -1,4 +1,4 @@
-"""Which kind of schedule a text is, and by whose clocks it is read."""
+"""Finds out which kind of schedule a text is, and by whose clocks it is read."""
 
 from __future__ import annotations
 

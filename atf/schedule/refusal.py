@@ -1,4 +1,4 @@
-"""What was wrong with a text, and where: one error, whose message has a sentence, the text, and a caret below the place.
+"""Words what is wrong with a schedule: a sentence, the text, and a caret below the place.
 
     schedule: the hour 24 is over 23; write 0 to 23
       0 30 24 * * *

@@ -1,4 +1,4 @@
-"""Time zones: their names, and when their clocks change. Everything in seconds since the epoch.
+"""Finds time zones by name, and the instants at which their clocks change. Everything in seconds since the epoch.
 
 zoneinfo tells the offset of an instant, and not when it changes next; that is found here once, and remembered.
 """

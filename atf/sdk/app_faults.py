@@ -1,4 +1,4 @@
-"""Why a user's app can't be loaded, where Python's own words do not say it: a module of the same name, or patched threads."""
+"""Finds why a user's app can't be loaded where Python's own words do not say it: a module of the same name, or patched threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text that is kept of a failure: its headline first, then the traceback. Whoever shows only what went wrong takes it apart here.
+"""Makes the text that is kept of a failure: its headline first, then the traceback. Whoever shows only what went wrong takes it apart here.
 
 ValueError: no such card            type and message; the message may have several lines
 Traceback (most recent call last):  from here on the traceback, with causes, notes and members of groups

@@ -1,4 +1,4 @@
-"""What may be a handler, and what a callable of any kind says of itself: its name, its parameters, their types.
+"""Decides what may be a handler, and reads a callable's name, parameters and types.
 
 A handler is called with its arguments by name, in a process that has imported the code which made it. Callables that can't work so
 are refused where they are decorated, with the reason and the way out.

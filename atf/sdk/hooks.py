@@ -1,4 +1,4 @@
-"""An app's hooks: what runs when a worker process starts and stops, and around each run. Checks them, and holds their order."""
+"""Keeps an app's hooks: what runs when a worker process starts and stops, and around each run. Checks them, and holds their order."""
 
 from __future__ import annotations
 

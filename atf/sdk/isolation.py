@@ -1,4 +1,4 @@
-"""What a lambda may declare so that it keeps apart from the others: the bounds of each setting. Pure.
+"""Checks what a lambda declares to keep apart from others: limits, shares, pool, placement. Pure.
 
 0 is "no bound" on the wire, or the default of queue_limit and enqueue_timeout. Whoever declares a lambda writes no 0: what lets nothing
 through is a pause.

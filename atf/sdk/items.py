@@ -1,4 +1,4 @@
-"""What an element that a caller gives becomes in a batch: one item, the arguments of one call.
+"""Turns an element that a caller gives to a batch into one item: the arguments of one call.
 
 a tuple       the arguments by position       ("cat.jpg", 128)
 a mapping     the arguments by name           {"path": "cat.jpg", "size": 128}

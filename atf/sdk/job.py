@@ -1,4 +1,4 @@
-"""What a job is, as a program describes it: texts, instants and durations become a JobSpec. Values and their checks, no I/O.
+"""Turns a job as a program describes it into a JobSpec: texts, instants, durations. Values and their checks, no I/O.
 
 Whether a schedule can be read is for the frontend to say, so that a client needs nothing that reads them.
 """

@@ -1,4 +1,4 @@
-"""The lambdas behind MODULE:APP words: the one way in which a user's code is imported, by executors and by commands.
+"""Imports the lambdas behind MODULE:APP words: the one way in which a user's code is imported, by executors and by commands.
 
 Never call `load_lambdas` while an event loop runs: what is imported may run one of its own (`asyncio.run`). Otherwise code would pass in one
 place and fail in another.

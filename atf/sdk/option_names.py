@@ -1,4 +1,4 @@
-"""Which call has which option: how one at the wrong place is refused, with the line to write instead."""
+"""Knows which call has which option, and refuses one at the wrong place with the line to write instead."""
 
 from __future__ import annotations
 

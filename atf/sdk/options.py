@@ -1,4 +1,4 @@
-"""How a task is run: what a lambda declares once, and what one call of it may change. Values and their checks, no I/O.
+"""Checks how a task is to be run: what a lambda declares once, and what one call of it may change. Values and their checks, no I/O.
 
 Durations are given in seconds, as a timedelta or as text such as "5m", and kept in whole microseconds, rounded up.
 """

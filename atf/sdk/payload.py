@@ -1,4 +1,4 @@
-"""Values as bytes and back: JSON, or raw bytes. Knows nothing of handlers (signature.py does).
+"""Encodes values as bytes and decodes them: JSON, or raw bytes. Knows nothing of handlers (signature.py does).
 
 JSON has no NaN and no infinity, and a reader would get null in their place: they are refused.
 """

@@ -1,4 +1,4 @@
-"""What a handler takes and returns: its signature as a codec between a call and the bytes of a payload.
+"""Reads what a handler takes and returns, and encodes and decodes calls by it.
 
 Encoding decodes again what it wrote, and compares, since that costs about a microsecond: a value that would arrive as another one
 fails where it was given, not hours later where it runs. Plain texts, numbers and truth values need no such look.

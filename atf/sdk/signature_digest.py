@@ -1,4 +1,4 @@
-"""The digest of a signature: of all that decides whether a payload decodes, and of nothing else.
+"""Computes the digest of a signature: of all that decides whether a payload decodes, and of nothing else.
 
 Two releases of a lambda with the same digest read the same payloads. Names of classes, default values, docstrings, the order of the
 parameters and the code of the handler have no part in it: a change of them makes no payload unreadable.

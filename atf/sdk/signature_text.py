@@ -1,4 +1,4 @@
-"""The text of a signature as it is registered: for people, and for commands that make arguments of texts (atf/cli/arguments.py).
+"""Writes a signature as the text that is registered: for people, and for commands that read arguments (atf/cli/arguments.py).
 
 Whoever reads it does not have the code. So every name that only the code can explain is replaced by what travels in its place: an
 alias by the type that it stands for, an enum by its values, a default that is no literal by `...`.

@@ -1,4 +1,4 @@
-"""Values on their way through JSON: which types travel, in what form, and whether a value arrives as what it was.
+"""Converts values to JSON and back: which types travel, in what form, and whether a value arrives as what it was.
 
 Owns the forms of what msgspec does not know by itself: paths are text, Pydantic models what they dump and validate, subclasses of text,
 numbers and instants what they are derived from. Pydantic is never imported here: who has a model has imported it.

@@ -1,4 +1,4 @@
-"""Work items: what the ids of a batch's items are made of. Pure: no I/O.
+"""Makes the ids of a batch's items from what they do. Pure: no I/O.
 
 A work-item id is the md5 of a line: the lambda, and the texts of the item's arguments, with single spaces between them. So whoever
 knows an item's inputs finds its result. Of identical items in a batch all but the first that was stored carry "-<number>", their

@@ -1,4 +1,4 @@
-"""How tasks get into the store."""
+"""Adds tasks to the store: schedules them, and restores them from an export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of Store share: calls of functions, and where ids live."""
+"""Gives the parts of Store what they share: calls of functions, and where ids live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The verbs of batches. What a batch's description means is for the caller to say; the store counts its items and knows when they have ended.
+"""Makes, reads, commands and ends batches in the store.
+
+What a batch's description means is for the caller to say; the store counts its items and knows when they have ended.
 
 A batch's record lies in its home, `partition_for(batch id)`. An item lies in `partition_for("<batch>.<md5>")`, so that identical ones meet; all
 items of a batch whose items share keys lie at its home. See lua/shared/batches.lua.

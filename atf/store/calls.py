@@ -1,4 +1,4 @@
-"""Work over many items becomes calls of one partition each, bounded in items and bytes; the answers come back in order."""
+"""Cuts work over many items into calls of one partition each, bounded in items and bytes, and puts the answers in order."""
 
 from __future__ import annotations
 

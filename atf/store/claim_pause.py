@@ -1,4 +1,4 @@
-"""A pause of claims, during which no task of a partition starts: what it is, and the words for it.
+"""Describes a pause of claims, during which no task of a partition starts, and words it for people.
 
 Claims pause where executors may still run tasks of which the store has forgotten the claims (docs/decisions/07-no-claims-while-leases-may-be-forgotten.md): none may run twice at once.
 """

@@ -1,4 +1,4 @@
-"""Claims of tasks: how an executor gets one, keeps it and ends it, and how it ends without the executor."""
+"""Claims tasks, renews their leases, and ends them by results, losses and hand-backs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GateVerbs of lambdas, and the log of who set them and why.
+"""Sets, lifts and lists gates of lambdas, and keeps the log of who set them and why.
 
 A gate is written in the home partition and owed to the others, like a lambda's record. What people wrote is kept at home alone.
 """

@@ -1,4 +1,7 @@
-"""The verbs of recurring jobs. When a job ticks, and what a tick is, is for the caller to say; the store sees that it happens once."""
+"""Makes, reads, pauses, ticks and deletes recurring jobs in the store.
+
+When a job ticks, and what a tick is, is for the caller to say; the store sees that it happens once.
+"""
 
 from __future__ import annotations
 

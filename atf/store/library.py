@@ -1,4 +1,4 @@
-"""The Lua function library: put together from lua/*/*.lua, loaded once per server.
+"""Puts the Lua function library together from lua/*/*.lua, and loads it once per server.
 
 Functions outlive a restart and replicate with the data. Their names are global to the server, so they carry VERSION and a
 digest of the code: a library that a running role may use is never replaced, a changed one stands beside it.

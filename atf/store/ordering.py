@@ -1,4 +1,4 @@
-"""Ordering keys that have stopped at a task which failed for good, and how they go on."""
+"""Lists ordering keys that have stopped at a task which failed for good, and has them go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a cluster stands, for people: what waits, runs and failed by lambda, who runs what, and how full the servers are."""
+"""Reads how a cluster stands, for people: what waits, runs and failed by lambda, who runs what, and how full the servers are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store tells about tasks. Reads only."""
+"""Reads tasks: single ones, lists, and what surrounds one for `explain`. Reads only."""
 
 from __future__ import annotations
 

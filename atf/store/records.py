@@ -1,4 +1,4 @@
-"""From the store's replies to records."""
+"""Turns the store's replies into records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lambdas and queues as the store knows them.
+"""Registers lambdas, reads them and their queues, and tells the partitions of changes.
 
 A lambda's record is written in its home partition, partition 0, together with outbox records for all others; whoever wrote it
 delivers those at once, and a store consumer does it should the writer die before.

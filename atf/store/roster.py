@@ -1,4 +1,4 @@
-"""Who may have been answered leases, and what it says after a restart of the store: whether its last one is still there.
+"""Keeps a process on the roster of those that give leases, and finds after a restart whether its last lease is still there.
 
 A server that keeps an append-only file comes back with a prefix of what it had written. So where the last lease that a process was
 answered is there, all before it are. Each process that asks for leases has a name on the roster that the store keeps in each partition

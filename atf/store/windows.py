@@ -1,4 +1,4 @@
-"""Open windows of unique keys: out of one store, into another. What they do is lua/task/schedule.lua's matter."""
+"""Reads open windows of unique keys out of one store, and writes them into another. What they do is lua/task/schedule.lua's matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lanes of an executor on virtual time: every lambda runs on the executor's own loop, a `def` by turns with it."""
+"""Runs every lambda on the executor's own loop, on virtual time, a `def` by turns with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of real roles under a steady load, for whoever strikes at it; at the end, what became of every task.
+"""Runs a cluster of real roles under a steady load, for whoever strikes at it, and says at the end what became of every task.
 
     async with Bench(directory, seed=7) as bench:       # a store and every role; `redis_url` names another store
         bench.start()                                   # 500 tasks a second from here on

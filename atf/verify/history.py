@@ -1,4 +1,4 @@
-"""What happened to tasks, as seen from outside, and what of it breaks a promise.
+"""Judges what happened to tasks, as seen from outside: what of it breaks a promise.
 
 Whoever watches (the simulation, `atf verify`) writes down events on one clock of its own; `check` reads them. Nothing here
 knows how ATF works: a task is accepted, runs in processes, and is found finished or not at the end.

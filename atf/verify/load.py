@@ -1,4 +1,4 @@
-"""The load: which tasks there are to be, by a seed, and the stream that schedules them at a steady rate."""
+"""Plans the load by a seed, and schedules its tasks at a steady rate."""
 
 from __future__ import annotations
 

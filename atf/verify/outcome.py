@@ -1,4 +1,4 @@
-"""From events to figures: what of the load was kept and broken, and how long it took to recover from each strike. Pure."""
+"""Computes the figures from events: what of the load was kept and broken, and how long it took to recover from each strike. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lambdas' own record of when they ran. Nothing of ATF goes into it but the task's id and the number of its claim.
+"""Keeps the lambdas' own record of when they ran. Nothing of ATF goes into it but the task's id and the number of its claim.
 
 Each process appends to a file of its own, one unbuffered write per line, so that a line survives the process being killed:
 

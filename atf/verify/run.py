@@ -1,4 +1,4 @@
-"""The course of `atf verify`: roles of its own on a store, a load, strikes by a seed, the end of it all, and the report."""
+"""Runs `atf verify`: roles of its own on a store, a load, strikes by a seed, the end of it all, and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store says of a load's tasks: how many have not finished, and how each ended."""
+"""Asks the store what became of a load's tasks: how many have not finished, and how each ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to which role, and when, by a seed; and the doing of it. Only processes that the bench has started are touched."""
+"""Plans by a seed what is done to which role and when, and does it. Only processes that the bench has started are touched."""
 
 from __future__ import annotations
 

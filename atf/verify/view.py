@@ -1,4 +1,4 @@
-"""Where `atf verify` stands, as cli/progress.py shows it."""
+"""Shows where `atf verify` stands."""
 
 from __future__ import annotations
 

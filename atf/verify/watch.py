@@ -1,4 +1,4 @@
-"""When processes die: a process of its own asks the kernel, so that an instant is exact whatever the caller's threads are busy with.
+"""Learns exactly when processes die, from a process of its own that asks the kernel.
 
 A run that its executor's drain has cut begins elsewhere some 40 ms after the death. A thread of a busy caller may hear of it later than that.
 """

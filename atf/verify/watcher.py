@@ -1,4 +1,6 @@
-"""The process behind watch.py. It is told "<pid> <name>" per line, and says "<µs of CLOCK_MONOTONIC> <name>" as soon as one has died.
+"""Is the process behind watch.py that waits for the deaths of others.
+
+It is told "<pid> <name>" per line, and says "<µs of CLOCK_MONOTONIC> <name>" as soon as one has died.
 
 Run as a file, and of the standard library alone: it is there at once, and nothing keeps it from hearing the kernel.
 """

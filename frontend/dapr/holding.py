@@ -1,4 +1,4 @@
-"""The claims of the triggers that watchers have: their leases are renewed, and then their ends recorded, however often that fails.
+"""Holds the claims of triggers that watchers have: renews their leases and records their ends, however often that fails.
 
 Claims are never "started" for the store, so that one can be handed back and count nothing: what a watcher does with a trigger is not known
 here. Where leases can't be renewed the store ends them, and whatever a watcher says of such a trigger afterwards changes nothing: its token is

@@ -1,4 +1,4 @@
-"""Dapr's HTTP API, as far as it is about jobs: the path that its SDKs wait for, and a job by its name.
+"""Serves Dapr's HTTP API as far as it is about jobs: the path that its SDKs wait for, and a job by its name.
 
     GET                 /v1.0/healthz, /v1.0/healthz/outbound
     POST, GET, DELETE   /v1.0/jobs/<name>, /v1.0-alpha1/jobs/<name>, /v1.0/schedule/jobs/<name>

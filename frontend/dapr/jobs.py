@@ -1,4 +1,4 @@
-"""What Dapr calls a job, as a job of ATF's, and back. Pure; whether a schedule can be read is for the frontend to say.
+"""Turns what Dapr calls a job into a job of ATF's, and back. Pure; whether a schedule can be read is for the frontend to say.
 
 What Dapr's scheduler does where nothing is said holds at its doors: every missed tick comes, one after the other; UTC; a time that
 a change of clocks passes over does not come, and one that comes twice ticks twice; three retries, a second apart.

@@ -1,4 +1,4 @@
-"""How a job of Dapr's scheduler service is named here, and the lambda in whose queues its triggers lie. Pure.
+"""Names jobs of Dapr's scheduler service, and the lambda in whose queues their triggers lie. Pure.
 
 Of a job "backup" of the app "billing" in Dapr's namespace "prod", and of a reminder "wake" of the actor "7" of type "Cat":
 

@@ -1,4 +1,4 @@
-"""User code that a command needs, in a process of its own: the command ends and says why, whatever that code does.
+"""Imports user code that a command needs in a process of its own, so that the command ends and says why, whatever that code does.
 
 It may raise, crash, leave threads that never end, close what this process writes to, or end the process. A child imports it, does the command's
 work and ends at once. Its parent runs none of that code: it waits, and says what the child could not.

@@ -1,4 +1,4 @@
-"""Every role on this machine, with a task store: what `atf up`, `atf demo` and the process tests run.
+"""Runs every role on this machine, with a task store: for `atf up`, `atf demo` and the process tests.
 
 It owns the order of start and end, the addresses, and the choice of the store. Keeping a process alive is supervisor.py's part.
 

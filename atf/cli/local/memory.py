@@ -1,4 +1,4 @@
-"""`atf up --store memory`: every role in this one process, on a store that is gone with it. For a first look, and for nothing else.
+"""`atf up --store memory`: runs every role in this one process, on a store that is gone with it. For a first look, and for nothing else.
 
 The roles are those of `atf up`, called directly; only the frontend also listens, for clients and the other commands.
 """

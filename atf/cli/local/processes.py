@@ -1,4 +1,4 @@
-"""The process tree, read from the system: who was started by whom. It only looks."""
+"""Reads the process tree from the system: who was started by whom. It only looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`atf up`: what it says, and how it ends. Running the roles is cluster.py's part.
+"""`atf up`: prints what happens and how it ends. Running the roles is cluster.py's part.
 
 Lines of the roles go to stderr, each under its role's name; where everything listens goes to stdout.
 """

@@ -1,4 +1,4 @@
-"""A temporary directory for a command that runs roles of its own, with all that they say; it tells where that is if the command fails."""
+"""Makes a temporary directory for a command that runs roles of its own, and tells where it is if the command fails."""
 
 from __future__ import annotations
 

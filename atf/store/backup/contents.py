@@ -1,4 +1,4 @@
-"""What `atf doctor` finds in a task store: function libraries, and what the partitions' records say. It reads, and writes nothing."""
+"""Finds what is in a task store, for `atf doctor`: function libraries, and what the partitions' records say. It reads, and writes nothing."""
 
 from __future__ import annotations
 

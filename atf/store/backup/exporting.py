@@ -1,4 +1,4 @@
-"""Live tasks to a file: for a backup, another store, or another number of partitions. recovery.py reads it.
+"""Writes live tasks to a file, for a backup, another store, or another number of partitions.
 
 The file holds one JSON object a line: first a header, then lambdas, cores of pools, jobs, ordering keys that have stopped, open
 windows of unique keys, then tasks. A tick that becomes a task meanwhile may so be in it

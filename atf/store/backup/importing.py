@@ -1,4 +1,4 @@
-"""Tasks back from the file of an export: into an empty store, another one, or one with another number of partitions.
+"""Reads tasks back from an export: into an empty store, another one, or one with another number of partitions.
 
 An import may be run again, since a task that is already there is left alone. It tells which tasks may have run since the export,
 whether this import stored them or an earlier one did that was cut off: the file can't know, so those are all that were running

@@ -1,4 +1,4 @@
-"""Where the task store is: what a redis URL says, checked. Connects to nothing.
+"""Reads and checks a store's URL. Connects to nothing.
 
     redis://[user:password@]host[:port][/db]                                one server; rediss:// with TLS
     unix:///path                                                            one server, on this machine; # % ? as %23 %25 %3F

@@ -1,6 +1,4 @@
-"""What is checked of the servers of a task store: by a role before it trusts them with tasks and now and then while it works,
-and by `atf doctor`.
-"""
+"""Checks the servers of a task store: when a role starts, now and then while it works, and for `atf doctor`."""
 
 from __future__ import annotations
 

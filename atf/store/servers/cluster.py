@@ -1,4 +1,4 @@
-"""A task store in a Redis Cluster: a partition's calls go to the master that serves its slot.
+"""Calls a task store in a Redis Cluster: each partition's calls go to the master that serves its slot.
 
 1. The map of slots is read from the nodes at the first call, and anew whenever a call shows that it is old.
 2. MOVED: the call did nothing; it is sent once more, to the node that was named.

@@ -1,4 +1,4 @@
-"""Which node of a Redis Cluster serves which slot: read from what the nodes say, newest word first. Connects to nothing."""
+"""Finds which node of a Redis Cluster serves which slot. Connects to nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process's connections to one server of the task store: calls of library functions over them.
+"""Keeps a process's connections to one server of the task store, and calls library functions over them.
 
 Nothing here retries a command: a popped id must not be popped twice. Whoever calls knows which verbs may be repeated.
 """

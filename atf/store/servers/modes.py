@@ -1,4 +1,4 @@
-"""Which link a store's address asks for."""
+"""Chooses the kind of connection that a store's address asks for."""
 
 from __future__ import annotations
 

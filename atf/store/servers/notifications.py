@@ -1,4 +1,4 @@
-"""Wake-ups: how a role sleeps until the store says that something has happened.
+"""Subscribes to the store's notifications, so that a role can sleep until something has happened.
 
 A bell may ring for nothing and may fail to ring (a lost connection); whoever waits looks for itself now and then.
 """

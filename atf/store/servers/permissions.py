@@ -1,4 +1,4 @@
-"""What ATF needs of a server's access control list: the user that ships (atf.acl), and whether the present user may do it all.
+"""Lists what ATF needs of a server's access control: the user that ships (atf.acl), and whether the present user may do it all.
 
 The trial changes nothing: commands that are queued in a transaction are checked for permission one by one, and then the
 transaction is discarded.

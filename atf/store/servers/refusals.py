@@ -1,4 +1,4 @@
-"""What errors of the redis library mean to a role: one table from the server's word to an AtfError and its sentence."""
+"""Turns errors of the redis library into AtfErrors: one table from the server's word to an error and its sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task store behind Sentinels: calls go to the server that they name as the master, and to no other.
+"""Calls a task store behind Sentinels: calls go to the server that they name as the master, and to no other.
 
 1. The Sentinels are asked at the first call, after each call that the master did not carry out, and once a second while
    there are calls or one waits. Of their answers the one with the highest configuration epoch counts: a Sentinel that was

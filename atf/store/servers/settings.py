@@ -1,4 +1,4 @@
-"""What a server's version, state and settings mean for tasks: pure judgements on what INFO and CONFIG GET say."""
+"""Judges what a server's version, state and settings mean for tasks, from what INFO and CONFIG GET say."""
 
 from __future__ import annotations
 
