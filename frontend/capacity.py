@@ -21,8 +21,8 @@ from atf.store.store import Store
 from atf.store.types import ExplainedTask
 from atf.task import check_lambda, check_name, pool_called, pool_stored
 
-from .explain import ExplainAnswer
 from .explain_cores import no_core
+from .explain_words import ExplainAnswer
 from .lambdas import Lambdas
 from .pools import Pools
 from .validate import shown

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import sentence_of
 from atf.store import keys
 from atf.store.types import ExplainedTask, Gate, GateAction, MisfitRecord, TaskRecord
-from atf.task import US, Status
+from atf.task import Status
 
 from . import view
-
-
-class ExplainAnswer(NamedTuple):
-    """The reason, its sentence, and the instant at which it ends by itself (0: unknown)."""
-
-    reason: str
-    sentence: str
-    until_us: int = 0
+from .explain_words import ExplainAnswer, count, duration, is_are
+from .explain_workers import all_set_aside, failing_hosts, hosts_that_set_aside, no_worker, unknown_lambda
 
 
 def explain(
@@ -44,17 +37,6 @@ def explain(
         now_us=found.now_us,
         behind=found.behind,
     )
-
-
-def waits_for_executors(found: ExplainedTask) -> bool:
-    """Whether it stands in its queue, and nothing keeps it there."""
-    queued = found.record.status is Status.ENQUEUED and found.in_queue
-    return queued and not found.paused and found.pause is None and _nobody(found, "") is None
-
-
-def all_set_aside(found: ExplainedTask) -> bool:
-    """Whether every host of its pool sets its lambda aside."""
-    return bool(found.aside) and len(found.aside) >= found.hosts
 
 
 def _held_by_job(found: ExplainedTask) -> ExplainAnswer | None:
@@ -141,14 +123,14 @@ def _waiting(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer
         return ExplainAnswer(
             "behind",
             f"Task {found.behind} has the same ordering key and was accepted earlier; this one waits until that one has"
-            f" finished. {_count(found.position, 'task')} of this key {_is(found.position)} before it.",
+            f" finished. {count(found.position, 'task')} of this key {is_are(found.position)} before it.",
         )
     if found.before >= 0:
         key, limit = keys.key_of(record.concurrency), record.concurrency.split(" ")[1]
         return ExplainAnswer(
             "key_busy",
             f"It waits for a slot of its concurrency key {key}: {found.slots_taken} of {limit} are taken, and"
-            f" {_count(found.before, 'task')} {_is(found.before)} before it in the key's line.",
+            f" {count(found.before, 'task')} {is_are(found.before)} before it in the key's line.",
         )
     if record.misfit is not None and record.misfit.since_us and not (record.attempts and left > 0):
         return _kept_back(found, pause) or _unfit(found, record.misfit)
@@ -156,8 +138,8 @@ def _waiting(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer
         return _not_yet(record, left)
     if kept := _kept_back(found, pause) or _claims_paused(found, "It is due"):
         return kept
-    if nobody := _nobody(found, "It is due"):
-        return nobody
+    if no_worker_runs_it := no_worker(found, "It is due"):
+        return no_worker_runs_it
     if found.queue_depth >= found.queue_limit:
         return ExplainAnswer(
             "queue_full",
@@ -230,7 +212,7 @@ def _short_of_permits(found: ExplainedTask) -> ExplainAnswer:
     if limit == "burst":
         return ExplainAnswer(
             "rate",
-            f"It is due and waits for its turn: no second sees more than {_count(int(number), 'task')} of {name}, since its burst is below its rate."
+            f"It is due and waits for its turn: no second sees more than {count(int(number), 'task')} of {name}, since its burst is below its rate."
             f" atf lambda set {name} burst=… changes the limit, and burst=none leaves the rate alone.",
         )
     return ExplainAnswer(
@@ -263,14 +245,16 @@ def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswe
         return pause._replace(sentence=f"It is {place}, but {pause.sentence}")
     if paused := _claims_paused(found, f"It is {place}"):
         return paused
-    if nobody := _nobody(found, f"It is {place}"):
-        return nobody
+    if no_worker_runs_it := no_worker(found, f"It is {place}"):
+        return no_worker_runs_it
     if all_set_aside(found):
-        return ExplainAnswer("set_aside", f"It is {place}, but {_set_aside(found)}", min(found.aside.values()))
+        return ExplainAnswer(
+            "set_aside", f"It is {place}, but {hosts_that_set_aside(found)}", min(found.aside.values())
+        )
     return ExplainAnswer(
         "queued",
         f"It is due and {place}. Executors take it in its turn; if the position does not change, none that runs"
-        f" {record.lambda_name} is free, or none is there.{_besides(found)}",
+        f" {record.lambda_name} is free, or none is there.{failing_hosts(found)}",
     )
 
 
@@ -308,8 +292,8 @@ def _finished(found: ExplainedTask) -> ExplainAnswer:
             sentence = f"It was cancelled {ago}. atf retry {record.id} starts it afresh."
         case _:
             sentence = (
-                f"It failed for good {ago}, after {_count(record.attempts, 'attempt')} and"
-                f" {_count(record.losses, 'lost run')}: {sentence_of(record.error) or 'no error was recorded'}."
+                f"It failed for good {ago}, after {count(record.attempts, 'attempt')} and"
+                f" {count(record.losses, 'lost run')}: {sentence_of(record.error) or 'no error was recorded'}."
                 f" atf retry {record.id} starts it afresh."
             )
             if found.stopped_at == record.id:
@@ -325,7 +309,7 @@ def _kept_back(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnsw
     if pause:
         return pause._replace(sentence=f"It is due, but {pause.sentence}")
     if found.unknown:
-        return ExplainAnswer("not_registered", f"It is due, but {_unknown(found)}")
+        return ExplainAnswer("not_registered", f"It is due, but {unknown_lambda(found)}")
     return None
 
 
@@ -335,99 +319,3 @@ def _claims_paused(found: ExplainedTask, start: str) -> ExplainAnswer | None:
         return None
     until_us = 0 if found.pause.unseen else found.now_us + found.pause.left_us
     return ExplainAnswer("claims_paused", f"{start}, but {found.pause.sentence}.", until_us)
-
-
-def _nobody(found: ExplainedTask, start: str) -> ExplainAnswer | None:
-    """That no worker is there which would run it; None: some is, or that is not known."""
-    if found.failing and not found.hosts:
-        return ExplainAnswer(
-            "cant_start",
-            f"{start}, but {_cant_start(found.failing)}. Mend that, and start the host's controller again if it has ended.",
-        )
-    if not found.served and found.starting:
-        hosts = ", ".join(found.starting)
-        return ExplainAnswer(
-            "starting", f"{start}; the executors on {hosts} are starting, and none has asked for work yet."
-        )
-    if not found.served:
-        return ExplainAnswer("no_pool", f"{start}, but {_unserved(found)}")
-    if found.not_run:
-        return ExplainAnswer("not_served", f"{start}, but {_not_run(found)}{_besides(found)}")
-    return None
-
-
-def _besides(found: ExplainedTask) -> str:
-    """Some hosts on which no executor can start, as one more sentence; empty: there are none."""
-    return f" Besides, {_cant_start(found.failing)}." if found.failing else ""
-
-
-def _cant_start(failing: Mapping[str, str]) -> str:
-    hosts_by_reason: dict[str, list[str]] = {}
-    for host, why in sorted(failing.items()):
-        hosts_by_reason.setdefault(" ".join(why.split()).rstrip("."), []).append(host)
-    told = (f"on host {', nor on '.join(hosts)}: {why}" for why, hosts in hosts_by_reason.items())
-    return f"no executor can start {'; nor '.join(told)}"
-
-
-def _unserved(found: ExplainedTask) -> str:
-    if not found.unserved:
-        return (
-            f"{found.record.lambda_name} runs in no pool, and no live worker runs without one: start one with atf controller, or see"
-            f" atf lambda set {found.record.lambda_name} pool=…"
-        )
-    return (
-        f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
-        f" controller --pool {found.unserved}, or see atf lambda set {found.record.lambda_name} pool=…"
-    )
-
-
-def _not_run(found: ExplainedTask) -> str:
-    name = found.record.lambda_name
-    return (
-        f"no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately. Start executors"
-        f" there whose apps have it, or see atf lambda set {name} pool=…"
-    )
-
-
-def _unknown(found: ExplainedTask) -> str:
-    name = found.record.lambda_name
-    return (
-        f"the store does not know {name}, so not its limits and gates either, as after it has lost its data: nothing of it is"
-        f" pushed. Start an executor whose app has it anew, or run atf lambda register MODULE:APP. Where atf lambda show {name} knows"
-        " it, this part of the store is about to be told."
-    )
-
-
-def _set_aside(found: ExplainedTask) -> str:
-    hosts, name = found.aside, found.record.lambda_name
-    first = min(hosts, key=hosts.__getitem__)
-    left = hosts[first] - found.now_us
-    again = f"tries a task again in {duration(left)}" if left > 0 else "tries the next one"
-    who = f"the only host, {first}, sets" if len(hosts) == 1 else f"all {len(hosts)} hosts set"
-    return (
-        f"{who} {name} aside, since executors that ran its tasks died there one after the other; {first} {again}. The"
-        " controller's log says why they died."
-    )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def duration(us: int) -> str:
-    """A length of time for people: 340 ms, 12.5 s, 3 min 20 s, 5 h 10 min, 2 d 3 h."""
-    us = max(us, 0)
-    if us < US:
-        return f"{us // 1000} ms"
-    if us < 60 * US:
-        return f"{us / US:.1f} s"
-    minutes, seconds = divmod(us // US, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    units = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
-    first = next(place for place, (number, _) in enumerate(units) if number)
-    return " ".join(f"{number} {unit}" for number, unit in units[first : first + 2] if number)

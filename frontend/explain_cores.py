@@ -6,7 +6,8 @@ from atf.cores.pool import CorePool
 from atf.store.types import ExplainedTask
 from atf.task import Status, pool_called
 
-from .explain import ExplainAnswer, all_set_aside, duration
+from .explain_words import ExplainAnswer, duration
+from .explain_workers import all_set_aside
 
 
 def no_core(found: ExplainedTask, name: str, pool: CorePool, now_us: int) -> ExplainAnswer | None:

@@ -15,7 +15,7 @@ from atf.store.types import AuditEntry, ExplainedTask, Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
 from atf.times import instant, length
 
-from .explain import duration
+from .explain_words import duration
 from .lambdas import Lambdas
 from .validate import check_labels, shown
 

@@ -15,7 +15,8 @@ from atf.task import MAX_BATCH, US, Status
 
 from . import view
 from .capacity import CapacityRpcs
-from .explain import explain, waits_for_executors
+from .explain import explain
+from .explain_workers import waits_for_executors
 from .gates import GateRpcs
 from .lambdas import Lambdas
 from .redaction import Redaction

@@ -8,7 +8,7 @@ import pytest
 
 from atf.cores.pool import CorePool
 from atf.errors import Unavailable
-from atf.frontend.explain import duration
+from atf.frontend.explain_words import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.capacity import STARTS
