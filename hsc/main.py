@@ -25,9 +25,7 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
 
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
-        logic: api.HSC = HscService(
-            store=opened, timing=timing, runtime=process.runtime, deploy_grace_us=settings.deploy_grace_us
-        )
+        logic: api.HSC = HscService(store=opened, timing=timing, deploy_grace_us=settings.deploy_grace_us)
         services = [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)]
         server = await serve(settings.listen, services, details=of_store(opened))
         duties = [

@@ -15,7 +15,6 @@ from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.types import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, TaskRecord, Verdict
 from atf.task import (
@@ -56,13 +55,10 @@ class HscService:
     Args:
         store: where they are.
         timing: how long leases last.
-        runtime: of the process.
         deploy_grace_us: for how long a payload may fit no live executor before that is a failed attempt.
     """
 
-    def __init__(
-        self, *, store: Store, timing: Timing, runtime: Runtime, deploy_grace_us: int = DEFAULT_DEPLOY_GRACE_US
-    ) -> None:
+    def __init__(self, *, store: Store, timing: Timing, deploy_grace_us: int = DEFAULT_DEPLOY_GRACE_US) -> None:
         self._store = store
         self._grace_us = deploy_grace_us
         self._lease_us = timing.heartbeat_timeout_us
@@ -93,7 +89,7 @@ class HscService:
         verdicts = await self._judge(
             beats,
             lambda each: each.held.task_id,
-            lambda some: self._store.heartbeat(request.executor_id, some, draining=request.draining),
+            lambda some: self._store.heartbeat(some, draining=request.draining),
         )
         return h.HeartbeatReply(verdicts=_encoded(verdicts))
 
@@ -102,9 +98,7 @@ class HscService:
         _check_word("executor_id", request.executor_id)
         _check_count("results", len(request.results), MAX_BATCH)
         results = [_result(each, self._grace_us) for each in request.results]
-        verdicts = await self._judge(
-            results, lambda each: each.held.task_id, lambda some: self._store.set_results(request.executor_id, some)
-        )
+        verdicts = await self._judge(results, lambda each: each.held.task_id, self._store.set_results)
         lost = verdicts.count(Verdict.LOST)
         _log.debug("set_results", executor=request.executor_id, runs=len(verdicts) - lost, lost=lost)
         return h.SetResultsReply(verdicts=_encoded(verdicts))
@@ -114,11 +108,9 @@ class HscService:
         _check_word("executor_id", request.executor_id)
         _check_count("claims and unclaimed", len(request.claims) + len(request.unclaimed), MAX_HELD)
         claims = [_held(each) for each in request.claims]
-        returned = await self._judge(
-            claims, lambda each: each.task_id, lambda some: self._store.hand_back(request.executor_id, some, [])
-        )
+        returned = await self._judge(claims, lambda each: each.task_id, lambda some: self._store.hand_back(some, []))
         returned += await self._judge(
-            request.unclaimed, lambda each: each, lambda some: self._store.hand_back(request.executor_id, [], some)
+            request.unclaimed, lambda each: each, lambda some: self._store.hand_back([], some)
         )
         _log.debug("hand_back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
         return h.HandBackReply(verdicts=_encoded(returned))
@@ -132,7 +124,7 @@ class HscService:
         verdicts = await self._judge(
             claims,
             lambda each: each.task_id,
-            lambda some: self._store.report_loss(request.executor_id, some, why, shared=request.shared),
+            lambda some: self._store.report_loss(some, why, shared=request.shared),
         )
         lost = verdicts.count(Verdict.OK)
         _log.debug("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)

@@ -83,7 +83,7 @@ class ClaimVerbs(RosterVerbs):
             raise away[0]
         return batch
 
-    async def heartbeat(self, owner: str, beats: Sequence[Beat], *, draining: bool = False) -> list[Verdict]:
+    async def heartbeat(self, beats: Sequence[Beat], *, draining: bool = False) -> list[Verdict]:
         """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started.
 
         With `draining`, the executor was asked to end: should one of these leases expire, that is no loss, three times in a row at most.
@@ -99,7 +99,7 @@ class ClaimVerbs(RosterVerbs):
 
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
 
-    async def set_results(self, owner: str, results: Sequence[RunResult]) -> list[Verdict]:
+    async def set_results(self, results: Sequence[RunResult]) -> list[Verdict]:
         """CLAIMED, PROCESSING → SUCCESS, RETRIABLE_FAILURE, FATAL_FAILURE or CANCELLED; handed back → ENQUEUED or NEW; misfit → NEW. Idempotent by token.
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
@@ -120,7 +120,7 @@ class ClaimVerbs(RosterVerbs):
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
         return [_VERDICTS[each] for each in await self._call("set_results", partition, args)]
 
-    async def hand_back(self, owner: str, claims: Sequence[HeldClaim], unclaimed: Sequence[str]) -> list[Verdict]:
+    async def hand_back(self, claims: Sequence[HeldClaim], unclaimed: Sequence[str]) -> list[Verdict]:
         """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""
 
         async def return_claims(partition: int, batch: list[HeldClaim]) -> list[Verdict]:
@@ -133,9 +133,7 @@ class ClaimVerbs(RosterVerbs):
         returned = await by_partition(claims, lambda each: self._partition(each.task_id), return_claims)
         return returned + await by_partition(unclaimed, self._partition, return_ids)
 
-    async def report_loss(
-        self, owner: str, claims: Sequence[HeldClaim], why: str, *, shared: bool = False
-    ) -> list[Verdict]:
+    async def report_loss(self, claims: Sequence[HeldClaim], why: str, *, shared: bool = False) -> list[Verdict]:
         """CLAIMED, PROCESSING of a dead executor → ENQUEUED, losses += 1; FATAL_FAILURE at max_losses.
 
         With `shared`, several tasks that had been lost before ran in that executor, and none of these can be blamed: no

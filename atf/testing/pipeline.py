@@ -222,7 +222,7 @@ class Pipeline:
         self.frontend = PipelineFrontend(store, runtime)
         self.lambdas = {name: each for app in apps for name, each in app.lambdas.items()}
         self.timing, self.runtime = timing, runtime
-        self.hsc = HscService(store=store, timing=timing, runtime=runtime)
+        self.hsc = HscService(store=store, timing=timing)
         consumer = Consumer(
             store=store, settings=StoreConsumerSettings(sweep_interval=_RARELY_S), timing=timing, runtime=runtime
         )

@@ -108,7 +108,7 @@ class TriggerClaims:
         try:
             async with asyncio.timeout(self._timing.rpc_deadline):
                 beats = [Beat(each.held, started=False) for each in held]
-                verdicts = await self._store.heartbeat(self.owner, beats)
+                verdicts = await self._store.heartbeat(beats)
         except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
             self._trouble.failed("beat", error)
             return
@@ -136,7 +136,7 @@ class TriggerClaims:
         """One try; all of it may be tried again."""
         results = [each for each in batch if isinstance(each, RunResult)]
         if results:
-            verdicts = await self._store.set_results(self.owner, results)
+            verdicts = await self._store.set_results(results)
             if Verdict.UNKNOWN in verdicts:
                 raise Unavailable("the task store can't be reached")
             for result, verdict in zip(results, verdicts, strict=True):
@@ -147,7 +147,7 @@ class TriggerClaims:
         backs = [each for each in batch if isinstance(each, HeldClaim)]
         unclaimed = [each for each in batch if isinstance(each, str)]
         if backs or unclaimed:
-            await self._store.hand_back(self.owner, backs, unclaimed)
+            await self._store.hand_back(backs, unclaimed)
 
 
 def _task_id(each: End) -> str:

@@ -86,7 +86,7 @@ class Floor:
             while popped := await store.pop(0, [[_QUEUE]], most):
                 ids = [each for _, found in popped for each in found]
                 claims = (await store.claim("floor", new_id(self._runtime.random), ids, 4 << 20)).claims
-                await store.set_results("floor", [_succeeded(each) for each in claims])
+                await store.set_results([_succeeded(each) for each in claims])
                 ended += len(claims)
         return ended
 

@@ -228,7 +228,7 @@ class World:
         self._serve(
             frame.role,
             process,
-            HscService(store=store, timing=TIMING, runtime=frame.runtime, deploy_grace_us=deploys.GRACE_US),
+            HscService(store=store, timing=TIMING, deploy_grace_us=deploys.GRACE_US),
         )
         await frame.stopping.wait()
         await store.close()

@@ -39,7 +39,7 @@ async def pool_of(w: World) -> CorePool:
 
 async def finish(w: World, reply: c.NextWorkReply, executor_id: str) -> None:
     held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
-    await w.store.set_results(executor_id, [RunResult(each, Outcome.SUCCEEDED) for each in held])
+    await w.store.set_results([RunResult(each, Outcome.SUCCEEDED) for each in held])
 
 
 class Executor:

@@ -33,7 +33,7 @@ class Host:
                 self.ran.append((self.w.runtime.monotonic(), each.task_id[2:]))
                 await asyncio.sleep(self.seconds)
                 held = HeldClaim(each.task_id, each.token.counter, each.token.nonce)
-                await self.w.store.set_results(self.name, [RunResult(held, Outcome.SUCCEEDED)])
+                await self.w.store.set_results([RunResult(held, Outcome.SUCCEEDED)])
 
     async def die(self) -> None:
         """Vanishes without a word."""

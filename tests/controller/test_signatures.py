@@ -20,7 +20,7 @@ OLD, NEW = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
 async def misfit(w: World, claim: t.Claim, digest: str) -> None:
     held = HeldClaim(claim.task_id, claim.token.counter, claim.token.nonce)
     result = RunResult(held, Outcome.MISFIT, error="no", signature=digest, grace_us=600 * US)
-    assert await w.store.set_results("e1", [result]) == [Verdict.OK]
+    assert await w.store.set_results([result]) == [Verdict.OK]
 
 
 async def unfit(w: World) -> str:

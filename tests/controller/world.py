@@ -83,7 +83,7 @@ class World:
         self.runtime = runtime
         self.settings = settings
         self.timing = Timing()
-        self.hsc = Hsc(HscService(store=store, timing=self.timing, runtime=runtime))
+        self.hsc = Hsc(HscService(store=store, timing=self.timing))
         self.pops: Counter[int] = Counter()
         self.broken: set[int] = set()
         self._pop = store.pop
@@ -164,7 +164,7 @@ class World:
     async def start(self, executor_id: str, claims: Sequence[t.Claim]) -> None:
         """A heartbeat says that these have started."""
         held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in claims]
-        await self.store.heartbeat(executor_id, [Beat(each, started=True) for each in held])
+        await self.store.heartbeat([Beat(each, started=True) for each in held])
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

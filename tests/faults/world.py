@@ -306,7 +306,7 @@ class World:
 
     async def start(self) -> None:
         self.store = await self.open_store(sure=True)
-        self.hsc = HscService(store=await self.open_store(), timing=TIMING, runtime=self.runtime)
+        self.hsc = HscService(store=await self.open_store(), timing=TIMING)
         self.hsc_wire = Wire(self.line, self.hsc)
         frontend = FrontendService(store=await self.open_store(), settings=FrontendSettings(), runtime=self.runtime)
         self.frontend = Wire(self.line, frontend)

@@ -79,7 +79,7 @@ class Bench:
 
     async def end(self, claim: ClaimedTask, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
         held = HeldClaim(claim.task_id, claim.counter, claim.nonce)
-        await self.store.set_results("executor-1", [RunResult(held, outcome, **fields)])
+        await self.store.set_results([RunResult(held, outcome, **fields)])
 
     async def counts(self) -> dict[str, int]:
         return {status.name: count for status, count in (await self.store.counts("photos/thumbnail")).items() if count}

@@ -144,7 +144,7 @@ async def test_it_was_lost_and_its_lambda_has_used_up_its_rate(bench: Bench) -> 
     for _ in range(4):  # partitions tell each other
         await bench.enqueue()
     (claim,) = await bench.claim(task_id)
-    await bench.store.report_loss("executor-1", [HeldClaim(claim.task_id, claim.counter, claim.nonce)], "killed")
+    await bench.store.report_loss([HeldClaim(claim.task_id, claim.counter, claim.nonce)], "killed")
     await bench.enqueue()
     answer = await explain(bench, task_id)
     assert answer.reason == "rate"
@@ -236,7 +236,7 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
     (claim,) = (await bench.store.claim("e1", "n", [task_id], 1 << 20, {name: old})).claims
     held = HeldClaim(task_id, claim.counter, claim.nonce)
     result = RunResult(held, Outcome.MISFIT, error="unknown field `colour`", signature=old, grace_us=600 * US)
-    await bench.store.set_results("e1", [result])
+    await bench.store.set_results([result])
     bench.clock.advance(30)
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("misfit", START_US + 600 * US)
@@ -363,7 +363,7 @@ async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:
     assert (answer.reason, answer.until_us) == ("claimed", START_US + 16 * US)
     assert "Executor executor-9 claimed it 500 ms ago" in answer.sentence
     assert "lease ends in 15.5 s" in answer.sentence
-    await bench.store.heartbeat("executor-9", [Beat(HeldClaim(task_id, claim.counter, claim.nonce), True)])
+    await bench.store.heartbeat([Beat(HeldClaim(task_id, claim.counter, claim.nonce), True)])
     bench.clock.advance(2)
     answer = await explain(bench, task_id)
     assert answer.reason == "running"

@@ -28,11 +28,11 @@ MALFORMED = ["", "a", "7-a", "0-a/b", "x" * 5_000, "0-" + "a" * 65, "0-ä"]
 class Bench:
     """An HSC, its store, and tasks that are ready to be claimed."""
 
-    def __init__(self, store: Store, runtime: SystemRuntime) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.now_us = START_US
         store.now = lambda: self.now_us
-        self.hsc = HscService(store=store, timing=Timing(), runtime=runtime)
+        self.hsc = HscService(store=store, timing=Timing())
 
     async def enqueued(self, count: int, spec: bytes = b"spec") -> list[str]:
         items = [
@@ -69,11 +69,10 @@ def malformed() -> list[t.ClaimRef]:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    runtime = SystemRuntime()
     fake = fakeredis.FakeServer(version=(7, 4))
-    store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fake)
+    store = await Store.open(StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fake)
     await know(store, "photos/thumbnail")
-    yield Bench(store, runtime)
+    yield Bench(store)
     await store.close()
 
 

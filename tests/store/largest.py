@@ -41,15 +41,15 @@ async def full_batches(world: World, batch: int) -> None:
     await world.passes()
     popped = await world.pop(want=MAX_BATCH)
     assert sorted(popped) == sorted(ids)
-    assert len(await store.hand_back("executor-1", [], popped)) == MAX_BATCH
+    assert len(await store.hand_back([], popped)) == MAX_BATCH
     await world.passes()
     claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
     assert len(claims) == MAX_BATCH
-    await store.hand_back("executor-1", claims, [])
+    await store.hand_back(claims, [])
     await world.passes()
     claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
     await world.beat(*claims)
-    await store.report_loss("executor-1", claims, "killed")
+    await store.report_loss(claims, "killed")
     await world.passes()
     claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
     await store.watch_tasks(ids)

@@ -773,14 +773,14 @@ class Chance:
             case 7 | 8 | 9:
                 more: dict[str, Any] = {"retry_in_us": 5 * US, "signature": chance.choice(DIGESTS), "grace_us": 5 * US}
                 ends = [(each, chance.choice(list(Outcome))) for each in self.mine()]
-                await store.set_results("executor-1", [RunResult(each, how, **more) for each, how in ends])
+                await store.set_results([RunResult(each, how, **more) for each, how in ends])
             case 10:
-                await store.report_loss("executor-1", self.mine(), "killed", shared=chance.random() < 0.5)
-                await store.hand_back("executor-1", self.mine(), self.some())
+                await store.report_loss(self.mine(), "killed", shared=chance.random() < 0.5)
+                await store.hand_back(self.mine(), self.some())
             case 11:
                 await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(self.some())
                 await store.redrive([(each, 0) for each in self.some()], 0)
-                await store.heartbeat("executor-1", [Beat(each, True, "") for each in self.mine()])
+                await store.heartbeat([Beat(each, True, "") for each in self.mine()])
             case 12:
                 await self.gate()
             case 13:

@@ -93,7 +93,7 @@ async def test_a_restart_says_who_is_still_to_answer_and_then_nothing(server: Se
         await one.store.claim("executor-1", "n", ["0-c"], 1000)
     clock.advance(4)
     assert await one.store.claim_pauses() == [paused(waits_for=1)]
-    await two.store.heartbeat("executor-2", [])
+    await two.store.heartbeat([])
     assert await two.store.claim("executor-2", "n", ["0-none"], 1000)
     assert await one.store.claim_pauses() == [None]
 

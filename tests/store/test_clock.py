@@ -196,7 +196,7 @@ async def test_passes_that_find_nothing_write_once_in_ten_seconds(world: World) 
     await world.passes()
     world.clock.advance(4)
     await world.store.heartbeat(
-        "executor-1", [Beat(HeldClaim("0-x", 1, "n"), started=True)]
+        [Beat(HeldClaim("0-x", 1, "n"), started=True)]
     )  # notes the clock, out of step with the passes
     before, writes = await dump(world.store), 0
     for _ in range(40):
@@ -213,13 +213,13 @@ async def test_a_token_grows_although_the_clock_goes_back(world: World) -> None:
     counters = [claim.counter]
     assert claim.counter == world.clock.us
     for jump in (-3600, -1, 10):
-        await world.store.hand_back("executor-1", [claim], [])
+        await world.store.hand_back([claim], [])
         world.clock.advance(jump)
         (claim,) = held(await world.claim("0-a"))
         counters.append(claim.counter)
     assert counters == sorted(set(counters))
     world.clock.us = EPOCH_US + DAY_S * US
-    await world.store.hand_back("executor-1", [claim], [])
+    await world.store.hand_back([claim], [])
     (claim,) = held(await world.claim("0-a"))
     assert claim.counter == world.clock.us  # it follows the clock once that is ahead again
 

@@ -70,7 +70,7 @@ async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> No
     assert sum(":slots:" in key for key in (await world.check()).data) == 90
     await world.store.cancel_tasks([f"0-{number}-b" for number in range(0, 90, 7)])
     await world.fail(*claims[::4])
-    await world.store.report_loss("executor-1", claims[1::4], "killed")
+    await world.store.report_loss(claims[1::4], "killed")
     await world.finish(Outcome.FAILED_FATAL, *claims[2::4], error="no such account")
     await world.finish(Outcome.SUCCEEDED, *claims[3::4])
     while claims := await started(world):
@@ -130,7 +130,7 @@ async def test_a_slot_is_free_once_its_task_has_left(world: World, end: str) -> 
             elif end == "retry":
                 await world.fail(claim)
             else:
-                await world.store.report_loss("executor-1", [claim], "killed")
+                await world.store.report_loss([claim], "killed")
     assert names(await start(world)) == ["0-second"]
 
 
@@ -144,11 +144,11 @@ async def test_a_task_that_is_pushed_again_keeps_its_slot(world: World, how: str
     else:
         (claim,) = await start(world)
         if how == "lost":
-            await world.store.report_loss("executor-1", [claim], "killed")
+            await world.store.report_loss([claim], "killed")
         elif how == "lease":
             world.clock.advance(LEASE_US / US)
         else:
-            await world.store.hand_back("executor-1", [claim], [])
+            await world.store.hand_back([claim], [])
     assert names(await start(world)) == ["0-first"]
 
 

@@ -195,14 +195,14 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 batch = await store.claim("executor-1", f"nonce-{number}", ids, chance.choice([PLENTY, 300, 10]))
                 tokens.extend(held(batch.claims))
             case 7:
-                await store.heartbeat("executor-1", [Beat(each, chance.random() < 0.7, "") for each in mine()])
+                await store.heartbeat([Beat(each, chance.random() < 0.7, "") for each in mine()])
             case 8 | 9:
                 ends = [(each, chance.choice(list(Outcome))) for each in mine()]
-                await store.set_results("executor-1", [RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
+                await store.set_results([RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
             case 10:
-                await store.report_loss("executor-1", mine(), "killed", shared=chance.random() < 0.5)
+                await store.report_loss(mine(), "killed", shared=chance.random() < 0.5)
             case 11:
-                await store.hand_back("executor-1", mine(), some())
+                await store.hand_back(mine(), some())
             case 12:
                 await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(some())
             case 13:

@@ -64,7 +64,7 @@ async def test_attempts_and_losses_of_before_stay(world: World) -> None:
     (token,) = await claim(world)
     await world.fail(token)
     world.clock.advance(BACKOFF_US / US)
-    await world.store.report_loss("executor-1", await claim(world), "killed")
+    await world.store.report_loss(await claim(world), "killed")
     await hand_back(world, *(await claim(world)))
     record = await world.get("0-a")
     assert (record.attempts, record.losses, record.error) == (1, 1, "it rained")

@@ -66,7 +66,7 @@ async def waits(world: World, how: str) -> None:
     elif how == "lost":
         await world.passes()
         await world.pop()
-        await world.store.report_loss("executor-1", held(await world.claim(TASK)), "killed")
+        await world.store.report_loss(held(await world.claim(TASK)), "killed")
 
 
 WAITING: Final = ("jitter", "due", "queued", "popped", "retry", "lost", "ended")
@@ -102,11 +102,11 @@ async def test_a_tick_that_runs_has_no_run_after_its_job_was_deleted(world: Worl
     elif end in {"fail", "fatal"}:
         await world.finish(Outcome.FAILED if end == "fail" else Outcome.FAILED_FATAL, *claims, error="no")
     elif end == "lose":
-        await world.store.report_loss("executor-1", claims, "killed")
+        await world.store.report_loss(claims, "killed")
     elif end == "hand back":
         if started:
             return  # that has no such end
-        await world.store.hand_back("executor-1", claims, [])
+        await world.store.hand_back(claims, [])
     else:
         world.clock.advance(17)
         await world.passes()
@@ -247,9 +247,9 @@ async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world
     if end == "fail":
         await world.fail(*claims)
     elif end == "lose":
-        await world.store.report_loss("executor-1", claims, "killed")
+        await world.store.report_loss(claims, "killed")
     elif end == "hand back":
-        await world.store.hand_back("executor-1", claims, [])
+        await world.store.hand_back(claims, [])
     else:
         world.clock.advance(17)
         await world.passes()

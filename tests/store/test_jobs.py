@@ -197,7 +197,7 @@ async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) ->
         for _ in range(3):  # as often as it may be
             await world.passes()
             await world.pop()
-            await world.store.report_loss("executor-1", held(await world.claim("0-tick-1")), "killed")
+            await world.store.report_loss(held(await world.claim("0-tick-1")), "killed")
         assert (await world.get("0-tick-1")).status.name == "FATAL_FAILURE"
     else:
         await ends(world, outcome=Outcome.FAILED_FATAL)

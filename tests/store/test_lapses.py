@@ -48,7 +48,7 @@ async def begin(world: World, **options: Any) -> None:
 
 async def alone(world: World) -> bool:
     (claim,) = await world.claim(*(await world.pop()))
-    await world.store.hand_back("executor-1", held([claim]), [])
+    await world.store.hand_back(held([claim]), [])
     await world.passes()
     return claim.alone
 
@@ -95,9 +95,9 @@ async def test_any_run_that_ends_otherwise_begins_the_row_anew(world: World, end
         case "loss":
             await end_leases(world)
         case "shared loss":
-            await world.store.report_loss("executor-1", [token], "killed", shared=True)
+            await world.store.report_loss([token], "killed", shared=True)
         case "reported loss":
-            await world.store.report_loss("executor-1", [token], "killed")
+            await world.store.report_loss([token], "killed")
         case "retry":
             await world.finish(Outcome.FAILED_FATAL, token)
             await world.store.retry_tasks(["0-a"])
@@ -135,7 +135,7 @@ async def test_a_later_heartbeat_without_the_word_leaves_the_mark(world: World) 
 async def test_who_holds_an_old_token_marks_nothing(world: World) -> None:
     await begin(world)
     (old,) = held(await world.claim(*(await world.pop())))
-    await world.store.hand_back("executor-1", [old], [])
+    await world.store.hand_back([old], [])
     (new,) = await claim(world)
     await world.beat(new)
     assert await world.beat(old, draining=True) == [Verdict.LOST]
@@ -147,7 +147,7 @@ async def test_a_crash_in_a_drain_is_a_loss(world: World) -> None:
     await begin(world)
     claims = held(await world.claim(*(await world.pop())))
     await world.beat(*claims, draining=True)
-    await world.store.report_loss("executor-1", claims, "killed by SIGSEGV")
+    await world.store.report_loss(claims, "killed by SIGSEGV")
     record = await world.get("0-a")
     assert (record.losses, record.ended_runs[-1].why) == (1, "lost: killed by SIGSEGV")
 
@@ -207,7 +207,7 @@ async def test_what_two_causes_take_turns_to_end_is_a_loss_in_the_end(world: Wor
 async def test_a_reported_loss_of_a_claim_that_has_not_said_that_it_started_counts_at_once(world: World) -> None:
     """The guard knows that it had, and that it crashed: a poison task never gets that far."""
     await begin(world)
-    await world.store.report_loss("executor-1", held(await world.claim(*(await world.pop()))), "killed by SIGKILL")
+    await world.store.report_loss(held(await world.claim(*(await world.pop()))), "killed by SIGKILL")
     assert (await world.get("0-a")).losses == 1
 
 

@@ -362,11 +362,11 @@ async def test_a_flagged_task_is_cancelled_and_one_that_waits_is_too(world: Worl
 async def test_a_run_that_is_lost_leaves_the_signatures_behind(world: World) -> None:
     await alive(world, OLD, NEW)
     (task_id,) = await unfit(world, "a")
-    await world.store.report_loss("executor-1", held(await take(world, NEW)), "killed")
+    await world.store.report_loss(held(await take(world, NEW)), "killed")
     await world.passes()
     assert await pop(world, OLD) == []
     assert await pop(world, NEW) == [task_id]
-    await world.store.hand_back("executor-1", [], [task_id])
+    await world.store.hand_back([], [task_id])
     await world.passes()
     await world.check()
     assert await pop(world, NEW) == [task_id]

@@ -414,7 +414,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY, started=st.booleans())
     def heartbeat(self, which: int, started: bool) -> None:
         token = self._pick(self.tokens, which)
-        verdicts = self.run(self.store.heartbeat("executor-1", [Beat(token, started)]))
+        verdicts = self.run(self.store.heartbeat([Beat(token, started)]))
         task = self._told(token, verdicts)
         if task is not None:
             assert verdicts == [Verdict.CANCEL if task.flagged else Verdict.OK]
@@ -429,7 +429,7 @@ class StoreMachine(RuleBasedStateMachine):
         token = self._pick(held if held and which % 4 else self.tokens, which)
         retry_us = wait_us if outcome is Outcome.HANDED_BACK else BACKOFF_US
         result = RunResult(token, outcome, retry_in_us=retry_us, signature=digest, grace_us=GRACE_US)
-        verdicts = self.run(self.store.set_results("executor-1", [result]))
+        verdicts = self.run(self.store.set_results([result]))
         task = self.tasks.get(token.task_id)
         if task is not None and task.finished_by == token == task.token and not task.holds(token):
             assert verdicts == [Verdict.OK]  # it has been told before
@@ -462,7 +462,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def lose(self, which: int) -> None:
         token = self._pick(self.tokens, which)
-        task = self._told(token, self.run(self.store.report_loss("executor-1", [token], "killed")))
+        task = self._told(token, self.run(self.store.report_loss([token], "killed")))
         if task is not None:
             self._loses(task)
 
@@ -470,7 +470,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def hand_back(self, which: int) -> None:
         token = self._pick(self.tokens, which)
-        verdicts = self.run(self.store.hand_back("executor-1", [token], []))
+        verdicts = self.run(self.store.hand_back([token], []))
         task = self.tasks.get(token.task_id)
         if task is None or not task.holds(token) or task.status is not S.CLAIMED:
             assert verdicts == [Verdict.LOST]
@@ -486,7 +486,7 @@ class StoreMachine(RuleBasedStateMachine):
     def return_popped(self, which: int) -> None:
         task_id = self._pick(self.popped, which)
         self.popped.remove(task_id)
-        (verdict,) = self.run(self.store.hand_back("executor-1", [], [task_id]))
+        (verdict,) = self.run(self.store.hand_back([], [task_id]))
         if verdict is Verdict.OK:
             assert self.tasks[task_id].status is S.ENQUEUED
 

@@ -112,9 +112,9 @@ VERBS: dict[str, Call] = {
     "misfit": lambda world, claims: world.finish(
         Outcome.MISFIT, *claims, error="it rained", ended_ago_us=US, signature=SIGNATURE, grace_us=60 * US
     ),
-    "hand back": lambda world, claims: world.store.hand_back("executor-1", claims, []),
-    "return": lambda world, claims: world.store.hand_back("executor-1", [], [each.task_id for each in claims]),
-    "lose": lambda world, claims: world.store.report_loss("executor-1", claims, "killed"),
+    "hand back": lambda world, claims: world.store.hand_back(claims, []),
+    "return": lambda world, claims: world.store.hand_back([], [each.task_id for each in claims]),
+    "lose": lambda world, claims: world.store.report_loss(claims, "killed"),
     "cancel": lambda world, claims: world.store.cancel_tasks([each.task_id for each in claims]),
     "retry": lambda world, claims: world.store.retry_tasks([each.task_id for each in claims]),
 }
@@ -522,14 +522,14 @@ async def test_a_result_repeated_by_its_token_is_ok_until_the_next_claim(world: 
 async def test_a_result_given_twice_in_one_call_counts_once(world: World) -> None:
     (claim,) = await world.run("a")
     result = RunResult(claim, Outcome.FAILED, error="x", retry_in_us=BACKOFF_US)
-    assert await world.store.set_results("executor-1", [result, result]) == [Verdict.OK, Verdict.OK]
+    assert await world.store.set_results([result, result]) == [Verdict.OK, Verdict.OK]
     assert (await world.get("0-a")).attempts == 1
 
 
 async def test_a_flagged_task_hears_of_it_with_its_heartbeat_and_may_still_succeed(world: World) -> None:
     (claim,) = await world.run("a")
     await world.store.cancel_tasks(["0-a"])
-    assert await world.store.heartbeat("executor-1", [Beat(claim, started=True)]) == [Verdict.CANCEL]
+    assert await world.store.heartbeat([Beat(claim, started=True)]) == [Verdict.CANCEL]
     assert (await world.get("0-a")).cancel_requested
     await world.finish(Outcome.SUCCEEDED, claim, result=b"done", encoding=1)
     record = await world.get("0-a")
@@ -565,7 +565,7 @@ async def test_the_last_ended_runs_are_kept_in_order(world: World) -> None:
     (claim,) = await world.run("a", max_attempts=50, max_losses=50)
     for number in range(ENDED_RUNS_KEPT + 3):
         if number % 2:
-            await world.store.report_loss("executor-1", [claim], f"killed {number}")
+            await world.store.report_loss([claim], f"killed {number}")
         else:
             await world.finish(Outcome.FAILED, claim, error="x", ran_us=number)
         world.clock.advance(1)
@@ -591,7 +591,7 @@ async def test_progress_is_kept_and_an_empty_one_changes_nothing(world: World) -
 async def test_a_heartbeat_that_names_a_claim_twice_leaves_it_in_one_place(world: World) -> None:
     first, second = await world.run("a", "b", started=False)
     beats = [Beat(first, started=True), Beat(second, started=False), Beat(second, started=True)]
-    assert await world.store.heartbeat("executor-1", beats) == [Verdict.OK] * 3
+    assert await world.store.heartbeat(beats) == [Verdict.OK] * 3
     await world.check()
     assert await world.statuses([first.task_id, second.task_id]) == ["PROCESSING", "PROCESSING"]
 
@@ -608,7 +608,7 @@ async def test_a_started_task_stays_started_since_the_first_heartbeat_that_said_
 
 async def test_a_retry_after_too_many_losses_gives_all_of_them_again(world: World) -> None:
     claims = await world.run("a", max_losses=1)
-    await world.store.report_loss("executor-1", claims, "killed")
+    await world.store.report_loss(claims, "killed")
     record = await world.get("0-a")
     assert (record.status, record.losses) == (Status.FATAL_FAILURE, 1)
     assert record.error == "lost with its executor 1 times; last: killed"

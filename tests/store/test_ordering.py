@@ -83,7 +83,7 @@ async def test_the_next_one_is_released_by(world: World, end: str) -> None:
             assert await due(world) == []  # it runs until it is stopped
             await world.finish(Outcome.STOPPED, claim)
         case "lost for good":
-            await world.store.report_loss("executor-1", [await start(world)], "killed")
+            await world.store.report_loss([await start(world)], "killed")
         case _:
             await world.store.cancel_tasks(["0-first"])
     assert await due(world) == ["0-second"]
@@ -102,7 +102,7 @@ async def test_a_head_in_backoff_holds_the_others_back(world: World) -> None:
 async def test_a_lost_head_runs_again_before_the_others(world: World) -> None:
     await line_up(world, "first", "second")
     claim = await start(world)
-    await world.store.report_loss("executor-1", [claim], "killed")
+    await world.store.report_loss([claim], "killed")
     assert await due(world) == ["0-first"]
 
 
@@ -198,7 +198,7 @@ async def end(world: World, *, mixed: bool = False) -> int:
     await world.finish(Outcome.SUCCEEDED, *done)
     await world.fail(*failed)
     await world.finish(Outcome.FAILED_FATAL, *fatal, error="no such account")
-    await world.store.report_loss("executor-1", lost, "killed")
+    await world.store.report_loss(lost, "killed")
     stopped, _ = await world.store.list_keys(LAMBDA, 256, "")
     assert len(stopped) == len(fatal)
     for each in stopped:
@@ -262,7 +262,7 @@ async def test_a_key_stops_when_attempts_or_losses_are_used_up(world: World, end
     if end == "attempts":
         await world.fail(claim)
     else:
-        await world.store.report_loss("executor-1", [claim], "killed")
+        await world.store.report_loss([claim], "killed")
     assert await due(world) == []
     assert await keys_of(world) == [(KEY, "0-bad", 1)]
 

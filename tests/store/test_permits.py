@@ -93,10 +93,10 @@ async def test_the_next_one_is_pushed_as_soon_as_one_has_ended(open_store: OpenS
             assert await world.passes() == (0, 0, 0)  # it runs until it is stopped
             await world.finish(Outcome.STOPPED, first)
         case "lost for good":
-            await world.store.report_loss("executor-1", [first], "killed")
+            await world.store.report_loss([first], "killed")
         case _:
-            await world.store.hand_back("executor-1", [first], [])
-            await world.store.report_loss("executor-1", [first], "killed")
+            await world.store.hand_back([first], [])
+            await world.store.report_loss([first], "killed")
     assert (await world.store.enqueue(0, 0)).enqueued == 1, "in the very next pass, on no other clock"
     await world.check()
 
@@ -105,11 +105,11 @@ async def test_a_lost_or_handed_back_task_keeps_its_permit(open_store: OpenStore
     world = await limited(open_store, clock, "running=1")
     (claim,) = await world.run("first", started=False)
     await world.schedule("second")
-    await world.store.hand_back("executor-1", [claim], [])
+    await world.store.hand_back([claim], [])
     await world.passes()
     assert await world.queued() == ["0-first"]
     (claim,) = held(await world.claim(*await world.pop()))
-    await world.store.report_loss("executor-1", [claim], "killed")
+    await world.store.report_loss([claim], "killed")
     await world.passes()
     assert await world.queued() == ["0-first"]
 
@@ -277,7 +277,7 @@ async def test_what_was_lost_is_pushed_again_at_the_rate_and_before_what_is_new(
     ids = await names(world, 60)
     pushed, claims = await paced(world, 5)
     assert len(claims) == 52
-    await world.store.report_loss("executor-1", claims, "killed")
+    await world.store.report_loss(claims, "killed")
     again, _ = await paced(world, 6)
     assert most_in_a_second(pushed + again) <= 13
     assert len(again) == 60, "52 again, 8 for the first time; nothing of the rate is lost"
@@ -293,8 +293,8 @@ async def test_every_way_back_to_the_queue_takes_of_the_rate(open_store: OpenSto
     assert len(pushed) == 26
     match how:
         case "handed back":
-            await world.store.hand_back("executor-1", claims[:20], [each.task_id for each in claims[20:]])
-            await world.store.report_loss("executor-1", claims[20:], "killed")
+            await world.store.hand_back(claims[:20], [each.task_id for each in claims[20:]])
+            await world.store.report_loss(claims[20:], "killed")
             clock.advance(1)
         case "never claimed":
             clock.advance(ENQUEUE_TIMEOUT_US / US)
@@ -310,7 +310,7 @@ async def test_a_queue_that_waits_to_push_again_is_left_alone_until_the_rate_all
 ) -> None:
     world = await limited(open_store, clock, "rate=0.1")
     (claim,) = await world.run("first")
-    await world.store.report_loss("executor-1", [claim], "killed")
+    await world.store.report_loss([claim], "killed")
     made = await world.store.enqueue(0, 0)
     assert (made.enqueued_again, made.next_in_us) == (0, 10 * US)
     surroundings = await world.store.explain_task("0-first")
@@ -327,10 +327,10 @@ async def test_what_is_lost_of_a_high_priority_goes_before_what_is_due_of_a_low_
     claims = await world.run("a", "b", "c", priority=0)
     clock.advance(10)
     await names(world, 30, priority=2)
-    await world.store.report_loss("executor-1", claims, "killed")
+    await world.store.report_loss(claims, "killed")
     await world.passes()
     assert await world.queued(f"{LAMBDA}:0") == ["0-a", "0-b", "0-c"]
-    await world.store.hand_back("executor-1", [], await world.pop(f"{LAMBDA}:0"))
+    await world.store.hand_back([], await world.pop(f"{LAMBDA}:0"))
     await world.pop(f"{LAMBDA}:2")
     await paced(world, 1)
     assert sorted(await world.queued(f"{LAMBDA}:0")) == ["0-a", "0-b", "0-c"]
@@ -342,7 +342,7 @@ async def test_what_is_pushed_again_takes_no_second_permit_of_max_running(open_s
     ids = await names(world, 5)
     _, claims = await paced(world, 4)
     assert len(claims) == 4
-    await world.store.report_loss("executor-1", claims[:3], "killed")
+    await world.store.report_loss(claims[:3], "killed")
     again, fresh = await paced(world, 3.5)
     assert len(again) == len(fresh) == 3
     await world.finish(Outcome.SUCCEEDED, claims[3])
@@ -521,7 +521,7 @@ async def test_what_all_partitions_lost_is_pushed_again_at_the_rate(
         await world.beat(*claims)
     partitions.pushed.clear()
     clock.advance(2)
-    await world.store.report_loss("executor-1", claims, "killed")
+    await world.store.report_loss(claims, "killed")
     began = clock()
     await partitions.until(began + 6 * US)
     assert len(partitions.pushed) == len(ids)

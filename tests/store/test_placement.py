@@ -155,7 +155,7 @@ async def test_ids_that_overtook_others_count_as_gone_and_those_they_overtook_do
     await push(world, "a3", affinity="a")
     assert await ask(world, "two", 2, runs=False) == "b1 b2"
     # handed back, since nobody claimed them: they are pushed again at once; those that stand in the queue are not
-    assert await world.store.hand_back("two", [], ["0-b2", "0-a1"]) == [1, 2]
+    assert await world.store.hand_back([], ["0-b2", "0-a1"]) == [1, 2]
     assert await world.passes() == (0, 1, 0)
     world.clock.advance(ENQUEUE_TIMEOUT_US / US)
     assert await world.passes() == (0, 1, 0), "b1, which was popped and forgotten"

@@ -60,7 +60,7 @@ async def test_what_comes_back_waits_for_room_too(world: World) -> None:
     (claim,) = await world.run("early", started=False)
     await world.schedule("a", "b", "c")
     await world.passes()
-    await world.store.hand_back("executor-1", [claim], [])
+    await world.store.hand_back([claim], [])
     assert await world.passes() == (0, 0, 0)
     assert len(await world.queued()) == 3
     await world.check()
@@ -213,7 +213,7 @@ async def test_handed_back_ids_are_pushed_again_at_once(world: World) -> None:
     ids = await world.schedule("a", "b", "c")
     await world.passes()
     popped = await world.pop(want=2)
-    verdicts = await world.store.hand_back("executor-1", [], [*popped, ids[2]])
+    verdicts = await world.store.hand_back([], [*popped, ids[2]])
     assert [int(each) for each in verdicts] == [1, 1, 2]  # the last one is still in its queue
     assert await world.passes() == (0, 2, 0)
     assert sorted(await world.queued()) == ids
@@ -360,7 +360,7 @@ async def test_what_came_back_during_a_pause_is_pushed_at_once_when_it_ends(worl
     await limit_to(world, 100)
     first, second = await world.run("a", "b", started=False)
     await world.store.pause_lambda(LAMBDA)
-    await world.store.hand_back("executor-1", [first], [])
+    await world.store.hand_back([first], [])
     await world.passes()
     world.clock.advance(20)
     await world.passes()  # the second one's lease ends
@@ -484,8 +484,8 @@ async def test_done_rings_for_those_that_are_watched_alone(world: World, end: st
     ends = {
         "finish": lambda: world.finish(Outcome.SUCCEEDED, *claims),
         "cancel": lambda: world.finish(Outcome.STOPPED, *claims),
-        "lose": lambda: world.store.report_loss("executor-1", claims, "killed"),
-        "hand_back": lambda: world.store.hand_back("executor-1", claims, []),
+        "lose": lambda: world.store.report_loss(claims, "killed"),
+        "hand_back": lambda: world.store.hand_back(claims, []),
     }
     assert await rung(world, "done", [0], ends[end]) == [set(ids[:1])]
     assert await world.store.watch_tasks([*ids, "0-nobody"]) == [*[(await world.get(ids[0])).status] * 2, None]

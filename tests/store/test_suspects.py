@@ -9,7 +9,7 @@ from tests.store.world import World, held
 
 async def lose(world: World, *ids: str, shared: bool = False) -> None:
     claims = await claim(world, *ids)
-    await world.store.report_loss("executor-1", held(claims), "killed", shared=shared)
+    await world.store.report_loss(held(claims), "killed", shared=shared)
 
 
 async def claim(world: World, *ids: str) -> list[ClaimedTask]:

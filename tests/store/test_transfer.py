@@ -46,7 +46,7 @@ async def populate(world: World) -> None:
         (claim,) = await world.run(name, partition=partition, max_losses=9, spec=name.encode(), priority=3)
         match name:
             case "lost":
-                await store.report_loss("executor-1", [claim], "killed")
+                await store.report_loss([claim], "killed")
             case "failed":
                 await world.fail(claim)
             case "done":

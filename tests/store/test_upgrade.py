@@ -63,7 +63,7 @@ async def whole_life(world: World) -> None:
     claims = await world.run("a", "b", "c", "d", "e", "f", started=False)
     await world.check()
     assert await world.beat(*claims[:5]) == [Verdict.OK] * 5
-    assert await store.hand_back("executor-1", claims[5:], []) == [Verdict.OK]
+    assert await store.hand_back(claims[5:], []) == [Verdict.OK]
     await world.schedule("k1", "k2", ordering_key="k")
     await world.schedule("w1", "w2", "later", delay_us=US)
     assert (await store.schedule([world.task("w1", delay_us=US)]))[0].existed
@@ -75,7 +75,7 @@ async def whole_life(world: World) -> None:
     await world.finish(Outcome.STOPPED, claims[1])
     await world.fail(claims[2])
     await world.finish(Outcome.FAILED_FATAL, claims[3], error="no")
-    assert await store.report_loss("executor-1", claims[4:5], "killed") == [Verdict.OK]
+    assert await store.report_loss(claims[4:5], "killed") == [Verdict.OK]
     assert await world.finish(Outcome.SUCCEEDED, claims[4]) == [Verdict.LOST]
     assert await world.finish(Outcome.SUCCEEDED, claims[0]) == [Verdict.OK]  # once more
     await world.check()
@@ -87,7 +87,7 @@ async def whole_life(world: World) -> None:
     await world.check()
     await world.passes()
     popped = await world.pop(want=3)
-    assert await store.hand_back("executor-1", [], popped[2:]) == [Verdict.OK]
+    assert await store.hand_back([], popped[2:]) == [Verdict.OK]
     nonce = [await store.claim("executor-1", "same", popped[:2], PLENTY) for _ in range(2)]
     assert nonce[0] == nonce[1], "the same call again, by whatever version"
     await world.check()

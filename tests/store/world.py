@@ -421,10 +421,10 @@ class World:
         self, *claims: HeldClaim, started: bool = True, progress: str = "", draining: bool = False
     ) -> list[Verdict]:
         beats = [Beat(each, started, progress) for each in claims]
-        return await self.store.heartbeat("executor-1", beats, draining=draining)
+        return await self.store.heartbeat(beats, draining=draining)
 
     async def finish(self, outcome: Outcome, *claims: HeldClaim, **fields: Any) -> list[Verdict]:
-        return await self.store.set_results("executor-1", [RunResult(each, outcome, **fields) for each in claims])
+        return await self.store.set_results([RunResult(each, outcome, **fields) for each in claims])
 
     async def fail(self, *claims: HeldClaim) -> list[Verdict]:
         """Fails, to be tried again after BACKOFF_US."""

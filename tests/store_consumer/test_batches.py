@@ -69,7 +69,7 @@ async def work(w: World, *ends: Outcome, result: bytes = b"", encoding: int = 0)
                 RunResult(each, outcome, result or each.task_id[-3:].join('""').encode(), encoding, "no")
                 for each, outcome in zip(claims, outcomes, strict=True)
             ]
-            await w.store.set_results("e1", runs)
+            await w.store.set_results(runs)
             ended += len(claims)
             await asyncio.sleep(0.1)
     await asyncio.sleep(0.1)
@@ -144,7 +144,7 @@ async def test_the_end_is_known_one_delivery_after_the_last_item(w: World) -> No
     ids = [each for partition in range(4) for each in await w.pop(partition)]
     claims = await w.claim(ids)
     await asyncio.sleep(1)
-    await w.store.set_results("e1", [RunResult(each, Outcome.SUCCEEDED) for each in claims])
+    await w.store.set_results([RunResult(each, Outcome.SUCCEEDED) for each in claims])
     await asyncio.sleep(0.001)
     assert (await record(w)).ended
     assert len(await made(w)) == 1

@@ -246,7 +246,7 @@ async def test_a_jump_of_the_store_s_clock_expires_no_lease_that_is_renewed(w: W
     w.jump_us = 3600 * US
     for _ in range(60):
         await asyncio.sleep(1.9)
-        await w.store.heartbeat("e1", [Beat(held, started=True)])
+        await w.store.heartbeat([Beat(held, started=True)])
     record = await w.record(task_id)
     assert (record.status, record.losses) == (Status.PROCESSING, 0)
     await asyncio.sleep(18)
@@ -325,7 +325,7 @@ async def test_finished_tasks_are_removed_when_their_retention_is_over(w: World)
     await asyncio.sleep(0.1)
     for partition in (0, 1):
         held = await w.claim(await w.pop(partition))
-        await w.store.set_results("e1", [RunResult(each, Outcome.SUCCEEDED) for each in held])
+        await w.store.set_results([RunResult(each, Outcome.SUCCEEDED) for each in held])
     await asyncio.sleep(9)
     assert None not in await w.store.get_tasks(ids)
     await asyncio.sleep(10)
@@ -338,7 +338,7 @@ async def test_a_sweep_says_how_many_records_it_removed(w: World) -> None:
     await w.consumer().once(0)
     while ids := await w.pop(want=256):
         held = await w.claim(ids)
-        await w.store.set_results("e1", [RunResult(each, Outcome.SUCCEEDED) for each in held])
+        await w.store.set_results([RunResult(each, Outcome.SUCCEEDED) for each in held])
         await w.consumer().once(0)
     sweeper = Sweeper(store=w.store, settings=StoreConsumerSettings(), runtime=w.runtime)
     assert await sweeper.once(0) == 0

@@ -20,7 +20,7 @@ async def ends(w: World, partition: int, succeeded: int, failed: int) -> None:
     claims = await w.claim(await w.pop(partition))
     assert len(claims) == succeeded + failed
     outcomes = [Outcome.SUCCEEDED] * succeeded + [Outcome.FAILED_FATAL] * failed
-    await w.store.set_results("e1", [RunResult(*each) for each in zip(claims, outcomes, strict=True)])
+    await w.store.set_results([RunResult(*each) for each in zip(claims, outcomes, strict=True)])
 
 
 @virtual(world(partitions=3))

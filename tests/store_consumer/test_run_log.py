@@ -35,7 +35,7 @@ class World:
             batch = await self.store.claim("e1", f"nonce-{number}", [made.id], 1 << 22)
             (claim,) = batch.claims
             if started:
-                await self.store.heartbeat("e1", [Beat(HeldClaim(made.id, claim.counter, claim.nonce), started=True)])
+                await self.store.heartbeat([Beat(HeldClaim(made.id, claim.counter, claim.nonce), started=True)])
             await asyncio.sleep(20)
             await self.consumer.poll([0])
         return made.id

@@ -295,7 +295,7 @@ class Hears(HscService):
 async def working(world: World) -> AsyncIterator[Hears]:
     """A store consumer, a controller, an HSC and an executor with the lanes of production, at work."""
     store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
-    hsc = Hears(store=store, timing=timing, runtime=runtime, deploy_grace_us=0)
+    hsc = Hears(store=store, timing=timing, deploy_grace_us=0)
     controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
     consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
     executor = Executor(

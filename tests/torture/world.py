@@ -568,7 +568,7 @@ async def opened() -> AsyncIterator[World]:
     runtime, timing, fake = SystemRuntime(), Timing(), fakeredis.FakeServer(version=(7, 4))
     settings = StoreSettings(partitions=2, poll_interval=0.05, wakeups=False)  # no subscription to wait for at the end
     store = await Store.open(settings, timing, runtime, fake=fake)
-    hsc = HscService(store=store, timing=timing, runtime=runtime)
+    hsc = HscService(store=store, timing=timing)
     own = FrontendSettings(dapr_app="orders=127.0.0.1:1", dapr_app_id="orders")
     frontend = FrontendService(store=store, settings=own, runtime=runtime)
     controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)

@@ -106,7 +106,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     bounds = _bounds(settings, doors.address)
     os.environ.setdefault("ATF_FRONTEND", doors.address)  # for tasks that schedule tasks, as in other executors
     lambdas = with_builtins(code.lambdas, bounds)
-    hsc = HscService(store=store, timing=timing, runtime=runtime)
+    hsc = HscService(store=store, timing=timing)
     controller = ControllerService(
         store=store, hsc=hsc, settings=read(ControllerSettings, {}, "controller"), timing=timing, runtime=runtime
     )

@@ -71,14 +71,14 @@ async def test_a_store_that_is_away_for_a_while_loses_no_acknowledgement(w: Worl
     trigger = await watcher.next()
     finish, failures = w.stores[0].set_results, 0
 
-    async def flaky(owner: str, results: Any) -> list[Verdict]:
+    async def flaky(results: Any) -> list[Verdict]:
         nonlocal failures
         failures += 1
         if failures < 3:
             raise Unavailable("the task store does not answer")
         if failures < 5:
             return [Verdict.UNKNOWN] * len(results)  # as for a partition that is away while another one answers
-        return await finish(owner, results)
+        return await finish(results)
 
     w.stores[0].set_results = flaky  # type: ignore[method-assign]
     watcher.says(trigger)

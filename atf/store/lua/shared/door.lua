@@ -1,9 +1,8 @@
 -- The door: which of a queue's due tasks may be pushed now. Only queues of lambdas that have settings beyond their limit and
 -- timeout, and queues with keyed tasks, have one; all others are pushed without a look at each task.
 
--- ids: due tasks in `status`, earliest first. Returns those that may be pushed, and until when the others that are left where they
--- are need not be looked at again (nil: none is left there); how many a gate has dealt with, or were cancelled; and by id which hold a slot of their
--- concurrency key. A stage that keeps a task back for long takes it out of the way itself: it scores it anew, and remembers by what
+-- ids: due tasks in `status`, earliest first. Returns those that may be pushed; how many a gate has dealt with, or were cancelled; and by
+-- id which hold a slot of their concurrency key. A stage that keeps a task back for long takes it out of the way itself: it scores it anew, and remembers by what
 -- it will be brought up again.
 local function through_door(P, queue, status, ids, now, settings, keyed)
   local gated, slotted = 0, nil
@@ -13,5 +12,5 @@ local function through_door(P, queue, status, ids, now, settings, keyed)
     ids, slotted, cancelled = with_slots(P, queue, status, ids, now)
     gated = gated + cancelled
   end
-  return ids, nil, gated, slotted
+  return ids, gated, slotted
 end

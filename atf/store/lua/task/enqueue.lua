@@ -152,7 +152,6 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
 
   if aside then firsts = none_read() end  -- it is NEW now, and holds nothing
 
-  local kept_until = door and {} or NOTHING
   if room then
     if room.bucket then bound_by_rate(room, again, held, now) end
     room.left = math.max(room.left - kept, 0)
@@ -168,7 +167,7 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       if unfit and #ids > 0 then ids, apart = misfits.sift(P, queue, status, ids, now) end
       if door and #ids > 0 then
         local more
-        ids, kept_until[status], more, slotted = through_door(P, queue, status, ids, now, door, state[2])
+        ids, more, slotted = through_door(P, queue, status, ids, now, door, state[2])
         gated = gated + more
       end
       if #ids > 0 then
@@ -214,7 +213,6 @@ local function visit(P, queue, config, now, lease_now, budget_again, budget, kep
       -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
       score = now + math.min(score - lease_now, CLOCK.REVISIT)
     end
-    if score and kept_until[status] then score = math.max(score, kept_until[status]) end
     if room and score and score <= now then
       local waits = status == 'ENQUEUED' and held or room.left <= 0 and (status == 'NEW' or status == 'RETRIABLE_FAILURE')
       if waits then score, short = room.again, true end
