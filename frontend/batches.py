@@ -23,7 +23,7 @@ from . import batch_view as view
 from .feeding import BatchWriter
 from .lambdas import Lambdas
 from .new_batch import Template, completed, digest, home_only, lambdas_of, spec_of
-from .pending import Pending
+from .pending import PendingLimits
 from .redaction import Redaction
 from .validate import asked_durability, shown
 from .waiting import TaskWaits
@@ -92,7 +92,7 @@ class BatchRpcs:
         store: Store,
         lambdas: Lambdas,
         redaction: Redaction,
-        pending: Pending,
+        pending: PendingLimits,
         waiting: TaskWaits,
         runtime: Runtime,
         *,
@@ -115,7 +115,7 @@ class BatchRpcs:
 
     # --- making them --------------------------------------------------------------------------------------------------
 
-    async def schedule(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+    async def schedule_batch(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
         """Makes a batch, goes on with one, or extends one."""
         request = await anext(requests, None)
         if request is None or request.WhichOneof("part") != "header":
@@ -131,7 +131,7 @@ class BatchRpcs:
             await feeding.flush()
             await feeding.note()
         except AtfError:
-            await feeding.settle()
+            await feeding.wait()
             with contextlib.suppress(AtfError):
                 await feeding.note()  # whoever goes on begins there
             raise
@@ -243,14 +243,14 @@ class BatchRpcs:
 
     # --- looking at them ----------------------------------------------------------------------------------------------
 
-    async def get(self, request: b.GetBatchRequest) -> b.Batch:
+    async def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
         """A batch as it stands."""
         record = await self._record(request.id)
         if request.with_spec and not request.unredacted:
             record = await self._redaction.batch(record)
         return view.batch(record, with_spec=request.with_spec)
 
-    async def list(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
+    async def list_batches(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
         """A page of batches, newest first. Where few are of the lambda, it may be short, or empty with a token."""
         if not 0 <= request.page_size <= rules.MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
@@ -282,7 +282,7 @@ class BatchRpcs:
             raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
         return BatchPlace(int(match[1]), int(match[2]), match[3])
 
-    async def items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
+    async def list_batch_items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
         """A page of the items of a batch."""
         check_batch_id(shown(request.id))
         size, first, statuses = _page(request)
@@ -323,7 +323,7 @@ class BatchRpcs:
         tasks = await self._redaction.with_spec([each.task for each in items], unredacted=unredacted)
         return [each._replace(task=task) for each, task in zip(items, tasks, strict=True)]
 
-    async def watch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
+    async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
         """How a batch goes on, until it has ended. Its counters are read now and then, and when the bell rings at its end."""
         every_us = request.at_most_every_us or DEFAULT_EVERY_US
         if not MIN_EVERY_US <= every_us <= MAX_EVERY_US:
@@ -331,7 +331,7 @@ class BatchRpcs:
                 f"at_most_every_us {every_us}: {MIN_EVERY_US} (50 ms) to {MAX_EVERY_US} (60 s); 0 means {DEFAULT_EVERY_US}"
             )
         check_batch_id(shown(request.id))
-        with self._waiting.bell_of(request.id) as rung:
+        with self._waiting.notification_of(request.id) as rung:
             said: b.Batch | None = None
             while True:
                 rung.clear()
@@ -351,12 +351,12 @@ class BatchRpcs:
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    async def cancel(self, request: b.CancelBatchRequest) -> b.Batch:
+    async def cancel_batch(self, request: b.CancelBatchRequest) -> b.Batch:
         """Cancels every item that has not started, and asks those that run to stop."""
         await self._command(request.id, "cancel_batch", self._store.cancel_batch)
         return view.batch(await self._record(request.id))
 
-    async def retry(self, request: b.RetryBatchRequest) -> b.Batch:
+    async def retry_batch(self, request: b.RetryBatchRequest) -> b.Batch:
         """Starts the items afresh that failed for good."""
         done = await self._command(request.id, "retry_batch", self._store.retry_batch)
         record = await self._record(request.id)
@@ -370,7 +370,7 @@ class BatchRpcs:
             )
         return view.batch(record)
 
-    async def delete(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
+    async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
         """Deletes a batch that has ended; it need not exist."""
         try:
             done = await self._command(request.id, "delete_batch", self._store.delete_batch)

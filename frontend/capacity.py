@@ -47,7 +47,7 @@ class CapacityRpcs:
         self._pools = pools
         self._runtime = runtime
 
-    async def get(self, name: str) -> f.Capacity:
+    async def get_capacity(self, name: str) -> f.Capacity:
         """A pool's cores."""
         name = _pool_name(name)
         record = await self._store.get_capacity(name)
@@ -91,7 +91,7 @@ class CapacityRpcs:
     def _pool_of(self, lambda_name: str) -> str:
         return self._lambdas.get(lambda_name).in_force.pool
 
-    async def set(self, request: f.SetCapacityRequest) -> f.Capacity:
+    async def set_capacity(self, request: f.SetCapacityRequest) -> f.Capacity:
         """Changes a pool's cores: every claim is kept."""
         name = _pool_name(request.pool)
         _check_end(request)
@@ -108,7 +108,7 @@ class CapacityRpcs:
                     return f.Capacity(pool=pool_called(name))
                 continue
             if await self._write(name, record, pool, _settings(request, pool)):
-                return await self.get(name)
+                return await self.get_capacity(name)
         raise Unavailable("others change the pool's cores at the same time; try again")
 
     async def _write(

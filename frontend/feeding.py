@@ -20,7 +20,7 @@ from atf.task import MAX_BATCH
 
 CALLS: Final = 4
 """Calls of one batch that are under way: what others ask the store waits behind all of them."""
-LANE_CALLS: Final = 2
+PARTITION_CALLS: Final = 2
 """Of these, to one partition."""
 MAX_ITEMS: Final = 8_192
 """Items that are on their way; then whoever sends more waits."""
@@ -48,7 +48,7 @@ class _PartitionItems:
 
     def sends(self, others: int) -> bool:
         """Whether one more call is to leave beside so many."""
-        return bool(self.waiting) and (others == 0 or (others < LANE_CALLS and len(self.waiting) >= MAX_BATCH))
+        return bool(self.waiting) and (others == 0 or (others < PARTITION_CALLS and len(self.waiting) >= MAX_BATCH))
 
     def take(self) -> list[NewItem]:
         """The items of the next call."""
@@ -89,7 +89,7 @@ class BatchWriter:
         self.stored = 0
         self._store, self._runtime = store, runtime
         self._batch_id, self._terms, self._durability = batch_id, terms, durability
-        self._lanes: defaultdict[int, _PartitionItems] = defaultdict(_PartitionItems)
+        self._partitions: defaultdict[int, _PartitionItems] = defaultdict(_PartitionItems)
         self._free = asyncio.Semaphore(CALLS)
         self._items = self._bytes = 0
         self._moved = asyncio.Event()
@@ -104,13 +104,13 @@ class BatchWriter:
             AtfError: items could not be stored.
         """
         for partition, item in items:
-            lane = self._lanes[partition]
+            lane = self._partitions[partition]
             lane.waiting.append(item)
             self._items += 1
             self._bytes += len(item.spec)
             if self._next is not None:
                 self._next = item.number + 1
-        for lane_of, lane in self._lanes.items():
+        for lane_of, lane in self._partitions.items():
             if lane.sends(len(lane.tasks)):
                 lane.tasks.add(self._runtime.spawn(self._send(lane_of, lane), name="schedule items"))
         await self._until(MAX_ITEMS, MAX_BYTES)
@@ -134,7 +134,9 @@ class BatchWriter:
         """All items with smaller numbers are stored."""
         if self._next is None:
             return None
-        return min((first for lane in self._lanes.values() if (first := lane.first()) is not None), default=self._next)
+        return min(
+            (first for lane in self._partitions.values() if (first := lane.first()) is not None), default=self._next
+        )
 
     async def note(self) -> None:
         """Notes the prefix where another frontend finds it."""
@@ -165,12 +167,12 @@ class BatchWriter:
             lane.tasks.discard(me)
             self._moved.set()
 
-    async def settle(self) -> None:
+    async def wait(self) -> None:
         """Waits until nothing is under way: all is stored, or no more of it will be."""
-        while any(lane.tasks for lane in self._lanes.values()):
+        while any(lane.tasks for lane in self._partitions.values()):
             self._moved.clear()
             await self._moved.wait()
 
     async def close(self) -> None:
         """Ends what is under way."""
-        await end([task for lane in self._lanes.values() for task in lane.tasks])
+        await end([task for lane in self._partitions.values() for task in lane.tasks])

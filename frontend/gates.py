@@ -58,7 +58,7 @@ class GateRpcs:
         except Unavailable:
             return None
 
-    async def set(self, request: f.SetGateRequest) -> f.Gate:
+    async def set_gate(self, request: f.SetGateRequest) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
         name = check_lambda(shown(getattr(request, "lambda")))
         absolute = request.WhichOneof("ends") == "until_at_us"
@@ -77,7 +77,7 @@ class GateRpcs:
         )
         return to_proto(made)
 
-    async def lift(self, request: f.LiftGateRequest) -> f.LiftGateReply:
+    async def lift_gate(self, request: f.LiftGateRequest) -> f.LiftGateReply:
         """Lifts a lambda's gates with these labels; one of them, where an action is named."""
         name = check_lambda(shown(getattr(request, "lambda")))
         check_labels(request.labels)
@@ -109,7 +109,7 @@ class GateRpcs:
             raise await self._unknown(name)
         return str(name)
 
-    async def list(self, request: f.ListGatesRequest) -> f.ListGatesReply:
+    async def list_gates(self, request: f.ListGatesRequest) -> f.ListGatesReply:
         """The gates of a lambda, or of all."""
         await self._lambdas.refresh()
         name = getattr(request, "lambda")
@@ -117,7 +117,7 @@ class GateRpcs:
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
-    async def audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
+    async def list_audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
         """A page of the audit log, newest first."""
         if not 0 <= request.page_size <= MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")

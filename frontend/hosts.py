@@ -18,7 +18,7 @@ from .validate import shown
 _log = get_logger()
 
 
-class Hosts:
+class HostRpcs:
     """The calls on worker hosts."""
 
     def __init__(self, store: Store) -> None:

@@ -26,7 +26,7 @@ from .lambdas import Lambdas
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
 from .validate import shown, spec_lambda
-from .view import fail
+from .view import set_error
 
 DEFAULT_PAGE: Final = 100
 DEFAULT_PREVIEW: Final = 5
@@ -51,14 +51,14 @@ class JobRpcs:
         self._cap = max_attempts_cap
         self._now_us = SingleFlight(store.time_us)
 
-    async def schedule(self, request: f.ScheduleJobRequest) -> j.Job:
+    async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
         """Makes or replaces a job."""
         (answer,) = await self._schedule([request])
         if isinstance(answer, AtfError):
             raise answer
         return answer
 
-    async def schedule_many(self, requests: Sequence[f.ScheduleJobRequest]) -> f.ScheduleJobsReply:
+    async def schedule_jobs(self, requests: Sequence[f.ScheduleJobRequest]) -> f.ScheduleJobsReply:
         """Makes or replaces many; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
         if len(requests) > MAX_REQUESTS:
             raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
@@ -69,7 +69,7 @@ class JobRpcs:
         for answer in answers:
             result = reply.results.add()
             if isinstance(answer, AtfError):
-                fail(result.error, answer)
+                set_error(result.error, answer)
             else:
                 result.job.CopyFrom(answer)
         return reply
@@ -105,14 +105,14 @@ class JobRpcs:
         _log_jobs([job.name for job, _ in asked.values()], stored)
         return [answers[place] for place in range(len(requests))]
 
-    async def get(self, name: str) -> j.Job:
+    async def get_job(self, name: str) -> j.Job:
         """One job."""
         (record,) = await self._store.get_jobs([rules.check_job(name)])
         if record is None:
             raise _none(name)
         return _job(record)
 
-    async def list(self, request: f.ListJobsRequest) -> f.ListJobsReply:
+    async def list_jobs(self, request: f.ListJobsRequest) -> f.ListJobsReply:
         """A page of jobs, partition by partition."""
         if not 0 <= request.page_size <= rules.MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
@@ -133,12 +133,12 @@ class JobRpcs:
             reply.next_page_token = f"{partition}:{last}"
         return reply
 
-    async def delete(self, name: str) -> f.DeleteJobReply:
+    async def delete_job(self, name: str) -> f.DeleteJobReply:
         """Deletes one, and with it its tasks that have not started; it need not exist."""
         (existed,) = await self._store.delete_jobs([rules.check_job(name)])
         return f.DeleteJobReply(existed=existed)
 
-    async def delete_by_prefix(self, prefix: str) -> f.DeleteJobsByPrefixReply:
+    async def delete_jobs_by_prefix(self, prefix: str) -> f.DeleteJobsByPrefixReply:
         """Deletes all jobs whose names begin so."""
         if not prefix:
             raise InvalidArgument('prefix: give the beginning of the names, such as "shop/"; "*" deletes all jobs')
@@ -167,18 +167,18 @@ class JobRpcs:
         if not answer.found:
             raise _no_record(name, answer.tasks) if answer.tasks else _none(name)
         _log.info(event, job=name)
-        return await self.get(name)
+        return await self.get_job(name)
 
-    async def run_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:
+    async def run_job_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""
-        job = await self.get(request.name)
+        job = await self.get_job(request.name)
         tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
-        made = await self._scheduling.of_job(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+        made = await self._scheduling.schedule_of_job(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
         if made is None:
             raise _none(request.name)
         return made
 
-    async def preview(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
+    async def preview_schedule(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
         """The next ticks of a job that is not made."""
         if not 0 <= request.count <= MAX_PREVIEW:
             raise InvalidArgument(f"count {request.count}: use 1 to {MAX_PREVIEW}; 0 means {DEFAULT_PREVIEW}")

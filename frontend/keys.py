@@ -24,7 +24,7 @@ class KeyRpcs:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def list(self, request: f.ListKeysRequest) -> f.ListKeysReply:
+    async def list_keys(self, request: f.ListKeysRequest) -> f.ListKeysReply:
         """A page of those that have stopped, or the one asked for."""
         name, size = getattr(request, "lambda"), _page_size(request)
         if request.key:
@@ -33,7 +33,7 @@ class KeyRpcs:
         records, token = await self._store.list_keys(name, size, request.page_token)
         return f.ListKeysReply(keys=[_info(each) for each in records], next_page_token=token)
 
-    async def list_concurrency(self, request: f.ListConcurrencyKeysRequest) -> f.ListConcurrencyKeysReply:
+    async def list_concurrency_keys(self, request: f.ListConcurrencyKeysRequest) -> f.ListConcurrencyKeysReply:
         """Those for which tasks wait among a page of keys, or the one asked for."""
         name, size = getattr(request, "lambda"), _page_size(request)
         if request.key:
@@ -42,14 +42,14 @@ class KeyRpcs:
         records, token = await self._store.list_concurrency_keys(name, size, request.page_token)
         return f.ListConcurrencyKeysReply(keys=[_slots(each) for each in records], next_page_token=token)
 
-    async def resume(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
+    async def resume_key(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
         """The task that stopped it starts afresh."""
         self._check(request)
         done = await self._store.resume_key(getattr(request, "lambda"), request.key, request.task_id)
         _check_done(request, done)
         return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is KeyAnswer.DONE)
 
-    async def skip(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
+    async def skip_key(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
         """What is behind that task goes on."""
         self._check(request)
         done = await self._store.skip_key(getattr(request, "lambda"), request.key, request.task_id)

@@ -30,7 +30,7 @@ RETRY_AFTER_S: Final = 1.0
 _MOST_RETRY_AFTER_S: Final = 60.0
 
 
-class _Count:
+class _UnfinishedCount:
     """Of one lambda: its unfinished tasks, as they were read and as they have grown since."""
 
     def __init__(self, store: Store, runtime: Runtime, name: str) -> None:
@@ -74,7 +74,7 @@ class Admission:
     def __init__(
         self,
         refusals: Mapping[int, TooManyPending] = MappingProxyType({}),
-        count: _Count | None = None,
+        count: _UnfinishedCount | None = None,
         under_way: int = 0,
     ) -> None:
         self.refusals = refusals
@@ -87,12 +87,12 @@ class Admission:
             self._count.stored += stored
 
 
-class Pending:
+class PendingLimits:
     """The counts of all lambdas that have a bound."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store, self._runtime = store, runtime
-        self._counts: dict[str, _Count] = {}
+        self._counts: dict[str, _UnfinishedCount] = {}
 
     async def enter(
         self,
@@ -111,7 +111,7 @@ class Pending:
         if not most:
             self._counts.pop(name, None)
             return Admission()
-        count = self._counts.setdefault(name, _Count(self._store, self._runtime, name))
+        count = self._counts.setdefault(name, _UnfinishedCount(self._store, self._runtime, name))
         held = len(stored_ids)
         count.under_way += held  # at once: calls beside this one must see them
         refusals: dict[int, TooManyPending] = {}

@@ -41,7 +41,7 @@ _TOKEN: Final = re.compile(r"([0-9]{1,16})/([0-9]{1,12})/(.{0,200})", re.DOTALL)
 _log = get_logger()
 
 
-class _At(NamedTuple):
+class _RedrivePosition(NamedTuple):
     """How far a redrive has come."""
 
     begun_us: int
@@ -60,13 +60,13 @@ class RedriveRpc:
         self._lambdas = lambdas
         self._redaction = redaction
 
-    async def page(self, request: f.RedriveRequest) -> f.RedriveReply:
+    async def redrive(self, request: f.RedriveRequest) -> f.RedriveReply:
         """Redrives, or only counts, what matches in a page of the dead-letter set."""
         name = check_lambda(shown(getattr(request, "lambda")))
         await self._lambdas.load([name])
         known = self._lambdas.get(name)
         _check(request, known)
-        at = _parse(request.page_token) or _At(await self._store.latest_time_us(), 0, "")
+        at = _parse(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
         matching = [
@@ -118,13 +118,13 @@ def _check(request: f.RedriveRequest, known: KnownLambda) -> None:
         )
 
 
-def _parse(token: str) -> _At | None:
+def _parse(token: str) -> _RedrivePosition | None:
     if not token:
         return None
     match = _TOKEN.fullmatch(token)
     if match is None:
         raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
-    return _At(int(match[1]), int(match[2]), match[3])
+    return _RedrivePosition(int(match[1]), int(match[2]), match[3])
 
 
 def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, begun_us: int) -> bool:
@@ -150,7 +150,7 @@ def _has_labels(record: TaskRecord, request: f.RedriveRequest) -> bool:
     return all(labels.get(name) == value for name, value in request.labels.items())
 
 
-def _after_us(at: _At, number: int, rate: float) -> int:
+def _after_us(at: _RedrivePosition, number: int, rate: float) -> int:
     return round((at.redriven + number) * US / rate) if rate else 0
 
 

@@ -18,7 +18,7 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH,
 from .capacity import CapacityRpcs
 from .lambdas import KnownLambda, Lambdas, spec_of
 from .pools import Pools
-from .settings import ALL, door_settings, in_force, overridden, said
+from .settings import ALL, admission_settings, in_force, overridden, said
 from .status import is_served
 from .validate import MAX_REGISTERED_AT_ONCE, check_lambda_spec, shown
 from .view import ANSWER_BYTES
@@ -26,7 +26,7 @@ from .view import ANSWER_BYTES
 _log = get_logger()
 
 
-class Registration:
+class LambdaRpcs:
     """The calls on the registry."""
 
     def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, capacity: CapacityRpcs) -> None:
@@ -144,7 +144,7 @@ def _record(spec: f.LambdaSpec) -> LambdaRecord:
         queue_limit=spec.queue_limit or DEFAULT_QUEUE_LIMIT,
         enqueue_timeout_us=spec.enqueue_timeout_us or DEFAULT_ENQUEUE_TIMEOUT_US,
         paused=False,  # the store leaves it as it stands
-        settings=" ".join(f"{name}={value}" for name, value in sorted(door_settings(spec).items())),
+        settings=" ".join(f"{name}={value}" for name, value in sorted(admission_settings(spec).items())),
     )
 
 

@@ -39,7 +39,7 @@ class DeleteLambdaRpc:
         self._jobs = jobs
         self._capacity = capacity
 
-    async def delete(self, request: f.DeleteLambdaRequest) -> f.DeleteLambdaReply:
+    async def delete_lambda(self, request: f.DeleteLambdaRequest) -> f.DeleteLambdaReply:
         """Deletes a lambda, or cancels some of its tasks that wait."""
         name = check_lambda(shown(getattr(request, "lambda")))
         check_who(request.who, request.why)
@@ -73,7 +73,7 @@ class DeleteLambdaRpc:
         await self._capacity.check_may_leave(name, known.in_force.pool)
         request = f.ListJobsRequest(page_size=MAX_BATCH)
         while True:
-            page = await self._jobs.list(request)
+            page = await self._jobs.list_jobs(request)
             for job in page.jobs:
                 if getattr(job.spec.task, "lambda") == name:
                     raise FailedPrecondition(

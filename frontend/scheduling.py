@@ -18,9 +18,9 @@ from atf.store.store import Store
 from atf.store.types import NewTask, Scheduled
 
 from .lambdas import Lambdas
-from .pending import Admission, Pending, too_many
+from .pending import Admission, PendingLimits, too_many
 from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
-from .view import fail
+from .view import set_error
 
 MAX_REQUESTS: Final = 1_000
 """Of one ScheduleMany."""
@@ -35,15 +35,15 @@ class ScheduleRpcs:
         self._lambdas = lambdas
         self._runtime = runtime
         self._cap = max_attempts_cap
-        self.pending = Pending(store, runtime)
+        self.pending = PendingLimits(store, runtime)
 
-    async def one(self, request: f.ScheduleRequest) -> f.ScheduleReply:
+    async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
         """One task, in a call of the store that it may share with others."""
         reply = await self._one(request, None)
         assert reply is not None
         return reply
 
-    async def of_job(self, request: f.ScheduleRequest, tick: t.TickInfo) -> f.ScheduleReply | None:
+    async def schedule_of_job(self, request: f.ScheduleRequest, tick: t.TickInfo) -> f.ScheduleReply | None:
         """One task of a job; None: there is none of this name any more."""
         return await self._one(request, tick)
 
@@ -76,7 +76,7 @@ class ScheduleRpcs:
         _fill(reply, scheduled)
         return reply
 
-    async def many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
+    async def schedule_many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
         """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
         if len(requests) > MAX_REQUESTS:
             raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
@@ -88,7 +88,7 @@ class ScheduleRpcs:
             try:
                 tasks.append((result, self._new_task(request)))
             except AtfError as error:
-                fail(result.error, error)
+                set_error(result.error, error)
         entries, tasks = await self._let_in(tasks)
         stored: Sequence[Scheduled | AtfError] = ()
         try:
@@ -103,11 +103,11 @@ class ScheduleRpcs:
             raise away[0]
         for (result, task), scheduled in zip(tasks, stored, strict=True):
             if isinstance(scheduled, AtfError):
-                fail(result.error, scheduled)
+                set_error(result.error, scheduled)
             elif scheduled.left_out:
-                fail(result.error, too_many(self._lambdas.get(task.lambda_name)))
+                set_error(result.error, too_many(self._lambdas.get(task.lambda_name)))
             elif scheduled.conflict:
-                fail(result.error, _taken(task))
+                set_error(result.error, _taken(task))
             else:
                 _fill(result.reply, scheduled)
         return reply
@@ -219,7 +219,7 @@ def _let_through(
         elif task.unique:
             yield result, task._replace(joins=True)
         else:
-            fail(result.error, refusal)
+            set_error(result.error, refusal)
 
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:

@@ -24,18 +24,18 @@ from atf.task import (
 from .batches import BatchRpcs
 from .capacity import CapacityRpcs
 from .gates import GateRpcs
-from .hosts import Hosts
+from .hosts import HostRpcs
 from .jobs import JobRpcs
 from .keys import KeyRpcs
 from .lambdas import Lambdas
 from .pools import Pools
 from .redaction import Redaction
 from .redrive import RedriveRpc
-from .registration import Registration
+from .registration import LambdaRpcs
 from .removal import DeleteLambdaRpc
 from .scheduling import ScheduleRpcs
 from .status import StatusRpc
-from .tasks import Tasks
+from .tasks import TaskRpcs
 from .validate import shown
 from .waiting import TaskWaits
 
@@ -59,9 +59,9 @@ class FrontendService:
         self._redrive = RedriveRpc(store, self._lambdas, self._redaction)
         self._status = StatusRpc(store, self._lambdas, self._jobs)
         self._waiting = TaskWaits(store, runtime)
-        self._tasks = Tasks(store, self._lambdas, self._redaction, self._waiting, self._gates, self._capacity)
-        self._registration = Registration(store, self._lambdas, self._pools, self._capacity)
-        self._hosts = Hosts(store)
+        self._tasks = TaskRpcs(store, self._lambdas, self._redaction, self._waiting, self._gates, self._capacity)
+        self._registration = LambdaRpcs(store, self._lambdas, self._pools, self._capacity)
+        self._hosts = HostRpcs(store)
         self._batches = BatchRpcs(
             store,
             self._lambdas,
@@ -83,11 +83,11 @@ class FrontendService:
 
     async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Stores a task."""
-        return await self._scheduling.one(request)
+        return await self._scheduling.schedule(request)
 
     async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
         """Stores many tasks, at most 1000."""
-        reply = await self._scheduling.many(request.requests)
+        reply = await self._scheduling.schedule_many(request.requests)
         if _log.says_debug():
             refused = sum(result.HasField("error") for result in reply.results)
             _log.debug("schedule_many", tasks=len(reply.results) - refused, refused=refused)
@@ -122,24 +122,24 @@ class FrontendService:
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         """The keys of a lambda that have stopped, or one key."""
         await self._lambdas.known(getattr(request, "lambda"))
-        return await self._keys.list(request)
+        return await self._keys.list_keys(request)
 
     async def list_concurrency_keys(
         self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
     ) -> f.ListConcurrencyKeysReply:
         """The concurrency keys of a lambda for which tasks wait, or one key."""
         await self._lambdas.known(getattr(request, "lambda"))
-        return await self._keys.list_concurrency(request)
+        return await self._keys.list_concurrency_keys(request)
 
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """Lets a stopped key go on with the task that stopped it."""
         await self._lambdas.known(getattr(request, "lambda"))
-        return await self._keys.resume(request)
+        return await self._keys.resume_key(request)
 
     async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         """Lets a stopped key go on without the task that stopped it."""
         await self._lambdas.known(getattr(request, "lambda"))
-        return await self._keys.skip(request)
+        return await self._keys.skip_key(request)
 
     # --- batches ------------------------------------------------------------------------------------------------------
 
@@ -147,69 +147,69 @@ class FrontendService:
         self, requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 600
     ) -> b.ScheduleBatchReply:
         """Makes a batch, goes on with one, or extends one."""
-        return await self._batches.schedule(requests)
+        return await self._batches.schedule_batch(requests)
 
     async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
         """A batch with its counts."""
-        return await self._batches.get(request)
+        return await self._batches.get_batch(request)
 
     async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
         """A page of batches."""
-        return await self._batches.list(request)
+        return await self._batches.list_batches(request)
 
     async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:
         """A page of the items of a batch. Shorter than asked for where large results would make it more than 4 MiB."""
-        return await self._batches.items(request)
+        return await self._batches.list_batch_items(request)
 
     def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float = 3600) -> AsyncGenerator[b.Batch, None]:
         """How a batch goes on until it has ended."""
-        return self._batches.watch(request)
+        return self._batches.watch_batch(request)
 
     async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Cancels a batch."""
-        return await self._batches.cancel(request)
+        return await self._batches.cancel_batch(request)
 
     async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Starts the items of a batch afresh that failed for good."""
-        return await self._batches.retry(request)
+        return await self._batches.retry_batch(request)
 
     async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
         """Deletes a batch that has ended."""
-        return await self._batches.delete(request)
+        return await self._batches.delete_batch(request)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
         """Makes a job, or replaces one."""
-        return await self._redaction.job(await self._jobs.schedule(request))
+        return await self._redaction.job(await self._jobs.schedule_job(request))
 
     async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
         """Makes or replaces many jobs, at most 1000."""
-        reply = await self._jobs.schedule_many(request.requests)
+        reply = await self._jobs.schedule_jobs(request.requests)
         await self._redaction.jobs(result.job for result in reply.results if result.HasField("job"))
         return reply
 
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
-        job = await self._jobs.get(request.name)
+        job = await self._jobs.get_job(request.name)
         return job if request.unredacted else await self._redaction.job(job)
 
     async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
         """A page of the jobs that have not ended."""
-        reply = await self._jobs.list(request)
+        reply = await self._jobs.list_jobs(request)
         if not request.unredacted:
             await self._redaction.jobs(reply.jobs)
         return reply
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
         """Deletes a job; it need not exist."""
-        return await self._jobs.delete(request.name)
+        return await self._jobs.delete_job(request.name)
 
     async def delete_jobs_by_prefix(
         self, request: f.DeleteJobsByPrefixRequest, *, timeout: float = 10
     ) -> f.DeleteJobsByPrefixReply:
         """Deletes the jobs whose names begin so."""
-        return await self._jobs.delete_by_prefix(request.prefix)
+        return await self._jobs.delete_jobs_by_prefix(request.prefix)
 
     async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks."""
@@ -221,13 +221,13 @@ class FrontendService:
 
     async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""
-        return await self._jobs.run_now(request)
+        return await self._jobs.run_job_now(request)
 
     async def preview_schedule(
         self, request: f.PreviewScheduleRequest, *, timeout: float = 10
     ) -> f.PreviewScheduleReply:
         """The next ticks of a job that is not made."""
-        return await self._jobs.preview(request)
+        return await self._jobs.preview_schedule(request)
 
     # --- applications that were written for Dapr ----------------------------------------------------------------------
 
@@ -271,11 +271,11 @@ class FrontendService:
 
     async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
         """Sets the cores of a pool."""
-        return await self._capacity.set(request)
+        return await self._capacity.set_capacity(request)
 
     async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
         """The cores of a pool, and who has them."""
-        return await self._capacity.get(request.pool)
+        return await self._capacity.get_capacity(request.pool)
 
     async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
         """The pools that have cores."""
@@ -291,30 +291,30 @@ class FrontendService:
 
     async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
         """Forgets a lambda."""
-        return await self._removal.delete(request)
+        return await self._removal.delete_lambda(request)
 
     async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
         """How the whole cluster stands."""
-        return await self._status.get(request)
+        return await self._status.get_status(request)
 
     # --- gates --------------------------------------------------------------------------------------------------------
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         """Keeps back, drops, delays or thins out tasks."""
-        return await self._gates.set(request)
+        return await self._gates.set_gate(request)
 
     async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
         """Lifts gates."""
-        return await self._gates.lift(request)
+        return await self._gates.lift_gate(request)
 
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         """The gates that stand."""
-        return await self._gates.list(request)
+        return await self._gates.list_gates(request)
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         """Starts dead letters afresh that match a filter."""
-        return await self._redrive.page(request)
+        return await self._redrive.redrive(request)
 
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         """Who did what to lambdas."""
-        return await self._gates.audit(request)
+        return await self._gates.list_audit(request)

@@ -23,7 +23,7 @@ from .validate import check_lambda_spec, shown
 ALL: Final = "all"
 """Instead of a name: every setting."""
 _NONE: Final = "none"
-_LIFTED: Final = "-"
+_UNSET: Final = "-"
 
 
 class _Setting(NamedTuple):
@@ -149,7 +149,7 @@ _FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runb
 _DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_ENQUEUE_TIMEOUT_US)}
 
 
-def door_settings(spec: f.LambdaSpec) -> dict[str, str]:
+def admission_settings(spec: f.LambdaSpec) -> dict[str, str]:
     """By the store's name, the settings that are not the default: names of [a-z_], values without white space.
 
     Most lambdas have none, and pass a queue's door unseen; see atf/store/lua/shared/door.lua.
@@ -171,7 +171,7 @@ def in_force(spec: f.LambdaSpec, overrides: str) -> f.LambdaSpec:
         if each.stored in held:
             value = held[each.stored]
             found.ClearField(each.field)
-            if value != _LIFTED:
+            if value != _UNSET:
                 _put(found, each.field, each.read(value))
     return found
 
@@ -202,7 +202,7 @@ def overridden(spec: f.LambdaSpec, overrides: str, wanted: Mapping[str, str], un
             value = "" if text == _NONE else setting.write(setting.parse(text))
         except InvalidArgument as error:
             raise InvalidArgument(f"{name} {shown(text)!r}: {error}{_instead(name)}") from None
-        held[setting.stored] = value or _DEFAULTS.get(setting.stored, _LIFTED)
+        held[setting.stored] = value or _DEFAULTS.get(setting.stored, _UNSET)
     changed = " ".join(f"{name}={held[name]}" for name in sorted(held))
     check_lambda_spec(in_force(spec, changed), in_force(spec, overrides))
     return changed
@@ -214,15 +214,15 @@ def said(overrides: str) -> dict[str, str]:
     for name, each in SETTINGS.items():
         value = held.get(each.stored)
         if value is not None:
-            found[name] = _lifted(name) if value == _LIFTED else each.show(each.read(value)) or _NONE
+            found[name] = _unset(name) if value == _UNSET else each.show(each.read(value)) or _NONE
     return found
 
 
 def _instead(name: str) -> str:
-    return "" if name in {"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"} else f", or {_lifted(name)}"
+    return "" if name in {"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"} else f", or {_unset(name)}"
 
 
-def _lifted(name: str) -> str:
+def _unset(name: str) -> str:
     """How an operator writes that what the code says shall not hold, and nothing in its place."""
     return DEFAULT_POOL if name == "pool" else _NONE
 

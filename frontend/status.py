@@ -37,7 +37,7 @@ class StatusRpc:
         self._lambdas = lambdas
         self._jobs = jobs
 
-    async def get(self, request: f.GetStatusRequest) -> f.GetStatusReply:
+    async def get_status(self, request: f.GetStatusRequest) -> f.GetStatusReply:
         """Counts everything once."""
         if not 0 <= request.recent_us <= MAX_AHEAD_US:
             raise InvalidArgument(f"recent_us {request.recent_us}: at least 0, at most ten years")
@@ -81,7 +81,7 @@ class StatusRpc:
     async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, KnownLambda], served: _Served) -> None:
         request, seen = f.ListJobsRequest(page_size=MAX_BATCH), 0
         while seen < _JOBS:
-            page = await self._jobs.list(request)
+            page = await self._jobs.list_jobs(request)
             for job in page.jobs:
                 if why := _without_code(job, known, served):
                     name = getattr(job.spec.task, "lambda")

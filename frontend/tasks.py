@@ -31,7 +31,7 @@ _READ_WITH_SPEC: Final = 2
 """The same with their payloads, of 1 MiB each."""
 
 
-class Tasks:
+class TaskRpcs:
     """The calls on tasks that are there."""
 
     def __init__(

@@ -73,7 +73,7 @@ def no_task(task_id: str) -> TaskNotFound:
     return TaskNotFound(f"no task {task_id!r}; the records of finished tasks expire after their retention")
 
 
-def fail(said: f.Error, error: AtfError) -> None:
+def set_error(said: f.Error, error: AtfError) -> None:
     """Says what went wrong with one item of a call of many."""
     said.code, said.message, said.reason = error.code, str(error)[:_MAX_SENTENCE_CHARS], error.reason
     if isinstance(error, TooManyPending):

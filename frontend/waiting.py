@@ -45,7 +45,7 @@ class TaskWaits:
         self._runtime = runtime
         self._poll = store.settings.poll_interval
         self._calls: dict[str, set[_Waiter]] = {}
-        self._rung: dict[str, set[asyncio.Event]] = {}
+        self._notified: dict[str, set[asyncio.Event]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._draining = False
 
@@ -61,7 +61,7 @@ class TaskWaits:
         try:
             if seconds > 0 and not self._draining:
                 self._listen()  # before the first look, so that no end falls between the two
-            gone = await self._look(list(call.open))
+            gone = await self._read(list(call.open))
             if gone:
                 raise no_task(min(gone))
             if not self._draining:
@@ -71,23 +71,23 @@ class TaskWaits:
             self._forget(call)
 
     @contextlib.contextmanager
-    def bell_of(self, name: str) -> Iterator[asyncio.Event]:
+    def notification_of(self, name: str) -> Iterator[asyncio.Event]:
         """Within the block the event is set when the bell rings for this name. A ring may be lost."""
         rung = asyncio.Event()
-        self._rung.setdefault(name, set()).add(rung)
+        self._notified.setdefault(name, set()).add(rung)
         if not self._draining:
             self._listen()
         try:
             yield rung
         finally:
-            self._rung[name].discard(rung)
-            if not self._rung[name]:
-                del self._rung[name]
+            self._notified[name].discard(rung)
+            if not self._notified[name]:
+                del self._notified[name]
 
     def drain(self) -> None:
         """Answers everybody with what has finished, now and from now on: they ask again, elsewhere."""
         self._draining = True
-        for events in self._rung.values():
+        for events in self._notified.values():
             for each in events:
                 each.set()
         for calls in self._calls.values():
@@ -106,10 +106,10 @@ class TaskWaits:
     def _finished(self, task_id: str) -> None:
         for call in self._calls.get(task_id, ()):
             call.finished(task_id)
-        for rung in self._rung.get(task_id, ()):
+        for rung in self._notified.get(task_id, ()):
             rung.set()
 
-    async def _look(self, ids: list[str]) -> list[str]:
+    async def _read(self, ids: list[str]) -> list[str]:
         """Asks the store, and has it ring for those that go on. Returns those that don't exist."""
         statuses = await self._store.watch_tasks(ids)
         for task_id, status in zip(ids, statuses, strict=True):
@@ -117,10 +117,10 @@ class TaskWaits:
                 self._finished(task_id)
         return [task_id for task_id, status in zip(ids, statuses, strict=True) if status is None]
 
-    async def _look_everywhere(self, ids: Sequence[str]) -> None:
+    async def _read_everywhere(self, ids: Sequence[str]) -> None:
         """Like `_look`, but a partition that is away hides nothing of the others; it is looked at again later."""
         try:
-            await self._look(list(ids))
+            await self._read(list(ids))
         except AtfError:
             pass
         else:
@@ -128,7 +128,7 @@ class TaskWaits:
         parts: dict[str, list[str]] = {}
         for each in ids:
             parts.setdefault(each.partition("-")[0], []).append(each)
-        for answer in await asyncio.gather(*map(self._look, parts.values()), return_exceptions=True):
+        for answer in await asyncio.gather(*map(self._read, parts.values()), return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, AtfError):
                 raise answer
 
@@ -149,8 +149,8 @@ class TaskWaits:
                 if rung and now - looked_at < self._poll:
                     continue
                 looked_at = now
-                idle = 0 if self._calls or self._rung else idle + 1
-                await self._look_everywhere([each for each, calls in self._calls.items() if any(map(_is_open, calls))])
+                idle = 0 if self._calls or self._notified else idle + 1
+                await self._read_everywhere([each for each, calls in self._calls.items() if any(map(_is_open, calls))])
             self._listener = None  # at once, not after the bell has been let go: a call may come in between
 
 

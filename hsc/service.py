@@ -65,8 +65,8 @@ class HscService:
 
     async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
         """Claims tasks in an executor's name."""
-        _check_word("executor_id", request.executor_id)
-        _check_word("nonce", request.nonce, MAX_NONCE_CHARS)
+        _check_token("executor_id", request.executor_id)
+        _check_token("nonce", request.nonce, MAX_NONCE_CHARS)
         _check_count("task_ids", len(request.task_ids), MAX_BATCH)
         self._check_lease(request.heartbeat_timeout_us)
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
@@ -75,18 +75,19 @@ class HscService:
         batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES, request.signatures)
         reply = h.ClaimTasksReply(lost=[*batch.lost, *sorted(bad)], deferred=batch.deferred)
         for each in batch.claims:
-            _fill(reply.claims.add(), each)
+            _fill_claim(reply.claims.add(), each)
         return reply
 
     async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
         """Renews leases, and says which runs have started."""
-        _check_word("executor_id", request.executor_id)
+        _check_token("executor_id", request.executor_id)
         _check_count("claims", len(request.claims), MAX_HELD)
         self._check_lease(request.heartbeat_timeout_us)
         beats = [
-            Beat(_held(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES)) for each in request.claims
+            Beat(_claim_of(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES))
+            for each in request.claims
         ]
-        verdicts = await self._judge(
+        verdicts = await self._verdicts(
             beats,
             lambda each: each.held.task_id,
             lambda some: self._store.heartbeat(some, draining=request.draining),
@@ -95,21 +96,21 @@ class HscService:
 
     async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
         """Records how runs ended."""
-        _check_word("executor_id", request.executor_id)
+        _check_token("executor_id", request.executor_id)
         _check_count("results", len(request.results), MAX_BATCH)
         results = [_result(each, self._grace_us) for each in request.results]
-        verdicts = await self._judge(results, lambda each: each.held.task_id, self._store.set_results)
+        verdicts = await self._verdicts(results, lambda each: each.held.task_id, self._store.set_results)
         lost = verdicts.count(Verdict.LOST)
         _log.debug("set_results", executor=request.executor_id, runs=len(verdicts) - lost, lost=lost)
         return h.SetResultsReply(verdicts=_encoded(verdicts))
 
     async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
         """Returns claims that never started, and ids that were popped but never claimed."""
-        _check_word("executor_id", request.executor_id)
+        _check_token("executor_id", request.executor_id)
         _check_count("claims and unclaimed", len(request.claims) + len(request.unclaimed), MAX_HELD)
-        claims = [_held(each) for each in request.claims]
-        returned = await self._judge(claims, lambda each: each.task_id, lambda some: self._store.hand_back(some, []))
-        returned += await self._judge(
+        claims = [_claim_of(each) for each in request.claims]
+        returned = await self._verdicts(claims, lambda each: each.task_id, lambda some: self._store.hand_back(some, []))
+        returned += await self._verdicts(
             request.unclaimed, lambda each: each, lambda some: self._store.hand_back([], some)
         )
         _log.debug("hand_back", executor=request.executor_id, claims=len(claims), unclaimed=len(request.unclaimed))
@@ -117,11 +118,11 @@ class HscService:
 
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         """Takes claims away from an executor that is dead."""
-        _check_word("executor_id", request.executor_id)
+        _check_token("executor_id", request.executor_id)
         _check_count("claims", len(request.claims), MAX_HELD)
         why = request.why[:MAX_WHY_CHARS]
-        claims = [_held(each) for each in request.claims]
-        verdicts = await self._judge(
+        claims = [_claim_of(each) for each in request.claims]
+        verdicts = await self._verdicts(
             claims,
             lambda each: each.task_id,
             lambda some: self._store.report_loss(some, why, shared=request.shared),
@@ -141,7 +142,7 @@ class HscService:
 
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         """Says which tasks are the first that ask for their keys."""
-        _check_word("executor_id", request.executor_id)
+        _check_token("executor_id", request.executor_id)
         _check_count("keys", len(request.keys), MAX_BATCH)
         for each in request.keys:
             partition_of(each.task_id, self._store.partitions)
@@ -159,7 +160,7 @@ class HscService:
                 " (ATF_HEARTBEAT_TIMEOUT)"
             )
 
-    async def _judge(
+    async def _verdicts(
         self,
         items: Sequence[T],
         task_id: Callable[[T], str],
@@ -180,7 +181,7 @@ class HscService:
         return True
 
 
-def _check_word(name: str, value: str, most: int = 128) -> None:
+def _check_token(name: str, value: str, most: int = 128) -> None:
     if len(value) > most or not _WORD.fullmatch(value):
         raise InvalidArgument(f"{name} {value[:200]!r}: use 1 to {most} printable characters of ASCII without spaces")
 
@@ -190,12 +191,12 @@ def _check_count(name: str, count: int, most: int) -> None:
         raise InvalidArgument(f"{count} {name}: at most {most} in one call")
 
 
-def _held(claim: t.ClaimRef) -> HeldClaim:
+def _claim_of(claim: t.ClaimRef) -> HeldClaim:
     token = claim.token
     return HeldClaim(claim.task_id, token.counter, token.nonce)
 
 
-def _fill(claim: t.Claim, claimed: ClaimedTask) -> None:
+def _fill_claim(claim: t.Claim, claimed: ClaimedTask) -> None:
     claim.task_id, claim.spec, claim.scheduled_at_us = claimed.task_id, claimed.spec, claimed.scheduled_at_us
     claim.attempt, claim.run, claim.losses, claim.alone = claimed.attempt, claimed.run, claimed.losses, claimed.alone
     token = claim.token
@@ -215,7 +216,7 @@ def _check_signature(digest: str) -> None:
 
 
 def _result(result: h.Result, grace_us: int) -> RunResult:
-    held, value, encoding, error = _held(result.claim), result.result, result.encoding, result.error
+    held, value, encoding, error = _claim_of(result.claim), result.result, result.encoding, result.error
     outcome = _OUTCOMES.get(result.outcome)
     if outcome is None:
         raise InvalidArgument(f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to MISFIT")

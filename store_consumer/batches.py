@@ -47,29 +47,29 @@ class BatchOutbox:
         self._runtime = runtime
         self._taken: set[OutboxRecord] = set()
         self._waiting: deque[OutboxRecord] = deque()
-        self._works: set[asyncio.Task[None]] = set()
+        self._deliveries: set[asyncio.Task[None]] = set()
         self._trouble = Trouble(_log, "batch")
 
-    def take(self, records: Iterable[OutboxRecord]) -> None:
+    def add(self, records: Iterable[OutboxRecord]) -> None:
         """Has records delivered soon."""
         for record in records:
             if record not in self._taken and len(self._taken) < MAX_WAITING:
                 self._taken.add(record)
                 self._waiting.append(record)
-                if len(self._works) < AT_ONCE:
-                    work = self._runtime.spawn(self._work(), name="batches")
-                    self._works.add(work)
-                    work.add_done_callback(self._works.discard)
+                if len(self._deliveries) < AT_ONCE:
+                    work = self._runtime.spawn(self._deliver(), name="batches")
+                    self._deliveries.add(work)
+                    work.add_done_callback(self._deliveries.discard)
 
     async def idle(self) -> None:
         """Waits until all that was taken has been delivered, or has failed."""
-        await asyncio.gather(*self._works)
+        await asyncio.gather(*self._deliveries)
 
-    async def _work(self) -> None:
+    async def _deliver(self) -> None:
         while self._waiting:
             record = self._waiting.popleft()
             try:
-                await (self._end(record) if record.kind == BATCH_ENDED else self._walk(record))
+                await (self._make_callbacks(record) if record.kind == BATCH_ENDED else self._sync(record))
                 await self._store.acknowledge_outbox(record)
                 self._trouble.ended(record.target)
             except AtfError as error:
@@ -77,14 +77,14 @@ class BatchOutbox:
             finally:
                 self._taken.discard(record)
 
-    async def _walk(self, record: OutboxRecord) -> None:
+    async def _sync(self, record: OutboxRecord) -> None:
         while True:
             began = self._runtime.monotonic()
             if await self._store.sync_batch(record):
                 return
             await asyncio.sleep(self._runtime.monotonic() - began)  # half of the store's time is for the others
 
-    async def _end(self, record: OutboxRecord) -> None:
+    async def _make_callbacks(self, record: OutboxRecord) -> None:
         """Makes the tasks of a batch's callbacks."""
         _, name, round_, ended_at, sums = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
         batch = await self._store.get_batch(name)
@@ -96,19 +96,19 @@ class BatchOutbox:
         try:
             callbacks = b.BatchSpec.FromString(batch.spec).callbacks
         except Exception as error:  # noqa: BLE001  of another release
-            await self._refused(ended, "", error)
+            await self._note_error(ended, "", error)
             return
         for place, callback in enumerate(callbacks):
-            if ended.calls(callback):
-                made += await self._call(ended, place, callback)
+            if ended.matches(callback):
+                made += await self._make_callback(ended, place, callback)
         say = _log.info if failed else _log.debug  # every link of a chain is a batch, too
         say("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)
 
-    async def _call(self, ended: EndedBatch, place: int, callback: b.Callback) -> bool:
+    async def _make_callback(self, ended: EndedBatch, place: int, callback: b.Callback) -> bool:
         """Makes one callback; what is wrong with it holds up no other, nor the batch."""
         in_chain = bool(callback.then) or callback.as_batch
         try:
-            spec = spec_of(callback, await self._told(ended, callback))
+            spec = spec_of(callback, await self._value_of(ended, callback))
             if in_chain:
                 link = link_of(ended, place, callback)
                 terms, item = item_of(link, spec)
@@ -122,13 +122,13 @@ class BatchOutbox:
         except (Unavailable, ResourceExhausted):
             raise  # it comes up again
         except Exception as error:  # noqa: BLE001  of whatever it is made of
-            await self._refused(ended, f"callback {place}, {getattr(callback.task, 'lambda')}: ", error)
+            await self._note_error(ended, f"callback {place}, {getattr(callback.task, 'lambda')}: ", error)
             if in_chain:
-                await self._fail(link_of(ended, place, callback), error)
+                await self._fail_link(link_of(ended, place, callback), error)
             return False
         return True
 
-    async def _told(self, ended: EndedBatch, callback: b.Callback) -> bytes | None:
+    async def _value_of(self, ended: EndedBatch, callback: b.Callback) -> bytes | None:
         match callback.gives:
             case b.Callback.NOTHING:
                 return None
@@ -142,12 +142,12 @@ class BatchOutbox:
                     first = page.next
         return ended.summary()
 
-    async def _refused(self, ended: EndedBatch, what: str, error: Exception) -> None:
+    async def _note_error(self, ended: EndedBatch, what: str, error: Exception) -> None:
         why = clip(f"{what}{error}", MAX_WHY)
         _log.error("callback can't be made", batch=ended.batch.id, round=ended.round, error=why)
         await self._store.note_error(ended.batch.id, why)
 
-    async def _fail(self, link: ChainLink, error: Exception) -> None:
+    async def _fail_link(self, link: ChainLink, error: Exception) -> None:
         """Whoever waits for a link of a chain that can't be made finds it: ended, without items, and why."""
         await self._open(link)
         await self._store.note_error(link.id, clip(f"{link.lambda_name}: {error}", MAX_WHY), unmade=True)

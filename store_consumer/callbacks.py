@@ -52,7 +52,7 @@ class EndedBatch(NamedTuple):
             return "cancelled"
         return "done_with_failures" if self.failed or self.cancelled or self.batch.unmade else "done"
 
-    def calls(self, callback: b.Callback) -> bool:
+    def matches(self, callback: b.Callback) -> bool:
         """Whether a callback is for this end."""
         match callback.when:
             case b.Callback.SUCCESS_OF_ALL:

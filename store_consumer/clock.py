@@ -46,20 +46,20 @@ class StoreClock:
         self._ahead_since = 0.0
         self._jumped = False
         self._apart = False  # from the wall clock of a consumer that has just started, however slow its answers are
-        self._told = ""  # the last step back that the store has told of
-        self._told_at = 0.0
+        self._answered = ""  # the last step back that the store has told of
+        self._answered_at = 0.0
         self.step_back = ""
         """The last step back since which a heartbeat_timeout has gone by, as the store names it; "" before it has named any."""
 
     @property
-    def settled(self) -> bool:
+    def is_trusted(self) -> bool:
         """Whether leases end by the last TIME seen."""
-        return self._steady and self.step_back == self._told
+        return self._steady and self.step_back == self._answered
 
     @property
-    def doubted(self) -> bool:
+    def is_doubted(self) -> bool:
         """Whether TIME jumped, went back or is not this host's: not settled for another reason than that answers are slow."""
-        return not self.settled and (self._jumped or self._apart or self._told not in {"", "0"})
+        return not self.is_trusted and (self._jumped or self._apart or self._answered not in {"", "0"})
 
     @property
     def _steady(self) -> bool:
@@ -72,7 +72,7 @@ class StoreClock:
         # Neither with the margin nor with the drift: after a jump a lease would end that much before its time.
         return self._believed.time_us + int(max(monotonic - self._believed.monotonic, 0) * US)
 
-    def saw(
+    def observe(
         self,
         time_us: int,
         *,
@@ -107,9 +107,9 @@ class StoreClock:
             stood = answered - self._ahead_since >= self._hold
             if stood or (not self._jumped and _agree(time_us, wall_us, answered - asked)):
                 self._believed, self._ahead = self._ahead, None
-        if step_back != self._told:
-            self._told, self._told_at = step_back, answered
-        if stepped_over or (self._steady and answered - self._told_at >= self._hold):
+        if step_back != self._answered:
+            self._answered, self._answered_at = step_back, answered
+        if stepped_over or (self._steady and answered - self._answered_at >= self._hold):
             self.step_back = step_back
 
     def _follows(self, time_us: int, reading: _ClockReading, monotonic: float) -> bool:

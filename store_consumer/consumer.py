@@ -58,11 +58,11 @@ class Consumer:
         self._partitions = range(store.partitions)
         self._clocks = [StoreClock(timing) for _ in self._partitions]
         self._distrusted: set[int] = set()
-        self._bells = [asyncio.Event() for _ in self._partitions]
+        self._notifications = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
         self._batches = BatchOutbox(store=store, runtime=runtime)
         self._gates = AutomaticGates(store=store, runtime=runtime)
-        self._jobs = DueJobs(store=store, runtime=runtime, more=lambda partition: self._bells[partition].set())
+        self._jobs = DueJobs(store=store, runtime=runtime, more=lambda partition: self._notifications[partition].set())
         self._run_log = RunLog(store=store, runtime=runtime)
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
         self._trouble = Trouble(_log, "store")
@@ -122,7 +122,7 @@ class Consumer:
             partition, clock.believed_us(asked), self._jobs.room(partition), step_back=clock.step_back
         )
         answered = self._runtime.monotonic()
-        clock.saw(
+        clock.observe(
             made.now_us,
             asked=asked,
             answered=answered,
@@ -130,12 +130,12 @@ class Consumer:
             step_back=made.step_back,
             stepped_over=made.stepped_over,
         )
-        self._say_clock(partition, clock)
-        self._batches.take(each for each in made.outbox if each.kind in KINDS)
-        self._outbox.take(each for each in made.outbox if each.kind not in KINDS)
-        self._gates.take(made.failing)
-        self._jobs.take(partition, made.jobs, made.now_us)
-        self._run_log.take(made)
+        self._log_clock(partition, clock)
+        self._batches.add(each for each in made.outbox if each.kind in KINDS)
+        self._outbox.add(each for each in made.outbox if each.kind not in KINDS)
+        self._gates.add(made.failing)
+        self._jobs.add(partition, made.jobs, made.now_us)
+        self._run_log.add(made)
         _log.debug(
             "enqueue",
             partition=partition,
@@ -153,19 +153,19 @@ class Consumer:
         fruitless = Pauses(_FRUITLESS, self._runtime)
 
         async def look() -> EnqueuePass:
-            self._bells[partition].clear()  # before the pass: what rings during it counts for the next one
+            self._notifications[partition].clear()  # before the pass: what rings during it counts for the next one
             return await self.once(partition)
 
         while True:
             made = await retry(look, _LOOK_AGAIN, self._runtime, trouble=(self._trouble, partition))
-            if worked(made):
+            if made_progress(made):
                 fruitless.reset()
-            await self._rest(partition, made, fruitless)
+            await self._sleep(partition, made, fruitless)
 
-    async def _rest(self, partition: int, made: EnqueuePass, fruitless: Pauses) -> None:
+    async def _sleep(self, partition: int, made: EnqueuePass, fruitless: Pauses) -> None:
         """Sleeps until the partition should be looked at again."""
         settings = self._store.settings
-        if made.next_in_us == 0 and worked(made):
+        if made.next_in_us == 0 and made_progress(made):
             return
         wait = settings.poll_interval
         if settings.wakeups:
@@ -173,7 +173,7 @@ class Consumer:
             if made.next_in_us is not None:
                 # Due at once, though this pass found nothing to do: nothing here may spin.
                 wait = min(wait, made.next_in_us / US or fruitless.next())
-        await happens(self._bells[partition], wait)
+        await happens(self._notifications[partition], wait)
 
     async def _listen(self) -> None:
         pauses = Pauses(_LISTEN_AGAIN, self._runtime)
@@ -183,32 +183,32 @@ class Consumer:
                     while True:
                         messages = await bell.wait(LISTEN_S)
                         pauses.reset()
-                        self._ring(messages)
+                        self._notify(messages)
                         self._trouble.ended("listen")
             except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed("listen", error)
                 await asyncio.sleep(pauses.next())
 
-    def _ring(self, messages: set[str]) -> None:
+    def _notify(self, messages: set[str]) -> None:
         # No message: a ring may have been missed.
         for partition in {where(each)[0] for each in messages} or self._partitions:
-            self._bells[partition].set()
+            self._notifications[partition].set()
 
-    def _say_clock(self, partition: int, clock: StoreClock) -> None:
+    def _log_clock(self, partition: int, clock: StoreClock) -> None:
         """Says once, for all partitions, that clocks do not agree; that an answer was slow is no news."""
-        if clock.doubted and partition not in self._distrusted:
+        if clock.is_doubted and partition not in self._distrusted:
             if not self._distrusted:
                 _log.warning(
                     "store clock not believed: no lease expires for one heartbeat_timeout", partition=partition
                 )
             self._distrusted.add(partition)
-        elif clock.settled and partition in self._distrusted:
+        elif clock.is_trusted and partition in self._distrusted:
             self._distrusted.remove(partition)
             if not self._distrusted:
                 _log.info("store clock believed")
 
 
-def worked(made: EnqueuePass) -> bool:
+def made_progress(made: EnqueuePass) -> bool:
     """Whether a pass got on: what it looked at is not due again at once, and others may be due behind it.
 
     Also where tasks only stood in a queue that nobody empties.

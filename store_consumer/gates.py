@@ -26,7 +26,7 @@ class AutomaticGates:
         self._works: dict[str, asyncio.Task[None]] = {}
         self._trouble = Trouble(_log, "automatic gate")
 
-    def take(self, names: Iterable[str]) -> None:
+    def add(self, names: Iterable[str]) -> None:
         """Has lambdas judged soon."""
         for name in names:
             if name not in self._works:

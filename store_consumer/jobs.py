@@ -54,7 +54,7 @@ class DueJobs:
         self._refused.add(partition)
         return 0
 
-    def take(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
+    def add(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
         """Has jobs dealt with soon.
 
         Args:
@@ -80,14 +80,14 @@ class DueJobs:
                     self._refused.remove(partition)
                     self._more(partition)
                 try:
-                    await self._deal(partition, due, now_us)
+                    await self._decide_ticks(partition, due, now_us)
                     self._trouble.ended(partition)
                 except Exception as error:  # noqa: BLE001  what is not done comes up again; Trouble says what
                     self._trouble.failed(partition, error)
         finally:
             del self._works[partition]
 
-    async def _deal(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
+    async def _decide_ticks(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
         decided = await asyncio.to_thread(_decide, due, partition, now_us)  # noqa: TID251  pure, and may take long
         for job, why in decided.unread:  # it comes up again, perhaps at a peer that can read it
             if (job.name, job.generation) not in self._unread and len(self._unread) < MOST_UNREAD:

@@ -35,7 +35,7 @@ class Outbox:
         self._works: dict[int, asyncio.Task[None]] = {}
         self._trouble = Trouble(_log, "outbox target")
 
-    def take(self, records: Iterable[OutboxRecord]) -> None:
+    def add(self, records: Iterable[OutboxRecord]) -> None:
         """Has records delivered soon."""
         for record in records:
             line = self._waiting.get(record.target)

@@ -27,10 +27,10 @@ class RunLog:
         self._runtime = runtime
         self._works: set[asyncio.Task[None]] = set()
 
-    def take(self, made: EnqueuePass) -> None:
+    def add(self, made: EnqueuePass) -> None:
         """Has said soon what a pass has ended."""
         if made.expired or made.unfit:
-            work = self._runtime.spawn(self._say(made.expired, made.unfit), name="say what has ended")
+            work = self._runtime.spawn(self._log_ended(made.expired, made.unfit), name="say what has ended")
             self._works.add(work)
             work.add_done_callback(self._works.discard)
 
@@ -38,7 +38,7 @@ class RunLog:
         """Waits until all that was taken has been said."""
         await asyncio.gather(*self._works)
 
-    async def _say(self, expired: Sequence[str], unfit: Sequence[str]) -> None:
+    async def _log_ended(self, expired: Sequence[str], unfit: Sequence[str]) -> None:
         ids = [*expired, *unfit]
         records: Sequence[TaskRecord | None] = [None] * len(ids)
         try:
@@ -46,12 +46,12 @@ class RunLog:
         except AtfError as error:
             _log.debug("what has ended can't be read", error=str(error))
         for task_id, record in zip(ids[: len(expired)], records, strict=False):
-            _say_lost(task_id, record)
+            _log_lost(task_id, record)
         for task_id, record in zip(unfit, records[len(expired) :], strict=True):
-            _say_failed(task_id, record)
+            _log_failed(task_id, record)
 
 
-def _say_lost(task_id: str, record: TaskRecord | None) -> None:
+def _log_lost(task_id: str, record: TaskRecord | None) -> None:
     if record is None:
         _log.warning("run lost", task=task_id, why="lease expired")
         return
@@ -72,7 +72,7 @@ def _say_lost(task_id: str, record: TaskRecord | None) -> None:
     )
 
 
-def _say_failed(task_id: str, record: TaskRecord | None) -> None:
+def _log_failed(task_id: str, record: TaskRecord | None) -> None:
     if record is None:
         _log.warning("attempt failed", task=task_id)
         return

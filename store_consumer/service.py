@@ -5,7 +5,7 @@ from __future__ import annotations
 from atf.errors import InvalidArgument
 from atf.rpc import store_consumer_pb2 as s
 
-from .consumer import Consumer, worked
+from .consumer import Consumer, made_progress
 
 
 class PollService:
@@ -31,6 +31,6 @@ class PollService:
             enqueued_again=sum(each.enqueued_again for each in passes),
             lost=sum(each.lost for each in passes),
             ticks=sum(len(each.jobs) for each in passes),
-            more=any(each.next_in_us == 0 and worked(each) for each in last),
+            more=any(each.next_in_us == 0 and made_progress(each) for each in last),
             next_in_us=min(waits, default=None),
         )

@@ -15,9 +15,9 @@ from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.store.store import Store
 
-RESTS: Final = 4.0
+PAUSE_TIMES: Final = 4.0
 """Times as long as the batch before took: four fifths of the store's time are for the others."""
-RESTS_BEHIND: Final = 1.0
+PAUSE_TIMES_BEHIND: Final = 1.0
 """The same for one that takes longer than a sweep_interval: half of the store's time."""
 
 _log = get_logger(duty="sweep")
@@ -54,7 +54,7 @@ class Sweeper:
                 break
             total += swept
             now = self._runtime.monotonic()
-            await asyncio.sleep((RESTS if now < behind_at else RESTS_BEHIND) * (now - began))
+            await asyncio.sleep((PAUSE_TIMES if now < behind_at else PAUSE_TIMES_BEHIND) * (now - began))
         if total:
             _log.debug("sweep", partition=partition, records=total)
         return total

@@ -35,11 +35,11 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
     spec, plan = stored_plan(due.spec, due.base_us)
     if due.running and spec.overlap == j.PASS_OVER:
         next_us, passed = _next_after(due, plan, now_us)
-        return _passed(due, spec, next_us, passed, "overlap: the tick before still ran")
+        return _skipped_tick(due, spec, next_us, passed, "overlap: the tick before still ran")
     tick_us, passed, comes = _chosen(due, spec, plan, now_us)
     why = "misfire: nobody could deal with it in time" if passed else ""
     if tick_us is None or not comes:
-        return _passed(due, spec, tick_us, passed, why)
+        return _skipped_tick(due, spec, tick_us, passed, why)
     task = _task(due, spec, tick_us, partition)
     after = plan.after(tick_us, due.ticks + 1)
     return Tick(due.name, due.generation, due.due_us, after, passed, why, spec.retention_us, tick_us, task)
@@ -81,7 +81,7 @@ def _next_after(due: DueJob, plan: Plan, now_us: int) -> tuple[int | None, int]:
     return tick_us, passed
 
 
-def _passed(due: DueJob, spec: j.JobSpec, next_us: int | None, passed: int, why: str) -> Tick:
+def _skipped_tick(due: DueJob, spec: j.JobSpec, next_us: int | None, passed: int, why: str) -> Tick:
     return Tick(due.name, due.generation, due.due_us, next_us, passed, why, spec.retention_us)
 
 

@@ -70,21 +70,21 @@ class TriggerClaims:
         self._held.pop(trigger.held, None)
         ran_us = max(self._runtime.boottime_us() - trigger.given_us, 0)
         retry_us = trigger.retry_us if outcome is Outcome.FAILED else 0
-        self.settle(RunResult(trigger.held, outcome, error=error, retry_in_us=retry_us, ran_us=ran_us))
+        self.record_ends(RunResult(trigger.held, outcome, error=error, retry_in_us=retry_us, ran_us=ran_us))
 
     def hand_back(self, triggers: Iterable[Trigger]) -> None:
         """Has others get them, soon; counts nothing."""
         for each in triggers:
             self._held.pop(each.held, None)
-            self.settle(each.held)
+            self.record_ends(each.held)
 
-    def settle(self, *ends: End) -> None:
+    def record_ends(self, *ends: End) -> None:
         """Records ends, soon, however often that fails; each partition for itself."""
         for each in ends:
             partition = partition_of(_task_id(each), self._store.partitions)
             self._ends[partition].append(each)
             if partition not in self._works:
-                work = self._settle(partition)
+                work = self._record_ends(partition)
                 self._works[partition] = self._runtime.spawn(work, name=f"settle triggers {partition}")
 
     async def close(self, seconds: float) -> None:
@@ -100,9 +100,9 @@ class TriggerClaims:
         while True:
             await asyncio.sleep(self._timing.heartbeat_interval)
             if self._held:
-                await self.beat()
+                await self.heartbeat()
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Renews all leases once."""
         held, sent_us = list(self._held.values()), self._runtime.boottime_us()
         try:
@@ -121,7 +121,7 @@ class TriggerClaims:
                 del self._held[trigger.held]
                 _log.warning("a trigger's lease has ended; it comes again", task=trigger.held.task_id)
 
-    async def _settle(self, partition: int) -> None:
+    async def _record_ends(self, partition: int) -> None:
         ends = self._ends[partition]
         try:
             while ends:

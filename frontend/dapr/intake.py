@@ -56,8 +56,8 @@ class TriggerIntake:
         self._timing = timing
         self._runtime = runtime
         self._partitions = range(store.partitions)
-        self._worth: list[dict[str, None]] = [{} for _ in self._partitions]
-        self._bells = [asyncio.Event() for _ in self._partitions]
+        self._may_hold: list[dict[str, None]] = [{} for _ in self._partitions]
+        self._notifications = [asyncio.Event() for _ in self._partitions]
         self._loops: list[asyncio.Task[None]] = []
         self._closed = False
         self._ids = itertools.count(1)
@@ -65,13 +65,13 @@ class TriggerIntake:
 
     def look(self, lambdas: Iterable[str]) -> None:
         """The queues of these lambdas are worth a look, in every partition."""
-        for worth, bell in zip(self._worth, self._bells, strict=True):
+        for worth, bell in zip(self._may_hold, self._notifications, strict=True):
             worth.update(dict.fromkeys(lambdas))
             bell.set()
 
     def freed(self, lambdas: frozenset[str]) -> None:
         """A watcher of these has room again."""
-        for worth, bell in zip(self._worth, self._bells, strict=True):
+        for worth, bell in zip(self._may_hold, self._notifications, strict=True):
             if not lambdas.isdisjoint(worth):
                 bell.set()
 
@@ -89,7 +89,7 @@ class TriggerIntake:
     async def close(self) -> None:
         """Pops no more, and waits for what is under way. Claims that come now are handed back, since no watcher is left."""
         self._closed = True
-        for bell in self._bells:
+        for bell in self._notifications:
             bell.set()
         if self._loops:
             await asyncio.wait(self._loops, timeout=CLOSE_S)
@@ -104,8 +104,8 @@ class TriggerIntake:
                 for partition, queue in map(where, messages):
                     lambda_name = queue.rpartition(":")[0]
                     if lambda_name in watched:
-                        self._worth[partition][lambda_name] = None
-                        self._bells[partition].set()
+                        self._may_hold[partition][lambda_name] = None
+                        self._notifications[partition].set()
 
     async def _look_again(self) -> None:
         while True:
@@ -115,17 +115,17 @@ class TriggerIntake:
 
     async def _serve(self, partition: int) -> None:
         async def empty() -> None:
-            self._bells[partition].clear()
+            self._notifications[partition].clear()
             while await self.once(partition):
                 pass
 
         while not self._closed:
             await retry(empty, _LOOK_AGAIN, self._runtime, trouble=(self._trouble, partition))
-            await happens(self._bells[partition], None)
+            await happens(self._notifications[partition], None)
 
     async def once(self, partition: int) -> bool:
         """Looks into each queue that is worth it and for which there is room. Returns whether one may hold more."""
-        worth, more = self._worth[partition], False
+        worth, more = self._may_hold[partition], False
         for lambda_name in list(worth):
             if self._closed:
                 return False
@@ -149,24 +149,24 @@ class TriggerIntake:
                 await self._claim(lambda_name, ids, seats)
             return len(ids) == wanted
         except BaseException:
-            self._worth[partition][lambda_name] = None
+            self._may_hold[partition][lambda_name] = None
             raise
         finally:
             for watcher, unused in seats.items():
-                watcher.leave(lambda_name, unused)
+                watcher.release(lambda_name, unused)
             self.freed(frozenset[str]().union(*(watcher.lambdas for watcher in seats)))
 
     async def _claim(self, lambda_name: str, ids: Sequence[str], seats: Counter[Watcher]) -> None:
         sent_us = self._runtime.boottime_us()  # the leases count from here, whichever repeat is answered
         batch = await self._ask(ids)
         age_us = self._runtime.boottime_us() - sent_us
-        self._holding.settle(*batch.deferred)
+        self._holding.record_ends(*batch.deferred)
         late = 2 * age_us > self._timing.heartbeat_timeout_us  # too much of the leases has gone to give them to anybody
         for each in batch.claims:
             held = HeldClaim(each.task_id, each.counter, each.nonce)
             watcher = min((one for one in seats if not one.closed), key=lambda one: len(one.given), default=None)
             if late or watcher is None:
-                self._holding.settle(held)
+                self._holding.record_ends(held)
             elif (trigger := self._trigger(lambda_name, each, held, sent_us)) is not None:
                 self._holding.add(trigger)
                 watcher.give(trigger)
@@ -194,7 +194,7 @@ class TriggerIntake:
             response = d.WatchJobsResponse.FromString(spec.payload)
         except DecodeError as error:
             why = f"it is no trigger of a job of Dapr's scheduler service: {error}"
-            self._holding.settle(RunResult(held, Outcome.FAILED_FATAL, error=why))
+            self._holding.record_ends(RunResult(held, Outcome.FAILED_FATAL, error=why))
             return None
         response.id = next(self._ids)
         return Trigger(

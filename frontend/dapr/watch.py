@@ -86,19 +86,19 @@ class WatchStreams:
         self._draining = True
         for each in list(self._watchers.open):
             each.drain()
-        self._last = asyncio.get_running_loop().call_later(LAST_S, self._cut)
+        self._last = asyncio.get_running_loop().call_later(LAST_S, self._close_streams)
 
     async def close(self) -> None:
         """Ends everything that is still open, has the store hear of it, and ends the duties."""
         self._draining = True
         if self._last is not None:
             self._last.cancel()
-        self._cut()
+        self._close_streams()
         await self._intake.close()
         await self._holding.close(FLUSH_S)
         await end(self._duties)
 
-    def _cut(self) -> None:
+    def _close_streams(self) -> None:
         for each in list(self._watchers.open):
             self._leave(each)
 

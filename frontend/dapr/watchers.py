@@ -59,11 +59,11 @@ class Watcher:
         self._most, self._most_of = _limits(initial)
         self._seats: Counter[str] = Counter()
         self._unsent: deque[Trigger] = deque()
-        self._stir = asyncio.Event()
+        self._changed = asyncio.Event()
         self._draining = False
         self.closed = False
 
-    def sit(self, lambda_name: str, most: int) -> int:
+    def reserve(self, lambda_name: str, most: int) -> int:
         """Takes up to so many seats, but a quarter of those that are free: others are being looked for at the same time, perhaps in
         vain. Returns how many.
         """
@@ -75,7 +75,7 @@ class Watcher:
         self._seats[lambda_name] += taken
         return taken
 
-    def leave(self, lambda_name: str, seats: int = 1) -> None:
+    def release(self, lambda_name: str, seats: int = 1) -> None:
         """Leaves seats."""
         self._seats[lambda_name] -= seats
 
@@ -83,14 +83,14 @@ class Watcher:
         """Has a trigger sent; its seat was taken before."""
         self.given[trigger.id] = trigger
         self._unsent.append(trigger)
-        self._stir.set()
+        self._changed.set()
 
     def taken(self, trigger_id: int) -> Trigger | None:
         """A trigger that the watcher has acknowledged; None: it does not have that."""
         trigger = self.given.pop(trigger_id, None)
         if trigger is not None:
-            self.leave(trigger.lambda_name)
-            self._stir.set()
+            self.release(trigger.lambda_name)
+            self._changed.set()
         return trigger
 
     async def next(self) -> Trigger | None:
@@ -98,19 +98,19 @@ class Watcher:
         while not self._unsent:
             if self.closed or (self._draining and not self.given):
                 return None
-            self._stir.clear()
-            await self._stir.wait()
+            self._changed.clear()
+            await self._changed.wait()
         return self._unsent.popleft()
 
     def drain(self) -> None:
         """Takes nothing more; the stream ends when what was given is acknowledged."""
         self._draining = True
-        self._stir.set()
+        self._changed.set()
 
     def close(self) -> list[Trigger]:
         """Ends the stream. Returns what was not acknowledged."""
         self.closed = True
-        self._stir.set()
+        self._changed.set()
         self._unsent.clear()
         left, self.given = list(self.given.values()), {}
         return left
@@ -120,32 +120,32 @@ class Watchers:
     """The open streams by what they take."""
 
     def __init__(self) -> None:
-        self._lines: defaultdict[str, deque[Watcher]] = defaultdict(deque)
+        self._waiting: defaultdict[str, deque[Watcher]] = defaultdict(deque)
         self.open: set[Watcher] = set()
 
     def add(self, watcher: Watcher) -> None:
         self.open.add(watcher)
         for each in watcher.lambdas:
-            self._lines[each].append(watcher)
+            self._waiting[each].append(watcher)
 
     def remove(self, watcher: Watcher) -> None:
         self.open.discard(watcher)
         for each in watcher.lambdas:
-            self._lines[each].remove(watcher)
-            if not self._lines[each]:
-                del self._lines[each]
+            self._waiting[each].remove(watcher)
+            if not self._waiting[each]:
+                del self._waiting[each]
 
     @property
     def lambdas(self) -> frozenset[str]:
         """All that somebody takes."""
-        return frozenset(self._lines)
+        return frozenset(self._waiting)
 
     def seats(self, lambda_name: str, most: int) -> Counter[Watcher]:
         """Takes up to so many seats, of all watchers alike."""
         seats: Counter[Watcher] = Counter()
-        line = self._lines.get(lambda_name, deque())
+        line = self._waiting.get(lambda_name, deque())
         for _ in range(len(line)):
-            taken = line[0].sit(lambda_name, min(-(-most // len(line)), most - seats.total()))
+            taken = line[0].reserve(lambda_name, min(-(-most // len(line)), most - seats.total()))
             if taken:
                 seats[line[0]] = taken
             line.rotate(-1)

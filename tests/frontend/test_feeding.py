@@ -9,7 +9,7 @@ import pytest
 
 from atf.durability import Durability
 from atf.errors import Unavailable
-from atf.frontend.feeding import CALL_BYTES, CALLS, LANE_CALLS, MAX_BYTES, MAX_ITEMS, BatchWriter
+from atf.frontend.feeding import CALL_BYTES, CALLS, MAX_BYTES, MAX_ITEMS, PARTITION_CALLS, BatchWriter
 from atf.runtime import SystemRuntime
 from atf.store.types import ItemTerms, NewItem
 from atf.task import MAX_BATCH
@@ -94,11 +94,11 @@ async def test_a_partition_alone_has_a_call_waiting_behind_the_one_it_carries_ou
     await feed.add([(0, item) for _, item in items(20, 4 * MAX_BATCH)])
     await turns()
     assert [len(some) for _, some in shelf.calls] == [10, MAX_BATCH]
-    assert shelf.most == LANE_CALLS
+    assert shelf.most == PARTITION_CALLS
     assert feed.prefix == 0
     shelf.open.set()
     await feed.flush()
-    assert shelf.most == LANE_CALLS
+    assert shelf.most == PARTITION_CALLS
     assert [number for _, some in shelf.calls for number in some] == list(range(20 + 4 * MAX_BATCH))
     assert [len(some) for _, some in shelf.calls] == [10, *[MAX_BATCH] * 4, 10]
     assert feed.prefix == feed.stored == 20 + 4 * MAX_BATCH
@@ -201,7 +201,7 @@ async def test_a_partition_that_is_away_ends_it_and_what_the_others_have_begun_i
         await feed.flush()
     with pytest.raises(Unavailable, match="partition 2 is away"):
         await feed.add(items(64, 1))
-    await feed.settle()
+    await feed.wait()
     assert shelf.under_way == 0
     assert feed.prefix == 2
     await feed.close()

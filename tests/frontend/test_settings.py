@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument, UnknownLambda
-from atf.frontend.settings import SETTINGS, door_settings, in_force, overridden, said
+from atf.frontend.settings import SETTINGS, admission_settings, in_force, overridden, said
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Bench
@@ -63,8 +63,8 @@ def test_whatever_an_operator_sets_is_as_if_the_code_said_it() -> None:
     text = overridden(f.LambdaSpec(name=NAME), "", FULL, [])
     assert in_force(f.LambdaSpec(name=NAME), text) == SPEC
     assert said(text) == FULL
-    assert door_settings(SPEC) == DOOR
-    assert door_settings(f.LambdaSpec(name=NAME, queue_limit=5, owner="us")) == {}
+    assert admission_settings(SPEC) == DOOR
+    assert admission_settings(f.LambdaSpec(name=NAME, queue_limit=5, owner="us")) == {}
     assert overridden(SPEC, text, {}, ["all"]) == ""
 
 

@@ -31,7 +31,7 @@ class Host:
         asked = self.monotonic
         read_us = self.time_us + round(latency / 2 * US)
         self.rests(latency)
-        self.clock.saw(
+        self.clock.observe(
             read_us,
             asked=asked,
             answered=self.monotonic,
@@ -52,10 +52,10 @@ class Host:
             self.looks()
 
     def settled(self) -> bool:
-        return self.clock.settled
+        return self.clock.is_trusted
 
     def doubted(self) -> bool:
-        return self.clock.doubted
+        return self.clock.is_doubted
 
     @property
     def ahead_us(self) -> int:
@@ -219,8 +219,8 @@ def test_what_goes_by_without_an_answer_or_before_a_jump_does_not_count() -> Non
 
 def test_one_that_starts_takes_over_what_another_one_has_seen() -> None:
     clock = StoreClock(Timing())
-    clock.saw(EPOCH_US, asked=0.0, answered=0.0, wall_us=EPOCH_US, step_back="of before", stepped_over=True)
-    assert (clock.settled, clock.step_back) == (True, "of before")
+    clock.observe(EPOCH_US, asked=0.0, answered=0.0, wall_us=EPOCH_US, step_back="of before", stepped_over=True)
+    assert (clock.is_trusted, clock.step_back) == (True, "of before")
 
 
 def test_a_clock_that_creeps_ahead_does_not_carry_the_belief_along() -> None:
@@ -278,8 +278,8 @@ def test_whatever_the_store_s_clock_does_a_lease_renewed_under_it_outlives_its_l
 def test_no_lease_ends_early_by_the_margin_that_two_clocks_may_stand_apart() -> None:
     """A guard counts on the whole lease but for kill_time and drift: after a jump of TIME nothing may end sooner."""
     clock = StoreClock(Timing())
-    clock.saw(1_000_000_000, asked=0.0, answered=0.0, wall_us=1_000_000_000)
-    clock.saw(2_000_000_000, asked=1.0, answered=1.0, wall_us=1_001_000_000)
+    clock.observe(1_000_000_000, asked=0.0, answered=0.0, wall_us=1_000_000_000)
+    clock.observe(2_000_000_000, asked=1.0, answered=1.0, wall_us=1_001_000_000)
     assert 1_010_000_000 <= clock.believed_us(10.0) <= 1_010_000_000 + round(Timing().drift * 1e6)
 
 

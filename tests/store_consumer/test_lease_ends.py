@@ -58,7 +58,7 @@ class Play:
         made = await self.world.store.enqueue(0, clock.believed_us(now), step_back=clock.step_back)
         if not heard:
             return made
-        clock.saw(
+        clock.observe(
             made.now_us,
             asked=now,
             answered=now,
