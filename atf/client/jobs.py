@@ -13,11 +13,12 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
 from atf.sdk.job import OF_TASKS, TIMING, job_spec
-from atf.sdk.lambdas import Prepared, of_single_tasks
+from atf.sdk.lambdas import Prepared
 from atf.sdk.option_kinds import JobOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import from_us, instant_us
 from atf.sdk.payload import short
+from atf.sdk.requests import of_single_tasks
 from atf.task import MAX_BATCH, Status
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
@@ -21,12 +20,11 @@ from .handlers import check_parameters, hints_of, signature_of
 from .option_names import line_for
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .redaction import MASK, NOTHING, Redactor, checked_redact
+from .signature_checks import changed, check_context, checked_aliases, is_context, place_of, with_value
 from .signature_digest import digest_of
 from .signature_text import signature_text
-from .values import NOWHERE, NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result
+from .values import NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result
 
-_CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
-_PLACE: Final = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`", re.DOTALL)
 _MISSING: Final = object()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -78,11 +76,11 @@ class Codec:
             hints = hints_of(fn, name)
         except NameError:
             hints = None  # a class that is defined further down: looked up again at the first use
-        self.takes_context = bool(parameters) and _is_context(parameters[0], hints, context)
+        self.takes_context = bool(parameters) and is_context(parameters[0], hints, context)
         if self.takes_context:
             parameters = parameters[1:]
         check_parameters(fn, name, parameters, context=self.takes_context)
-        _check_context(name, parameters, hints or {}, context)
+        check_context(name, parameters, hints or {}, context)
         self.signature = signature.replace(parameters=parameters)
         self._positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         self._names = [each.name for each in parameters]
@@ -90,7 +88,7 @@ class Codec:
         self._required = frozenset(each.name for each in parameters if each.default is each.empty)
         by_name = self._required - set(self._positional)
         self._needed = len(self._names) + 1 if by_name else len(self._required)
-        self._aliases = _checked_aliases(name, aliases, self._names)
+        self._aliases = checked_aliases(name, aliases, self._names)
         self.redacted = checked_redact(name, redact, self._names, self._aliases)
         self._digest = ""
         self._raw: str | None = None
@@ -299,11 +297,11 @@ class Codec:
                 if found := difference(value, getattr(arrived, name)):
                     redact = self.redactor(payload, t.JSON)
                     redact.add(given)
-                    raise TypeError(f"{self._name}(): argument {name!r}{redact(_changed(*found))}")
+                    raise TypeError(f"{self._name}(): argument {name!r}{redact(changed(*found))}")
         except msgspec.ValidationError as error:
             redact = self.redactor(payload, t.JSON)
             redact.add(given)
-            raise TypeError(f"{self._name}(): {redact(_with_value(_place(str(error)), given))}") from None
+            raise TypeError(f"{self._name}(): {redact(with_value(place_of(str(error)), given))}") from None
         except RecursionError as error:
             raise InvalidArgument(f"{self._name}(): {reason(error)}") from None
 
@@ -374,8 +372,8 @@ class Codec:
         if not isinstance(error, msgspec.ValidationError):
             return InvalidArgument(f"{self._name}: the payload can't be read: {said}")
         if error.__cause__ is not None and not isinstance(error.__cause__, NoFormError):
-            return ValueError(f"{self._name}: the payload was refused: {_place(said)}")  # by code of a type's own
-        return Misfit(f"{self._name}: the payload does not fit: {_place(said)}. This code takes {self.shown}")
+            return ValueError(f"{self._name}: the payload was refused: {place_of(said)}")  # by code of a type's own
+        return Misfit(f"{self._name}: the payload does not fit: {place_of(said)}. This code takes {self.shown}")
 
     def decode_result(self, result: bytes, encoding: int) -> Any:
         """A recorded result, in the type of the handler's return annotation.
@@ -385,72 +383,3 @@ class Codec:
         """
         self._decoder()
         return decode_result(self._name, result, encoding, self._result)
-
-
-def _is_context(first: inspect.Parameter, hints: Mapping[str, Any] | None, context: type) -> bool:
-    if hints is not None:
-        return hints.get(first.name) is context
-    # Some other annotation can't be resolved yet; this one is a string that names the class.
-    return isinstance(first.annotation, str) and _CONTEXT_BY_NAME.fullmatch(first.annotation) is not None
-
-
-def _check_context(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any], context: type) -> None:
-    for each in parameters:
-        if hints.get(each.name) is context:
-            raise TypeError(f"lambda {name}: the context must be the first parameter; {each.name!r} is not")
-        if context in get_args(hints.get(each.name)):
-            raise TypeError(
-                f"lambda {name}: annotate the context {each.name!r} as atf.Context alone; a run always has one"
-            )
-
-
-def _checked_aliases(name: str, given: object, parameters: list[str]) -> dict[str, str]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(each, str) for pair in given.items() for each in pair):
-        raise InvalidArgument(
-            f"lambda {name}: aliases {short(given)}: give old names and the present ones, such as {{'color': 'colour'}}"
-        )
-    for old, now in given.items():
-        if now not in parameters:
-            has = f"it has {', '.join(parameters)}" if parameters else "it has none"
-            raise InvalidArgument(
-                f"lambda {name}: alias {old!r}: there is no parameter {now!r}; {has}. Write the old name first, the present one behind it"
-            )
-        if old in parameters:
-            raise InvalidArgument(
-                f"lambda {name}: alias {old!r} is the name of a parameter. An alias is a name that a parameter had before"
-            )
-    return dict(given)
-
-
-def _changed(place: str, given: object, arrived: object) -> str:
-    """What a value became on the way, as the end of a message."""
-    at = f" at {place}" if place else ""
-    if arrived is NOWHERE:
-        return f"{at}: {short(given)} would not arrive: the annotation has no such key"
-    if type(given) is type(arrived):
-        another = short(arrived) if short(given) != short(arrived) else "another one, though both are written alike"
-        return f"{at}: {short(given)} would arrive as {another}"
-    kinds = [type(each).__name__ for each in (given, arrived)]
-    return (
-        f"{at}: {short(given)}, of type {kinds[0]}, would arrive as {short(arrived)}, of type {kinds[1]}. Annotate the parameter as what you"
-        " give, or give what its annotation says"
-    )
-
-
-def _with_value(said: str, given: Mapping[str, Any]) -> str:
-    """A sentence on an argument, with its value if it does not say what was wrong with it: `Invalid RFC3339 encoded date`."""
-    for name, value in given.items():
-        if said.startswith(f"argument {name!r}: Invalid ") and short(value) not in said:
-            return f"{said}, got {short(value)}"
-    return said
-
-
-def _place(message: str) -> str:
-    """A message of msgspec's with the argument's name in front: "argument 'size': Expected `int`, got `str`"."""
-    match = _PLACE.fullmatch(message)
-    if match is None:
-        return message
-    rest = f" at {match['rest']}" if match["rest"] else ""
-    return f"argument {match['name']!r}{rest}: {match['why']}"

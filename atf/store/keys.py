@@ -38,7 +38,7 @@ KEYS: Final = (
         "hash",
         "the same of before a restart, of those who have not said yet that they were answered no higher number; @ -> the pause that they may end",
     ),
-    KeySpec("atf:{p}:t:<id>", "hash", "a task: see FIELDS; or the tombstone of its id"),
+    KeySpec("atf:{p}:t:<id>", "hash", "a task: see fields.FIELDS; or the tombstone of its id"),
     KeySpec(
         "atf:{p}:due",
         "zset",
@@ -82,7 +82,9 @@ KEYS: Final = (
         "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for, what is owed to its priorities of pops and of"
         " pushes (priority:ten-thousandths of a place); at home what its code and an operator said",
     ),
-    KeySpec("atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see PERMIT_FIELDS"),
+    KeySpec(
+        "atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see fields.PERMIT_FIELDS"
+    ),
     KeySpec(
         "atf:{p}:h:<lambda>",
         "hash",
@@ -105,21 +107,21 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:batch:<batch>",
         "hash",
-        "a batch, at its home, or for ten minutes that it was deleted: see BATCH_FIELDS",
+        "a batch, at its home, or for ten minutes that it was deleted: see fields.BATCH_FIELDS",
     ),
     KeySpec("atf:{p}:batches", "zset", "batch -> minus the instant at which it was made; at home"),
     KeySpec(
         "atf:{p}:batches:open", "zset", "batch that has not ended -> when its parts are asked how they stand; at home"
     ),
     KeySpec("atf:{p}:batches:ended", "zset", "batch that has ended, or was deleted -> expiry; at home"),
-    KeySpec("atf:{p}:b:<batch>", "hash", "the part of a batch that lies in this partition: see PART_FIELDS"),
+    KeySpec("atf:{p}:b:<batch>", "hash", "the part of a batch that lies in this partition: see fields.PART_FIELDS"),
     KeySpec("atf:{p}:b:<batch>:i", "zset", "work-item id of an item of a batch -> its number"),
     KeySpec("atf:{p}:b:<batch>:p", "hash", "target, as an ordering key -> until when no item of it may start"),
     KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
     KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
     KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
     KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
-    KeySpec("atf:{p}:j:<job>", "hash", "a job: see JOB_FIELDS"),
+    KeySpec("atf:{p}:j:<job>", "hash", "a job: see fields.JOB_FIELDS"),
     KeySpec(
         "atf:{p}:ticks:<job>",
         "zset",
@@ -193,147 +195,6 @@ KEYS: Final = (
     KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
     KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
 )
-
-FIELDS: Final = {
-    "s": "status, by name",
-    "q": "queue: lambda:priority",
-    "at": "scheduled_at, the instant asked for",
-    "spec": "the serialized TaskSpec",
-    "d": "digest of the request",
-    "lim": "max_attempts max_losses retention; absent: the defaults",
-    "k": "ordering key, as lambda:key",
-    "kc": "concurrency key, as lambda:key, its limit, and the policy's number",
-    "uk": "unique key, as lambda:key",
-    "u": "of a tombstone: the task that stands for it, being the first of its unique key's window",
-    "c": "counter of the newest token",
-    "n": "nonce of the newest token",
-    "o": "owner: the executor that holds it; absent or empty: nobody",
-    "r": "runs: claims so far",
-    "a": "attempts",
-    "l": "losses",
-    "e": "number of its entry in the queue, while ENQUEUED; absent or empty: it has left the queue",
-    "z": "set: it runs alone from now on, since it was lost beside other suspects, or its leases ended too often before it had started",
-    "m": "counter of the newest token whose executor has said that it drains",
-    "y": "ends of leases in a row that counted nothing: of executors that drained, and of runs that had not said that they started",
-    "h": "what it holds while it stands in its queue or runs, a letter each: p a permit, k a slot of its concurrency key (or, while due, a place in its line)",
-    "af": "affinity key, as the task gives it",
-    "pb": "since when it is passed over in favour of another host; of no account where that was before t2",
-    "g": "number of the gate that keeps it; absent: none does",
-    "v": "version of its lambda's code when it failed for good, where the code says one",
-    "gd": "number of the newest gate that has delayed it",
-    "x": "set: its cancellation was asked for while it ran; j: only that it runs no more after that, since its job was deleted",
-    "w": "set: somebody waits for its end; after @, the job whose tick it is; after +, the one of which it was made beside its ticks",
-    "hd": "set: its job is paused, and keeps it; when it would be due",
-    "i": "number of an item in its batch",
-    "gap": "pause between two items of the ordering key, of an item of a batch that wants one",
-    "f": "counter of the token that finished its last run",
-    "res": "result",
-    "enc": "encoding of the result",
-    "err": "error of the last failure",
-    "p": "progress",
-    "R": "the last ended runs, a line each: owner, start, end, attempt, why",
-    "mf": "of a task whose payload did not fit an executor's signature: see lua/shared/misfits.lua; absent: it fitted all that it met",
-    "me": "where its payload did not fit the last of them",
-    **{f"t{number}": f"instant of the last move into status {number}" for number in range(1, 9)},
-}
-
-
-JOB_FIELDS: Final = {
-    "g": "generation: grows with each replacement",
-    "d": "id of the request that made it",
-    "at": "when it was made",
-    "spec": "the serialized JobSpec",
-    "o": "overlap policy",
-    "n": "the tick to come; empty: it has ended",
-    "k": "ticks that became tasks",
-    "p": "set: paused",
-    "last": "the newest tick that became a task",
-    "task": "that task",
-    "out": "the status in which it ended",
-    "ended": "when the last of its ticks had ended that were live",
-    "b": "base: what the durations of its timing count from",
-    "r": "rhythm: two jobs with the same one tick alike from the same base",
-    "skips": "ticks that were passed over",
-    "why": "the newest of them was",
-}
-
-
-PERMIT_FIELDS: Final = {
-    "w": "digits of the priorities whose queues wait for tasks to end",
-    "y": "digits of the priorities whose queues wait for the rate",
-    "z": "the instant at which the rate's bucket was empty",
-    "log": "pushes of the last second: instant:number, oldest first",
-    **{
-        f"{kind}{field}": f"permits of {limit}: {meaning}"
-        for kind, limit in {"n": "max_running", "b": "the rate"}.items()
-        for field, meaning in {
-            "G": "ever got",
-            "R": "ever given back",
-            "C": "the most to keep while others wait",
-            "N": "needed, as home was told last",
-        }.items()
-    },
-    "at": "when home was told last",
-    "s": "number of the last message to home",
-    "v": "number of the last message from home",
-    "e": "when this partition's server last forgot something, as home was told",
-    "ae": "the same, as home has answered",
-    "he": "when home's server last forgot something",
-    "me": "when this partition's server last forgot something, or an instant after one of which home knows (lua/shared/permits.lua, epoch_of)",
-    "ms": "the record's field `settled` when that was said",
-}
-
-
-BATCH_FIELDS: Final = {
-    "d": "digest of its description",
-    "spec": "the serialized BatchSpec",
-    "l": "lambda of its items",
-    "at": "when it was made",
-    "ret": "retention, from its end",
-    "partitions": "how many there are",
-    "alone": "1: all its items lie here",
-    "v": "version of what home knows, as parts are told",
-    "wv": "version at which the newest walk over all items began; 0: none has",
-    "what": "that walk: cancel, retry, delete",
-    "sealed": "1: no more items are to come but those of extensions",
-    "main": "items in all but extensions'; absent: not known yet",
-    "extra": "items of extensions, those that are yet to come among them",
-    "still": "`next` at a check, since when it is that, and the version whose reports may end the batch without what is missing; 0: none",
-    "next": "number of the next item of an extension",
-    "x<request>.<offset>": "first number and count of what such a request was handed out",
-    "prefix": "items with smaller numbers are stored",
-    "round": "1, and 1 more with each extension or retry after an end",
-    "called": "the newest round of which the end was told to whoever makes the callbacks",
-    "ended": "when it ended; absent: it has not",
-    "err": "why a callback of its newest end was not made, or the batch itself",
-    "unmade": "set: it is a link of a chain, and could not be made; it has ended without items",
-    "sums": "items, done, failed for good, cancelled, when it ended",
-    "cancelled": "set: it was cancelled",
-    "deleting": "set: it is being deleted",
-    "r<partition>": "the newest report of a part: its number, v, wv, 1 where items live, items, done, failed for good, cancelled",
-    "g<partition>": "set: the part is gone",
-    "gone": "when all of it was; only this and the digest are left then",
-}
-
-
-PART_FIELDS: Final = {
-    "home": "the partition of the batch's record",
-    "n": "items that lie here",
-    "c0": "of those, created",
-    "c1": "in progress",
-    "c100": "done",
-    "c-1": "failed, to run again",
-    "c-2": "failed for good",
-    "c-3": "cancelled",
-    "begun": "set: some have been started",
-    "v": "version of what home has told",
-    "sealed": "1: no more items are to come but those of extensions",
-    "closed": "set: it takes no more items, being cancelled or deleted",
-    "wv": "version of the newest walk that has come to its end",
-    "walk": "version of the walk that is under way, and the number of the next item",
-    "told": "the newest report to home, where that said that all items have ended",
-    "number": "of the newest report",
-}
 
 
 TICK_OF: Final = "@"

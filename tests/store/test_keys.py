@@ -14,7 +14,7 @@ from rq import Queue
 
 import atf.store
 from atf.errors import Unavailable
-from atf.store import keys, library
+from atf.store import fields, keys, library
 from atf.store.types import LambdaRecord, OutboxRecord, Outcome
 from atf.task import MOVES, US, Status
 
@@ -129,18 +129,18 @@ async def test_every_key_is_on_the_page_with_its_type(world: World, monkeypatch:
 
 async def test_every_field_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {name for each in await whole_life(world, monkeypatch) for task in each.tasks().values() for name in task}
-    assert found == set(keys.FIELDS)
+    assert found == set(fields.FIELDS)
 
 
 async def test_every_field_of_a_job_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     photographs = await whole_life(world, monkeypatch)
     found = {name for each in photographs for key in each.data if ":j:" in key for name in each.hash(key)}
-    assert found == set(keys.JOB_FIELDS)
+    assert found == set(fields.JOB_FIELDS)
 
 
 async def test_every_field_of_a_batch_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     photographs = await whole_life(world, monkeypatch)
-    for place, fields in ((":batch:", keys.BATCH_FIELDS), (":b:", keys.PART_FIELDS)):
+    for place, known in ((":batch:", fields.BATCH_FIELDS), (":b:", fields.PART_FIELDS)):
         found = {
             name
             for each in photographs
@@ -154,13 +154,13 @@ async def test_every_field_of_a_batch_is_on_the_page(world: World, monkeypatch: 
         }
         # only where they take more than a step, or minutes: test_batches.py
         rare = {"walk"} if place == ":b:" else {"still"}
-        assert shown | rare == set(fields)
+        assert shown | rare == set(known)
 
 
 async def test_every_field_of_permits_is_on_the_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     photographs = await whole_life(world, monkeypatch)
     found = {name for each in photographs for key in each.data if ":p:" in key for name in each.hash(key)}
-    assert found == set(keys.PERMIT_FIELDS)
+    assert found == set(fields.PERMIT_FIELDS)
 
 
 async def test_every_key_carries_the_tag_of_its_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from atf.rpc.task_pb2 import RAW, TaskSpec
-from atf.store import keys
+from atf.store import fields, keys
 from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
 from atf.store.roles import LiveRole
@@ -256,8 +256,8 @@ def _task_violations(
     if task["s"] == "TOMBSTONE":
         expected = task_id in found.zset(f"{record}:tombs") and not places
         return [] if expected else [f"{task_id}: a tombstone in {places}, or in no list of tombstones"]
-    if set(task) - set(keys.FIELDS):
-        return [f"{task_id}: unknown fields {set(task) - set(keys.FIELDS)}"]
+    if set(task) - set(fields.FIELDS):
+        return [f"{task_id}: unknown fields {set(task) - set(fields.FIELDS)}"]
     status, queue = Status[task["s"]], task["q"]
     name = queue.rpartition(":")[0]
     home = f"{record}:f:{name}:{status.name}" if status in FINISHED else f"{record}:s:{queue}:{status.name}"

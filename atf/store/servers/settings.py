@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from atf.store import keys
+from atf.store import fields
 
 from .check_results import CheckResult, ok, refuse, warn
 
 _OLDEST: Final = (7, 0)
 _LISTPACK_BYTES: Final = 1024
 """What the embedded store sets, see atf/embedded/server.py."""
-_LISTPACK_FIELDS: Final = len(keys.FIELDS)
+_LISTPACK_FIELDS: Final = len(fields.FIELDS)
 """A record has no more fields."""
 _MAX_LAG_S: Final = 2
 
