@@ -23,9 +23,10 @@ from atf.store.types import Outcome
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.events import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
+from tests import quick_fakeredis
 from tests.store.world import read
 
-from . import answers, batches, calls, cores, counts, deploys, jobs, rates, shortcut, unique
+from . import answers, batches, calls, cores, counts, deploys, jobs, rates, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
@@ -86,12 +87,13 @@ class StoreServer:
         self.stored: dict[str, Stored] = {}
         self._loop = loop
         self._chronicle = chronicle
+        quick_fakeredis.install()
         self._fake = fakeredis.FakeServer(version=(7, 4))
         self.client = cast("Any", fakeredis.FakeRedis(server=self._fake))
         self.library = library.CURRENT._replace(source=source or library.CURRENT.source)
         self.client.execute_command("FUNCTION", "LOAD", self.library.source)
         self._connection = self.client.connection_pool.get_connection()
-        self._touched = shortcut.take(self._connection._sock)
+        self._touched = quick_fakeredis.watch(self._fake)
         self._bells = self.client.pubsub(ignore_subscribe_messages=True)
         self._bells.psubscribe("atf:*")
         self._bells.get_message()

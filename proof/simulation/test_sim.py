@@ -19,8 +19,8 @@ import lupa.lua51
 import pytest
 
 from atf.errors import DeadlineExceeded, Unavailable
+from tests.quick_fakeredis import direct, interpreter, plans
 
-from . import direct, shortcut
 from .apart import play_all
 from .chronicle import Chronicle
 from .loop import Livelock, Process, SimLoop
@@ -242,8 +242,11 @@ def test_a_story_is_the_same_wherever_the_project_lies() -> None:
 @pytest.mark.long
 def test_commands_called_the_short_way_do_what_fakeredis_does(monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, short),) = play_all([(7, "")], 1)
-    monkeypatch.setattr(shortcut, "_plan", lambda *_args: None)
+    monkeypatch.setattr(plans, "_plan", lambda *_args: None)
+    monkeypatch.setattr(plans, "_plans", {})
     monkeypatch.setattr(direct, "put_before", lambda *_args: None)
+    monkeypatch.setattr(interpreter, "_shared", {})
+    monkeypatch.setattr(interpreter, "_loaded", {})
     ((_, ordinary),) = play_all([(7, "")], 1)
     assert short.digest == ordinary.digest
 

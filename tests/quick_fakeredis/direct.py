@@ -1,4 +1,4 @@
-"""The few commands that make up most of a seed, done on fakeredis's data itself: what functions of the store call all the time.
+"""The few commands that functions of the store call all the time, done on fakeredis's data itself.
 
 Each answers None to a call that is not as plain as nearly all of the store's are (a number for an argument, another option, a value of
 another type): that goes fakeredis's own way. Nobody may listen to keys, and nothing may expire.
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fakeredis._command_args_parsing import Float
 from fakeredis._core._database import Item
+from fakeredis.commands_mixins._lua_functions import FunctionLibrary, FunctionsEngine
 from fakeredis.model import Hash, ZSet
 
 # What answers with a list returns it as several values, after a first one that says that it has an answer: Lua gathers them in less
@@ -40,48 +41,60 @@ _LONGEST: Final = 16
 """Digits of a score: an instant in microseconds has so many, and floats hold it exactly."""
 
 
-def put_before(sock: Any, touched: dict[bytes, None]) -> None:
-    """Has the functions that are loaded do these commands so.
+class Reach:
+    """What a function that is being called may touch.
+
+    Attributes:
+        data: the keys of its server.
+        touched: is told the keys of tasks that are written, where somebody wants to know.
+    """
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, Any] = {}
+        self.touched: dict[bytes, None] | None = None
+
+
+def put_before(engine: FunctionsEngine, library: FunctionLibrary, reach: Reach) -> None:
+    """Has the functions of an interpreter do these commands so.
 
     Args:
-        sock: the connection that calls the functions.
-        touched: is told the keys of tasks that are written.
+        engine: the interpreter; once is enough for all of its libraries.
+        library: the first that it has loaded.
+        reach: what the function of the moment may touch.
     """
-    engine, data = sock._functions(), sock._db._dict
-    (library,) = engine.libraries.values()
     function = next(iter(library.functions.values()))
     calls, listing = (
         engine.runtime.table_from({call.__name__.upper().encode(): call for call in each})
-        for each in ((*_reads(data), *_writes(engine, data, touched)), _listing(data))
+        for each in ((*_reads(reach), *_writes(engine, reach)), _listing(reach))
     )
     engine.runtime.execute(_BEFORE, function.callback, calls, listing)
 
 
-def _reads(data: dict[bytes, Any]) -> tuple[Callable[..., Any], ...]:
+def _reads(reach: Reach) -> tuple[Callable[..., Any], ...]:
     def zcard(key: bytes) -> int | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if item is None:
             return 0
         return len(item.value._bylex) if type(item.value) is ZSet else None
 
     def zcount(key: bytes, least: Any, most: Any) -> int | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if least != b"-inf" or not _whole(most) or (item is not None and type(item.value) is not ZSet):
             return None
         beyond = (math.nextafter(float(most), math.inf),)
         return item.value._byscore.bisect_left(beyond) if item is not None else 0
 
     def exists(*keys: bytes) -> int:
-        return sum(key in data for key in keys)
+        return sum(key in reach.data for key in keys)
 
     def llen(key: bytes) -> int | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if item is None:
             return 0
         return len(item.value) if type(item.value) is list else None
 
     def hget(key: bytes, field: Any) -> bytes | bool | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if type(field) is not bytes or (item is not None and type(item.value) is not Hash):
             return None
         return item.value._values.get(field, False) if item is not None else False
@@ -89,17 +102,17 @@ def _reads(data: dict[bytes, Any]) -> tuple[Callable[..., Any], ...]:
     return zcard, zcount, exists, llen, hget
 
 
-def _writes(engine: Any, data: dict[bytes, Any], touched: dict[bytes, None]) -> tuple[Callable[..., Any], ...]:
+def _writes(engine: FunctionsEngine, reach: Reach) -> tuple[Callable[..., Any], ...]:
     def zadd(key: bytes, *given: Any) -> int | None:
         earlier = given[0] == b"LT"
         pairs = given[1:] if earlier else given
         scores, members = pairs[::2], pairs[1::2]
         plain = len(scores) == len(members) and all(map(_whole, scores)) and _BYTES.issuperset(map(type, members))
-        item = data.get(key)
+        item = reach.data.get(key)
         if not plain or engine._read_only or (item is not None and type(item.value) is not ZSet):
             return None
         if item is None:
-            item = data[key] = Item(ZSet())
+            item = reach.data[key] = Item(ZSet())
         known = item.value._bylex
         before = len(known)
         for text, member in zip(scores, members, strict=True):
@@ -109,7 +122,7 @@ def _writes(engine: Any, data: dict[bytes, Any], touched: dict[bytes, None]) -> 
         return len(known) - before
 
     def zrem(key: bytes, *members: Any) -> int | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if engine._read_only or not _BYTES.issuperset(map(type, members)):
             return None
         if item is None:
@@ -120,29 +133,29 @@ def _writes(engine: Any, data: dict[bytes, Any], touched: dict[bytes, None]) -> 
         for member in members:
             item.value.discard(member)
         if not item.value._bylex:
-            del data[key]
+            del reach.data[key]
         return before - len(item.value)
 
     def hset(key: bytes, *pairs: Any) -> int | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         plain = len(pairs) % 2 == 0 and _BYTES.issuperset(map(type, pairs))
         if not plain or engine._read_only or (item is not None and type(item.value) is not Hash):
             return None
         if item is None:
-            item = data[key] = Item(Hash())
+            item = reach.data[key] = Item(Hash())
         values = item.value._values
         before = len(values)
         values.update(zip(pairs[::2], pairs[1::2], strict=True))
-        if b":t:" in key:
-            touched[key] = None
+        if reach.touched is not None and b":t:" in key:
+            reach.touched[key] = None
         return len(values) - before
 
     return zadd, zrem, hset
 
 
-def _listing(data: dict[bytes, Any]) -> tuple[Callable[..., Any], ...]:
+def _listing(reach: Reach) -> tuple[Callable[..., Any], ...]:
     def hmget(key: bytes, *fields: Any) -> tuple[Any, ...] | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if not _BYTES.issuperset(map(type, fields)) or (item is not None and type(item.value) is not Hash):
             return None
         if item is None:
@@ -151,7 +164,7 @@ def _listing(data: dict[bytes, Any]) -> tuple[Callable[..., Any], ...]:
         return (True, *[get(field, False) for field in fields])
 
     def zrange(key: bytes, first: Any, last: Any, *how: Any) -> tuple[Any, ...] | None:
-        item = data.get(key)
+        item = reach.data.get(key)
         if item is not None and type(item.value) is not ZSet:
             return None
         if first == last == 0 and how == (b"WITHSCORES",):

@@ -1,9 +1,4 @@
-"""fakeredis at half its price: most of what the unit tests cost is its way from a command to its handler.
-
-Its answers are its own: what is replaced here is how a command is read, looked up and prepared, and the one compilation of a function
-library for each server. Whatever is out of the ordinary goes fakeredis's own way. tests/store/test_contract.py compares what comes of
-it with real servers.
-"""
+"""How a command that comes over a connection is read, looked up and prepared."""
 
 from __future__ import annotations
 
@@ -13,15 +8,11 @@ from typing import Any, Final
 
 import hiredis
 from fakeredis import _msgs as msgs
-from fakeredis._commands import COMMANDS_WITH_SUB, SUPPORTED_COMMANDS, Key, Signature
+from fakeredis._commands import Key, Signature
 from fakeredis._core import CommandItem
 from fakeredis._helpers import SimpleError
 from fakeredis._socket import _base
 from fakeredis._socket._resp import convert_to_resp2
-from fakeredis.commands_mixins import scripting_mixin
-from fakeredis.commands_mixins._lua_functions import FunctionsEngine
-from fakeredis.commands_mixins.scripting_mixin import ScriptingCommandsMixin
-from fakeredis.model import is_write_command
 
 _Socket: Final = _base.BaseFakeSocket
 _PLAIN: Final = {bytes, int, type(None)}
@@ -112,62 +103,9 @@ def _run_command(self: Any, func: Any, signature: Signature, args: list[Any], fr
     return result
 
 
-# --- functions --------------------------------------------------------------------------------------------------------
-
-_call_any: Final = ScriptingCommandsMixin._function_redis_call
-_convert: Final = scripting_mixin._convert_redis_arg
-
-
-@functools.cache
-def _command(name: Any) -> tuple[Signature, bool] | None:
-    """A command as a function names it, and whether it writes; None where that is not plain to see."""
-    text = name.decode("ascii", "replace").lower() if isinstance(name, bytes) else ""
-    signature = SUPPORTED_COMMANDS.get(text)
-    if signature is None or text in COMMANDS_WITH_SUB or "redis" not in signature.server_types:
-        return None
-    return signature, is_write_command(text.encode())
-
-
-def _function_redis_call(self: Any, lua: Any, read_only: bool, *args: Any) -> Any:
-    """As fakeredis's, where the command and its arguments are in order."""
-    known = _command(args[0]) if args and self._server.server_type == "redis" else None
-    if known is None or (read_only and known[1]):
-        return _call_any(self, lua, read_only, *args)
-    signature = known[0]
-    try:
-        words = [each if type(each) is bytes else _convert(each) for each in args[1:]]
-        signature.check_arity(words, self._server.version)
-    except SimpleError:
-        return _call_any(self, lua, read_only, *args)  # which says what is wrong
-    result = self._run_command(getattr(self, signature.func_name), signature, words, True)
-    if type(result) is bytes or type(result) is int:
-        return result
-    return False if result is None else self._convert_redis_result(lua, result)
-
-
-_create_any: Final = FunctionsEngine._create_library
-_compiled: Final[dict[bytes, bytes]] = {}
-"""The text of a library -> its code as Lua dumps it, lines and all."""
-
-
-def _create_library(self: Any, name: bytes, code: bytes, body: bytes) -> Any:
-    """As fakeredis's, with a text compiled once: each server has an interpreter of its own, and all speak the same byte code."""
-    if body not in _compiled:
-        chunk, error = self._lua.compile(body)
-        if error is None:
-            _compiled[body] = self.runtime.eval(b"string.dump")(chunk)
-    return _create_any(self, name, code, _compiled.get(body, body))
-
-
 def install() -> None:
     """From now on, in this process."""
-    for place, ours in (
-        (_Socket, _parse_commands),
-        (_Socket, _run_command),
-        (Signature, _apply),
-        (ScriptingCommandsMixin, _function_redis_call),
-        (FunctionsEngine, _create_library),
-    ):
+    for place, ours in ((_Socket, _parse_commands), (_Socket, _run_command), (Signature, _apply)):
         name = ours.__name__.removeprefix("_") if place is Signature else ours.__name__
         assert callable(getattr(place, name)), f"fakeredis has no {name} any more"
         setattr(place, name, ours)
