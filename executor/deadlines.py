@@ -1,15 +1,15 @@
-"""Looks at what is held when time alone changes something: timeouts, bodies that do not end, work that waits too long here.
+"""Says when time alone changes something about what is held: timeouts, bodies that do not end, work that waits too long here.
 
-Owns no task and decides nothing about it beyond "now": what follows is the executor's. Sleeps until the next instant at
-which anything can be due, so it costs nothing while nothing is held, and the times are exact.
+Owns no task and does nothing about it: executor.py acts on what is due. Between two looks nothing can become due, so waiting costs nothing
+while nothing is held, and the times are exact.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from atf.runtime import Runtime, happens
 
@@ -26,92 +26,81 @@ _LEAST_S: Final = 0.01
 """Between two looks."""
 
 
-class Watched(Protocol):
-    """What a look may call."""
+class Due(NamedTuple):
+    """What a look has found."""
 
-    def stop(self, task: HeldTask, *, timed_out: bool) -> None:
-        """The task's run must end."""
-        ...
-
-    def overran(self, task: HeldTask) -> None:
-        """The task's run was told to end, and has not within the grace."""
-        ...
-
-    def began(self, tasks: Sequence[HeldTask]) -> None:
-        """These runs have lasted long enough for their start to be told now."""
-        ...
-
-    def relieve(self) -> None:
-        """Some work has waited too long."""
-        ...
+    timed_out: list[HeldTask]
+    """Their runs must end."""
+    overran: list[HeldTask]
+    """Their runs were told to end, and have not within the grace."""
+    began: list[HeldTask]
+    """Their runs have lasted long enough for their start to be told now."""
+    waited: bool
+    """Some work has waited too long."""
 
 
 class Deadlines:
     """The looks of one executor."""
 
-    def __init__(self, ledger: Ledger, watched: Watched, *, stop_grace: float, runtime: Runtime) -> None:
+    def __init__(self, ledger: Ledger, *, stop_grace: float, runtime: Runtime) -> None:
         self._ledger = ledger
-        self._watched = watched
         self._grace = stop_grace
         self._runtime = runtime
         self._next_at = math.inf
         self._tell_at = 0.0
         """Before then no start is told: others may come."""
-        self._wake = asyncio.Event()
+        self._sooner = asyncio.Event()
 
     def put(self, tasks: Iterable[HeldTask], now: float) -> None:
-        """These went into a worker at `now` of the monotonic clock: the next look may be due sooner."""
+        """These went to the workers at `now` of the monotonic clock: the next look may be due sooner."""
         waits = [task.timeout or WAITED_S for task in tasks]
-        if waits and now + min(STARTED_S, *waits) < self._next_at:
-            self._wake.set()
+        if waits:
+            self._look_by(now + min(STARTED_S, *waits))
 
     def note(self, task: HeldTask) -> None:
         """A task was told to stop: the next look may be due sooner."""
-        if self._due(task, self._runtime.monotonic()) < self._next_at:
-            self._wake.set()
+        self._look_by(self._due(task, self._runtime.monotonic()))
 
-    async def run(self) -> None:
-        """Looks until cancelled."""
+    def _look_by(self, at: float) -> None:
+        if at < self._next_at:
+            self._next_at = at
+            self._sooner.set()
+
+    async def wait(self) -> None:
+        """Waits until the next look is due."""
         while True:
-            self._wake.clear()
-            self._next_at = self.once()
+            self._sooner.clear()
             left = self._next_at - self._runtime.monotonic()
-            await happens(self._wake, None if left == math.inf else max(_LEAST_S, left))
+            if not await happens(self._sooner, None if left == math.inf else max(_LEAST_S, left)):
+                return
 
-    def once(self) -> float:
-        """One look. Returns the instant of the next, of the monotonic clock."""
+    def look(self) -> Due:
+        """One look. What is returned must be acted on before the next."""
         now = self._runtime.monotonic()
-        next_at, first_start, waited = math.inf, math.inf, False
-        began: list[HeldTask] = []
+        next_at, first_start = math.inf, math.inf
+        found = Due([], [], [], waited=False)
         for task in self._ledger.snapshot():
             if task.outcome is not None:
                 continue
             if not task.told and (task.started or task.queued):
                 start = task.started_at if task.started else now  # should it start this very moment
                 if max(start + STARTED_S, self._tell_at) <= now:
-                    began.append(task)
+                    found.began.append(task)
                 elif start < first_start:
                     first_start = start
             due = self._due(task, now)
-            if due <= now:
-                waited = waited or not task.started
-                self._overdue(task)
-                due = self._due(task, now)
-            next_at = min(next_at, due)
-        if began:
-            for task in began:
+            if due > now or not task.started:
+                next_at = min(next_at, due)
+                if due <= now:
+                    found = found._replace(waited=True)
+            else:  # whoever acts on it notes when it is due again
+                (found.overran if task.stop_at else found.timed_out).append(task)
+        if found.began:
+            for task in found.began:
                 task.told = True
             self._tell_at = now + STARTED_S
-            self._watched.began(began)
-        if waited:
-            self._watched.relieve()
-        return min(next_at, max(first_start + STARTED_S, self._tell_at))
-
-    def _overdue(self, task: HeldTask) -> None:
-        if task.started and task.stop_at:
-            self._watched.overran(task)
-        elif task.started:
-            self._watched.stop(task, timed_out=True)
+        self._next_at = min(next_at, max(first_start + STARTED_S, self._tell_at))
+        return found
 
     def _due(self, task: HeldTask, now: float) -> float:
         """When to look at the task next."""

@@ -1,14 +1,15 @@
 """How a lambda asks whether its task is the first for a key: by a call of the HSC, from whatever thread or loop the lambda runs on.
 
-The call is made on the executor's loop, whose connection it goes over; a portal is the way there, and each kind of worker has its own.
+The call is made on the executor's loop, whose connection it goes over; a bridge is the way there, and each kind of worker has its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from atf.calls.retry import RetryPolicy, retry
 from atf.client.fork import GATE
@@ -26,7 +27,7 @@ TRY_S: Final = 3.0
 """Seconds of one call: it may be repeated, since the same task gets the same answer."""
 
 
-class Portal(Protocol):
+class LoopBridge(Protocol):
     """The way from a lambda to the executor's loop."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
@@ -38,7 +39,7 @@ class Portal(Protocol):
         ...
 
 
-class LoopPortal:
+class ExecutorLoop:
     """To a loop of this process. `loop` is set before the first lambda runs."""
 
     loop: asyncio.AbstractEventLoop
@@ -57,25 +58,19 @@ class LoopPortal:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
 
+@dataclass(frozen=True)
 class FirstTimes:
-    """The calls, for all tasks of an executor.
+    """The calls, for all tasks of an executor."""
 
-    Args:
-        executor_id: in whose name they are made.
-        hsc: answers them.
-        portal: the way to the loop on which they are made.
-        runtime: clocks and chance.
-    """
-
-    def __init__(self, *, executor_id: str, hsc: HSC, portal: Portal, runtime: Runtime) -> None:
-        self._executor_id = executor_id
-        self._hsc = hsc
-        self._portal = portal
-        self._runtime = runtime
+    executor_id: str
+    hsc: HSC
+    bridge: LoopBridge
+    """The way to the loop on which they are made."""
+    runtime: Runtime
 
     def of(self, task_id: str, lambda_name: str) -> TaskFirstTime:
         """Those of one task."""
-        return TaskFirstTime(self, self._portal, task_id, lambda_name.partition("/")[0])
+        return TaskFirstTime(self, task_id, lambda_name.partition("/")[0])
 
     async def ask(self, task_id: str, namespace: str, key: str, ttl_us: int) -> bool:
         """On the executor's loop: whether the task is the first that asks.
@@ -85,30 +80,24 @@ class FirstTimes:
             AtfError: the HSC refused the call.
         """
         asked = h.FirstTimeKey(task_id=task_id, namespace=namespace, key=key, ttl_us=ttl_us)
-        request = h.FirstTimeRequest(executor_id=self._executor_id, keys=[asked])
-        until = self._runtime.monotonic() + PATIENCE_S
+        request = h.FirstTimeRequest(executor_id=self.executor_id, keys=[asked])
+        until = self.runtime.monotonic() + PATIENCE_S
         try:
-            reply = await retry(
-                partial(self._hsc.first_time, request, timeout=TRY_S), _AGAIN, self._runtime, until=until
-            )
+            reply = await retry(partial(self.hsc.first_time, request, timeout=TRY_S), _AGAIN, self.runtime, until=until)
         except _AGAIN.errors as error:
             raise Unavailable(f"first_time of {namespace}/{key}: {error}") from None
         return reply.first[0]
 
 
-class TaskFirstTime:
+class TaskFirstTime(NamedTuple):
     """What a task's Context asks: an atf.sdk.context.FirstTime."""
 
-    __slots__ = ("_calls", "_namespace", "_portal", "_task_id")
-
-    def __init__(self, calls: FirstTimes, portal: Portal, task_id: str, namespace: str) -> None:
-        self._calls = calls
-        self._portal = portal
-        self._task_id = task_id
-        self._namespace = namespace
+    calls: FirstTimes
+    task_id: str
+    namespace: str
 
     def ask(self, key: str, ttl_us: int) -> bool:
-        return self._portal.run(self._calls.ask(self._task_id, self._namespace, key, ttl_us))
+        return self.calls.bridge.run(self.calls.ask(self.task_id, self.namespace, key, ttl_us))
 
     async def ask_async(self, key: str, ttl_us: int) -> bool:
-        return await self._portal.hop(self._calls.ask(self._task_id, self._namespace, key, ttl_us))
+        return await self.calls.bridge.hop(self.calls.ask(self.task_id, self.namespace, key, ttl_us))

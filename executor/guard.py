@@ -15,6 +15,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from atf.config.settings import ExecutorSettings, Timing
@@ -81,47 +82,33 @@ class KillReason(NamedTuple):
     """As in Ended."""
 
 
+@dataclass
 class Guard:
-    """The watch over one worker.
+    """The watch over one worker."""
 
-    Args:
-        group: the worker and all that it starts.
-        table: what it holds.
-        let_go: tells it to drain; called once at most.
-        drains: told why the worker drains, once, and how many tasks it had started then.
-        notes: what the worker notes while it starts.
-        slow: told where the worker stands while its start takes long.
-        settings: start_timeout, drain_timeout and bounds of memory.
-        timing: the arithmetic of leases.
-        runtime: clocks.
-    """
+    group: Group
+    """The worker and all that it started."""
+    table: Table
+    """What it holds."""
+    let_go: Callable[[], None]
+    """Tells it to drain; called once at most."""
+    drains: Callable[[str, int], None]
+    """Told why the worker drains, once, and how many tasks it had started then."""
+    notes: StartNotes
+    """What the worker notes while it starts."""
+    slow: Callable[[str], None]
+    """Told where the worker stands while its start takes long."""
+    settings: ExecutorSettings
+    timing: Timing
+    runtime: Runtime
 
-    def __init__(
-        self,
-        group: Group,
-        table: Table,
-        let_go: Callable[[], None],
-        *,
-        drains: Callable[[str, int], None],
-        notes: StartNotes,
-        slow: Callable[[str], None],
-        settings: ExecutorSettings,
-        timing: Timing,
-        runtime: Runtime,
-    ) -> None:
-        self._group = group
-        self._table = table
-        self._let_go = let_go
-        self._drains = drains
-        self._notes = notes
-        self._slow = slow
-        self._settings = settings
+    def __post_init__(self) -> None:
+        timing = self.timing
         # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
         self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
-        self._runtime = runtime
         self._asked = Asked()
         self._asked_to_end = False
-        self._began = self._said_slow = runtime.monotonic()
+        self._began = self._said_slow = self.runtime.monotonic()
         self._drain_by, self._drain_why = 0.0, ""
 
     @property
@@ -132,15 +119,15 @@ class Guard:
     def drain(self, why: str) -> None:
         """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals. May be called again."""
         if not self.draining:
-            self._drain_by = self._runtime.monotonic() + self._settings.drain_timeout + DRAIN_SLACK_S
+            self._drain_by = self.runtime.monotonic() + self.settings.drain_timeout + DRAIN_SLACK_S
             self._drain_why = why
-            self._let_go()
-            self._drains(why, sum(each.state is not SlotState.HELD for each in self._table.entries()))
+            self.let_go()
+            self.drains(why, sum(each.state is not SlotState.HELD for each in self.table.entries()))
 
     def signalled(self, number: int) -> KillReason | None:
         """Takes a signal that asks to end."""
         self._asked_to_end = True
-        if self._asked.at_once(number, self._runtime.monotonic()):
+        if self._asked.at_once(number, self.runtime.monotonic()):
             return KillReason("asked twice to end", ordered=True)
         self.drain(f"{signal.Signals(number).name} asks for it")
         return None
@@ -155,28 +142,28 @@ class Guard:
 
     def look(self) -> KillReason | None:
         """Looks at the worker, and has it drain where that is due. Returns why it must be killed now; None: it need not."""
-        settings, stage = self._settings, self._table.stage
+        settings, stage = self.settings, self.table.stage
         if stage in _STARTS:
             if verdict := self._look_at_start(stage):
                 return verdict
         elif stage is not Stage.WORKS:
             self.drain("it drains by itself")
-        oldest = self._table.oldest_lease_us
-        if oldest and self._runtime.boottime_us() >= oldest + self._lease_us:
+        oldest = self.table.oldest_lease_us
+        if oldest and self.runtime.boottime_us() >= oldest + self._lease_us:
             return KillReason("its leases were about to end: it was frozen or starved")
         if settings.max_rss_mib or settings.rss_kill_mib:
-            taken = self._group.memory_bytes() // _MIB
+            taken = self.group.memory_bytes() // _MIB
             if settings.rss_kill_mib and taken >= settings.rss_kill_mib:
                 return KillReason(f"it took {taken} MiB of memory; max_rss_kill_mib is {settings.rss_kill_mib}")
             if settings.max_rss_mib and taken >= settings.max_rss_mib:
                 self.drain(f"it took {taken} MiB of memory; max_rss_mib is {settings.max_rss_mib}")
-        if self.draining and self._runtime.monotonic() >= self._drain_by:
+        if self.draining and self.runtime.monotonic() >= self._drain_by:
             return KillReason(f"it did not drain within {settings.drain_timeout:g} s", ordered=True)
         return None
 
     def _look_at_start(self, stage: Stage) -> KillReason | None:
         """Looks at a worker that does not work yet."""
-        now, limit = self._runtime.monotonic(), self._settings.start_timeout
+        now, limit = self.runtime.monotonic(), self.settings.start_timeout
         if stage is Stage.IMPORTS and self._asked_to_end:  # it does not listen, and nothing is lost
             return KillReason("it was asked to end while it imported its apps", ordered=True)
         if stage is Stage.IMPORTS and limit and now - self._began >= limit:
@@ -184,22 +171,22 @@ class Guard:
         if now - self._said_slow >= SLOW_S:
             self._said_slow = now
             at = self._at_place() if stage is Stage.IMPORTS else ""
-            self._slow(
-                f"it is still {self._notes.last() or 'loading Python'}, {now - self._began:.0f} s after its start{at}"
+            self.slow(
+                f"it is still {self.notes.last() or 'loading Python'}, {now - self._began:.0f} s after its start{at}"
             )
         return None
 
     def _at_place(self, *, crash: bool = False) -> str:
-        place = self._notes.place(crash=crash)
+        place = self.notes.place(crash=crash)
         return f"; at {place}" if place else ""
 
     def wait_s(self) -> float:
         """Seconds until the next look."""
         waits = [TICK_S]
-        if oldest := self._table.oldest_lease_us:
-            waits.append((oldest + self._lease_us - self._runtime.boottime_us()) / US)
+        if oldest := self.table.oldest_lease_us:
+            waits.append((oldest + self._lease_us - self.runtime.boottime_us()) / US)
         if self.draining:
-            waits.append(self._drain_by - self._runtime.monotonic())
+            waits.append(self._drain_by - self.runtime.monotonic())
         return max(0.0, min(waits))
 
     def watch(self, signals: int, controller: int | None) -> WorkerEnd:
@@ -214,7 +201,7 @@ class Guard:
         if controller is not None:
             poll.register(controller, select.POLLIN | select.POLLHUP)
         verdict: KillReason | None = None
-        while verdict is None and not self._group.ended():
+        while verdict is None and not self.group.ended():
             for descriptor, _ in poll.poll(self.wait_s() * 1000 + 1):
                 data = os.read(descriptor, 512)
                 if descriptor == controller:
@@ -225,15 +212,15 @@ class Guard:
                 for number in data:
                     if number in _STOPS:
                         verdict = verdict or self.signalled(number)
-            verdict = verdict or (None if self._group.ended() else self.look())
+            verdict = verdict or (None if self.group.ended() else self.look())
         # Also if it ended by itself: what its lambdas have started must not outlive it.
-        code = self._group.kill()
+        code = self.group.kill()
         code = 128 - code if code < 0 else code
         return self.ended(code, verdict)
 
     def ended(self, code: int, verdict: KillReason | None) -> WorkerEnd:
         """How the worker ended, now that it has."""
-        stage = self._table.stage
+        stage = self.table.stage
         cut = stage is Stage.CUTS
         if verdict is not None and verdict.ordered and stage is Stage.IMPORTS:
             return WorkerEnd(EXIT_OK, verdict.why, ordered=True)
@@ -243,22 +230,22 @@ class Guard:
         if verdict is not None:
             return WorkerEnd(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
         at = self._at_place(crash=True) if code in _CRASHES else ""
-        error = self._notes.error() if EXIT_OK < code < EXIT_FORKED else ""
+        error = self.notes.error() if EXIT_OK < code < EXIT_FORKED else ""
         why = failed or (_UNASKED if unasked else error or f"{_reason(code)}{at}")
         return WorkerEnd(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
 
     def _failed_start(self, code: int, verdict: KillReason | None) -> str:
         """Why the worker never came to work; empty: it did, or was asked to end."""
-        starts = self._table.stage in _STARTS
+        starts = self.table.stage in _STARTS
         if self._asked_to_end or not (starts or code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE}):
             return ""
         if verdict is not None:
             return f"killed: {verdict.why}"
-        if error := self._notes.error():
+        if error := self.notes.error():
             return error
         if self.draining:
             return self._drain_why
-        did = f" while {last}" if (last := self._notes.last()) and starts else ""
+        did = f" while {last}" if (last := self.notes.last()) and starts else ""
         if code in _CRASHES:
             return f"{_reason(code)}{did}{self._at_place(crash=True)}"
         if code == 128 + signal.SIGKILL:

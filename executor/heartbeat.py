@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from atf.config.settings import Timing
@@ -32,38 +33,24 @@ Heard = Callable[[list[HeldTask], list[HeldTask]], None]
 _log = get_logger(duty="heartbeat")
 
 
+@dataclass
 class Heartbeats:
-    """The heartbeats of one executor.
+    """The heartbeats of one executor."""
 
-    Args:
-        executor_id: in whose name.
-        ledger: what it holds.
-        hsc: where to.
-        timing: interval and deadline.
-        runtime: clocks.
-        heard: called after every answer.
-        end: ends the process with an exit code, and says why; called after the third failure in a row.
-    """
+    executor_id: str
+    ledger: Ledger
+    """What it holds."""
+    hsc: HSC
+    timing: Timing
+    runtime: Runtime
+    heard: Heard
+    """Called after every answer."""
+    end: Callable[[int, str], None]
+    """Ends the process with an exit code, and says why; called after the third failure in a row."""
 
-    def __init__(
-        self,
-        *,
-        executor_id: str,
-        ledger: Ledger,
-        hsc: HSC,
-        timing: Timing,
-        runtime: Runtime,
-        heard: Heard,
-        end: Callable[[int, str], None],
-    ) -> None:
-        self._executor_id = executor_id
-        self._ledger = ledger
-        self._hsc = hsc
-        self._timing = timing
+    def __post_init__(self) -> None:
+        timing = self.timing
         self._last_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
-        self._runtime = runtime
-        self._heard = heard
-        self._end = end
         self._strikes = 0
         self._sent_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,7 +82,7 @@ class Heartbeats:
     async def run(self) -> None:
         """Beats until cancelled, until `stop`, or until `end`."""
         self._loop = asyncio.get_running_loop()
-        self._sent_at = self._runtime.monotonic()
+        self._sent_at = self.runtime.monotonic()
         while self._strikes < STRIKES:
             await self._pause()
             if self._stopping:
@@ -109,19 +96,19 @@ class Heartbeats:
         """One heartbeat, if anything is held. Returns whether it was answered."""
         self._nudged.clear()
         self._began, self._all = [], False
-        self._sent_at = self._runtime.monotonic()
-        held = self._ledger.snapshot()
+        self._sent_at = self.runtime.monotonic()
+        held = self.ledger.snapshot()
         if not held:
             self._strikes = 0
             return True
-        oldest_us = self._ledger.oldest_lease_us  # 0: the last one has just been released
-        if oldest_us and oldest_us + self._last_us <= self._runtime.boottime_us():
+        oldest_us = self.ledger.oldest_lease_us  # 0: the last one has just been released
+        if oldest_us and oldest_us + self._last_us <= self.runtime.boottime_us():
             # It stood still, and its guard with it: else that would have killed it. Its tasks may run elsewhere by now.
             self._strikes = STRIKES
-            self._end(EXIT_NO_HEARTBEAT, "its leases were about to end, or have ended: it stood still for too long")
+            self.end(EXIT_NO_HEARTBEAT, "its leases were about to end, or have ended: it stood still for too long")
             return False
         try:
-            answer = await self._ask(held, self._timing.rpc_deadline)
+            answer = await self._ask(held, self.timing.rpc_deadline)
         except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
             self._strike(error)
             return False
@@ -132,7 +119,7 @@ class Heartbeats:
     async def _tell(self) -> None:
         """Says of some runs alone that they have started, in the time that is left before the next heartbeat; else that says it."""
         self._nudged.clear()
-        patience = min(self._timing.rpc_deadline, self._left())
+        patience = min(self.timing.rpc_deadline, self._left())
         began, self._began = [task for task in self._began if task.outcome is None and not task.lost], []
         if began and patience >= _LEAST_S:
             try:
@@ -151,14 +138,14 @@ class Heartbeats:
             for task, progress in zip(held, said, strict=True)
         ]
         # The lease counts from here: however long the answer takes, the store's lease ends later than ours.
-        sent_us = self._runtime.boottime_us()
+        sent_us = self.runtime.boottime_us()
         async with asyncio.timeout(patience):
-            reply = await self._hsc.heartbeat(
+            reply = await self.hsc.heartbeat(
                 h.HeartbeatRequest(
-                    executor_id=self._executor_id,
+                    executor_id=self.executor_id,
                     claims=claims,
-                    heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
-                    draining=self._ledger.draining.is_set(),
+                    heartbeat_timeout_us=self.timing.heartbeat_timeout_us,
+                    draining=self.ledger.draining.is_set(),
                 ),
                 timeout=patience,
             )
@@ -170,19 +157,19 @@ class Heartbeats:
 
     def _answered(self, held: list[HeldTask], said: list[str], verdicts: list[h.Verdict], sent_us: int) -> None:
         answers = list(zip(held, verdicts, strict=True))
-        self._ledger.renew([task for task, verdict in answers if verdict in {h.OK, h.CANCEL}], sent_us)
+        self.ledger.renew([task for task, verdict in answers if verdict in {h.OK, h.CANCEL}], sent_us)
         for (task, verdict), progress in zip(answers, said, strict=True):
             # UNKNOWN: the claim's part of the store is away. What was said of it is not stored, and is said again.
             if verdict != h.UNKNOWN and task.progress is progress:
                 task.progress = ""
         lost = [task for task, verdict in answers if verdict == h.LOST]
-        self._heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])
+        self.heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])
 
     def _strike(self, error: Exception) -> None:
         self._strikes += 1
         _log.warning("heartbeat failed", strikes=self._strikes, error=str(error) or repr(error))
         if self._strikes >= STRIKES:
-            self._end(EXIT_NO_HEARTBEAT, f"{STRIKES} heartbeats in a row failed, the last: {error or repr(error)}")
+            self.end(EXIT_NO_HEARTBEAT, f"{STRIKES} heartbeats in a row failed, the last: {error or repr(error)}")
 
     async def _pause(self) -> None:
         """Until an interval after the last sending, or a nudge. After a failure nudges wait too: each would be a strike."""
@@ -193,4 +180,4 @@ class Heartbeats:
 
     def _left(self) -> float:
         """Seconds until the next heartbeat of all claims is due."""
-        return self._sent_at + self._timing.heartbeat_interval - self._runtime.monotonic()
+        return self._sent_at + self.timing.heartbeat_interval - self.runtime.monotonic()

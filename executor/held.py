@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
 from collections.abc import Iterable
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
 from atf.rpc import task_pb2 as t
-from atf.sdk.redaction import NOTHING
+from atf.sdk.redaction import NOTHING, Redactor
 from atf.task import DEFAULT_MAX_LOSSES, MAX_PROGRESS_BYTES, US, clip
 
 from .outcome import Outcome
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .isolated import IsolatedRun
 
 
+@dataclass(slots=True, eq=False)
 class HeldTask:
     """A claim that this executor holds.
 
@@ -32,41 +34,58 @@ class HeldTask:
     So at least one of the two sees the other, without a lock.
     """
 
-    __slots__ = (
-        "aio",
-        "alone",
-        "attempt",
-        "awaiting",
-        "cancelled",
-        "counter",
-        "cut",
-        "ended_at",
-        "isolated",
-        "lambda_name",
-        "lease_us",
-        "losses",
-        "lost",
-        "nonce",
-        "outcome",
-        "overrun",
-        "progress",
-        "queued",
-        "redact",
-        "run",
-        "scheduled_at_us",
-        "slot",
-        "spec",
-        "started",
-        "started_at",
-        "stop_at",
-        "task_id",
-        "timed_out",
-        "timeout",
-        "told",
-        "waiting_since",
-    )
+    claim: InitVar[t.Claim]
+    lease_us: int
+    """CLOCK_BOOTTIME of the sending of the request that got or last renewed the lease."""
+    waiting_since: float
+    """Seconds of the monotonic clock, like the other `_at`."""
+    task_id: str = field(init=False)
+    counter: int = field(init=False)
+    nonce: str = field(init=False)
+    attempt: int = field(init=False)
+    run: int = field(init=False)
+    losses: int = field(init=False)
+    scheduled_at_us: int = field(init=False)
+    spec: t.TaskSpec = field(init=False)
+    lambda_name: str = field(init=False)
+    alone: bool = field(init=False)
+    """Whether nothing else may run beside it: if its executor dies again, it was the cause."""
+    timeout: float = field(init=False)
+    """Seconds of one run; 0: none."""
+    slot: int = -1
+    queued: bool = False
+    """Whether it was put to the workers and has not come out again."""
+    started: bool = False
+    """Whether its lambda may have begun."""
+    told: bool = False
+    """Whether a heartbeat has said that it started, or was asked to."""
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    outcome: Outcome | None = None
+    """How the run ended; None: it has not."""
+    cancelled: bool = False
+    """Whether the run should stop; the lambda sees it as ctx.cancelled."""
+    cut: bool = False
+    """Whether a drain has cut it short, a coroutine, by cancelling it: it is handed back however it ends."""
+    stop_at: float = 0.0
+    """When it was first told to stop; 0: never."""
+    timed_out: bool = False
+    lost: bool = False
+    """Whether the claim is no longer ours: nothing may be reported of it."""
+    overrun: bool = False
+    """Whether the body did not end although it was told to."""
+    progress: str = ""
+    """What the lambda said of its progress and no heartbeat has carried yet."""
+    redact: Redactor = NOTHING
+    """Takes redacted arguments out of what is said of the run: errors, progress, what it logs and prints."""
+    aio: asyncio.Task[None] | None = None
+    """The body, if it is a coroutine."""
+    awaiting: bool = False
+    """Whether a `def` has returned something that is awaited now."""
+    isolated: IsolatedRun | None = None
+    """The process of the run, once it has one of its own."""
 
-    def __init__(self, claim: t.Claim, lease_us: int, now: float) -> None:
+    def __post_init__(self, claim: t.Claim) -> None:
         self.task_id = claim.task_id
         self.counter, self.nonce = claim.token.counter, claim.token.nonce
         self.attempt, self.run, self.losses = claim.attempt, claim.run, claim.losses
@@ -75,48 +94,11 @@ class HeldTask:
             self.spec = t.TaskSpec.FromString(claim.spec)
         except DecodeError:
             self.spec = t.TaskSpec()  # no lambda has this one's name; what runs it says so
-        self.lambda_name: str = getattr(self.spec, "lambda")  # a word of Python's
+        self.lambda_name = getattr(self.spec, "lambda")  # a word of Python's
         options = self.spec.options
         most = options.max_losses or DEFAULT_MAX_LOSSES
         self.alone = claim.alone or (self.losses > 0 and self.losses >= most - 1)
-        """Whether nothing else may run beside it: if its executor dies again, it was the cause."""
         self.timeout = options.timeout_us / US
-        """Seconds of one run; 0: none."""
-        self.lease_us = lease_us
-        """CLOCK_BOOTTIME of the sending of the request that got or last renewed the lease."""
-        self.slot = -1
-        self.queued = False
-        """Whether it was put into a worker and has not come out again."""
-        self.waiting_since = now
-        """Seconds of the monotonic clock, like the other `_at`."""
-        self.started = False
-        """Whether its lambda may have begun."""
-        self.told = False
-        """Whether a heartbeat has said that it started, or was asked to."""
-        self.started_at = self.ended_at = 0.0
-        self.outcome: Outcome | None = None
-        """How the run ended; None: it has not."""
-        self.cancelled = False
-        """Whether the run should stop; the lambda sees it as ctx.cancelled."""
-        self.cut = False
-        """Whether a drain has cut it short, a coroutine, by cancelling it: it is handed back however it ends."""
-        self.stop_at = 0.0
-        """When it was first told to stop; 0: never."""
-        self.timed_out = False
-        self.lost = False
-        """Whether the claim is no longer ours: nothing may be reported of it."""
-        self.overrun = False
-        """Whether the body did not end although it was told to."""
-        self.progress = ""
-        """What the lambda said of its progress and no heartbeat has carried yet."""
-        self.redact = NOTHING
-        """Takes redacted arguments out of what is said of the run: errors, progress, what it logs and prints."""
-        self.aio: asyncio.Task[None] | None = None
-        """The body, if it is a coroutine."""
-        self.awaiting = False
-        """Whether a `def` has returned something that is awaited now."""
-        self.isolated: IsolatedRun | None = None
-        """The process of the run, once it has one of its own."""
 
     def is_set(self) -> bool:
         """Makes this the flag behind ctx.cancelled."""

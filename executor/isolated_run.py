@@ -25,13 +25,14 @@ from atf.process.stops import stop_signals
 from atf.process.streams import lead_elsewhere, settle
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
+from atf.sdk.lambdas import Lambda
 from atf.task import MAX_PROGRESS_BYTES, clip
 
 from . import output
 from .group import children_of, read_briefly
 from .held import HeldTask
 from .packets import DESCRIPTORS, pack, pack_outcome, receive, unpack
-from .perform import Lambda, Performer, Unawaited
+from .perform import Performer, Unawaited
 
 LITTLE_BYTES: Final = 16 << 20
 """The kernel frees so much in about a ms."""
@@ -155,7 +156,7 @@ class _FirstTimes:
         return self.ask(key, ttl_us)
 
 
-def serve_one(lambdas: Mapping[str, Lambda], way: socket.socket, mask: set[int]) -> NoReturn:
+def serve_one(lambdas: Mapping[str, Lambda[..., Any]], way: socket.socket, mask: set[int]) -> NoReturn:
     """Waits for a run, runs it in this process, and ends it.
 
     Args:
@@ -179,7 +180,7 @@ def serve_one(lambdas: Mapping[str, Lambda], way: socket.socket, mask: set[int])
     run(lambdas, socket.socket(fileno=connection), memory)
 
 
-def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -> NoReturn:
+def run(lambdas: Mapping[str, Lambda[..., Any]], connection: socket.socket, memory: int) -> NoReturn:
     """Runs one task in this process, and ends it.
 
     Args:
@@ -193,7 +194,7 @@ def run(lambdas: Mapping[str, Lambda], connection: socket.socket, memory: int) -
     before, runtime, talk = holds(), SystemRuntime(), Talk(connection)
     task = _IsolatedTask(claim, talk, runtime.monotonic())
     output.take_process()
-    performer = Performer(lambdas, runtime, _FirstTimes(talk), _Draining(talk))
+    performer = Performer(lambdas, runtime, _FirstTimes(talk).of, _Draining(talk))
     outcome = performer.run(task)
     if isinstance(outcome, Unawaited):
         outcome = asyncio.run(performer.finish(task, outcome))

@@ -20,11 +20,10 @@ from typing import Final
 
 from atf.exits import EXIT_FORKED
 
-from .completions import CompletionQueue
-from .fair_order import line_up
 from .held import HeldTask
 from .outcome import Outcome
 from .perform import Performer, Unawaited
+from .queues import CompletionQueue, line_up
 from .start_check import MayStart
 
 SLICE_S: Final = 0.005

@@ -24,8 +24,7 @@ from atf.runtime import SystemRuntime, new_id
 
 from .group import Group
 from .guard import DEATH_CLAIMS, Guard, death
-from .guard_line import say
-from .relay import Relay
+from .relay import Relay, say
 from .start_notes import StartNotes
 from .table import SPARE_SLOTS, Table, memory_file
 

@@ -60,7 +60,7 @@ class RunStopped(NamedTuple):
 class HandedBack(NamedTuple):
     """The run counts nothing: the lambda gave the task back, or a drain has cut the run short."""
 
-    why: str
+    error: str
     after_s: float = 0.0
     """Seconds to wait until it may run again."""
 
@@ -118,12 +118,12 @@ def to_result(outcome: Outcome, options: t.TaskOptions, attempt: int, chance: ra
             return t.FAILED, b"", 0, error, backoff_us(options, attempt, chance) if asked is None else asked
         case GaveUp(error):
             return t.FAILED_FATAL, b"", 0, error, 0
+        case RunStopped(error):
+            return t.STOPPED, b"", 0, error, 0
         case RunTimedOut(error):
             return t.TIMED_OUT, b"", 0, error, backoff_us(options, attempt, chance)
-        case RunStopped(error, _):
-            return t.STOPPED, b"", 0, error, 0
-        case HandedBack(why, after):
-            return t.HANDED_BACK, b"", 0, why, round(after * US)
+        case HandedBack(error, after):
+            return t.HANDED_BACK, b"", 0, error, round(after * US)
         case DoesNotFit(error):
             return t.MISFIT, b"", 0, error, backoff_us(options, attempt, chance)
     assert_never(outcome)
@@ -151,22 +151,13 @@ def _asked_us(seconds: float) -> int | None:
 
 def redacted(outcome: Outcome, redact: Redactor) -> Outcome:
     """An outcome whose text holds no redacted value."""
-    match outcome:
-        case Returned():
-            return outcome
-        case HandedBack(why):
-            return outcome._replace(why=clip(redact(why)))
-        case _:
-            return outcome._replace(error=clip(redact(outcome.error)))
+    return outcome if isinstance(outcome, Returned) else outcome._replace(error=clip(redact(outcome.error)))
 
 
 def in_hook(outcome: Outcome, hook: str) -> Outcome:
     """The outcome of an exception that a hook raised, whose name stands before the error."""
-    match outcome:
-        case RunFailed() | GaveUp():
-            return outcome._replace(error=clip(f"{hook}: {outcome.error}"))
-        case HandedBack(why):
-            return outcome._replace(why=clip(f"{hook}: {why}"))
+    if isinstance(outcome, RunFailed | GaveUp | HandedBack):
+        return outcome._replace(error=clip(f"{hook}: {outcome.error}"))
     return outcome
 
 

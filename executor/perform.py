@@ -1,4 +1,4 @@
-"""From a claim that may start to the outcome of its run: resolve → decode → perform → outcome.
+"""From a claim that may start to the outcome of its run: prepares the call, and makes it.
 
 Runs user code, and lets nothing that it raises through. It reports nothing and knows no other role; it runs in whatever
 thread or on whatever loop a worker calls it.
@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from atf import errors
 from atf.errors import InvalidArgument
 from atf.runtime import Runtime
 from atf.sdk.context import Context, FirstTimeCheck, Flag, InBatch
-from atf.sdk.hooks import AroundRun
 from atf.sdk.options import from_us
-from atf.sdk.redaction import NOTHING, Redactor
+from atf.sdk.redaction import NOTHING
 from atf.sdk.work_items import parse
 from atf.task import US
 
@@ -44,39 +43,9 @@ from .outcome import (
 from .whose import current
 
 if TYPE_CHECKING:
+    from atf.sdk.lambdas import Lambda
+
     from .isolated import IsolatedRuns
-
-
-class FirstTimes(Protocol):
-    """Answers to what lambdas ask by ctx.first_time."""
-
-    def of(self, task_id: str, lambda_name: str) -> FirstTimeCheck:
-        """Those of one task."""
-        ...
-
-
-class Lambda(Protocol):
-    """What a run needs of a registered lambda; atf.sdk.lambdas.Lambda is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def fn(self) -> Any: ...
-    @property
-    def is_async(self) -> bool: ...
-    @property
-    def takes_context(self) -> bool: ...
-    @property
-    def isolate(self) -> bool: ...
-    @property
-    def around(self) -> Sequence[AroundRun]: ...
-    @property
-    def redacts(self) -> bool: ...
-    @property
-    def digest(self) -> str: ...
-    def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
-    def redactor(self, payload: bytes, encoding: int) -> Redactor: ...
-    def encode_result(self, value: Any) -> tuple[bytes, int]: ...
 
 
 NO_LAMBDA_S: Final = 1.0
@@ -85,18 +54,20 @@ CUT: Final = HandedBack("cut: the executor was ending, and the run did not end w
 """The outcome of a coroutine that a drain has cancelled."""
 
 
+Call = partial[Any]
+"""What runs the lambda, and gives what it returned; of an `async def` what has to be awaited."""
+
+
 class Unawaited(NamedTuple):
     """What a `def` has returned which must be awaited, such as the coroutine of an `async def` that a decorator wraps."""
 
     value: Awaitable[Any]
 
+    def __call__(self) -> Awaitable[Any]:
+        return self.value
 
-class _NotCalledError(Exception):
-    """The lambda is not called; with the outcome."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome)
-        self.outcome = outcome
+_STEPS: Final = (partial, Unawaited)
 
 
 class Performer:
@@ -105,21 +76,21 @@ class Performer:
     Args:
         lambdas: all that this executor can run.
         runtime: clocks.
-        first_times: answers to what lambdas ask by ctx.first_time; None: each is the first.
+        first_time: answers to what the lambda of a task, by its id and its name, asks by ctx.first_time; None: each is the first.
         draining: whether the executor takes no more; None: it never drains.
         isolated: runs lambdas with isolate=True in processes of their own; None: they run here.
     """
 
     def __init__(
         self,
-        lambdas: Mapping[str, Lambda],
+        lambdas: Mapping[str, Lambda[..., Any]],
         runtime: Runtime,
-        first_times: FirstTimes | None = None,
+        first_time: Callable[[str, str], FirstTimeCheck] | None = None,
         draining: Flag | None = None,
         isolated: IsolatedRuns | None = None,
     ) -> None:
         self._lambdas = lambdas
-        self._first_times = first_times
+        self._first_time_of = first_time
         self._draining = draining
         self._isolated = isolated
         self._runtime = runtime
@@ -134,114 +105,87 @@ class Performer:
 
     def run(self, task: HeldTask) -> Outcome | Unawaited:
         """Runs a `def` to its end, and notes when that was. What it returns unawaited `finish` awaits, on an event loop."""
-        outcome: Outcome | Unawaited
+        step: Outcome | Unawaited | Call
         try:
-            if self._isolated is not None and self._is_isolated(task):
-                self._redact(task)
-                raise _NotCalledError(self._isolated.run(task, self._first_time(task)))  # not called here
-            known, context, values = self._prepare(task)
-            current.set(task)
-            try:
-                value = self._within(task, known, context, values) if known.around else known.fn(*context, **values)
-            except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
-                outcome = self._raised(task, error)
-            else:
-                outcome = self._returned(task, known, value)
-            finally:
-                output.end_of_run()
-        except _NotCalledError as error:
-            outcome = error.outcome
+            step = (self._isolated is not None and self._run_isolated(task)) or self.prepare(task)
+            if isinstance(step, partial):
+                current.set(task)
+                try:
+                    value = step()
+                except BaseException as error:  # noqa: BLE001  SystemExit of a lambda ends the run, not the executor
+                    step = self._raised(task, error)
+                else:
+                    step = self._returned(task, value)
+                finally:
+                    output.end_of_run()
         except BaseException as error:  # noqa: BLE001  a worker must go on, even if an exception can't be described
-            outcome = RunFailed(f"the run could not be judged: {type(error).__name__}")
-        return outcome if isinstance(outcome, Unawaited) else self._ended(task, outcome)
+            step = _not_judged(error)
+        return step if isinstance(step, Unawaited) else self._ended(task, step)
 
-    async def run_async(self, task: HeldTask) -> Outcome:
-        """Runs an `async def` likewise. A cancellation that was asked for is an outcome too, and goes no further."""
-        outcome: Outcome | Unawaited
+    async def run_async(self, task: HeldTask, left: Unawaited | None = None) -> Outcome:
+        """Runs an `async def` likewise, or awaits what a `def` has `left`. A cancellation that was asked for is an outcome too, and goes no further."""
+        step: Outcome | Unawaited | Call
         try:
-            known, context, values = self._prepare(task)
-            current.set(task)
-            try:
-                value = await (
-                    self._within(task, known, context, values) if known.around else known.fn(*context, **values)
-                )
-            except BaseException as error:  # noqa: BLE001  see run
-                outcome = self._raised(task, error)
-            else:
-                outcome = self._returned(task, known, value)
-            finally:
-                output.end_of_run()
-            if isinstance(outcome, Unawaited):
-                outcome = await self._awaited(task, known, outcome)
-        except _NotCalledError as error:
-            outcome = error.outcome
+            step = self.prepare(task) if left is None else left
+            while isinstance(step, _STEPS):  # it may give the next one
+                current.set(task)
+                try:
+                    value = await step()
+                except BaseException as error:  # noqa: BLE001  see run
+                    step = self._raised(task, error)
+                else:
+                    step = self._returned(task, value)
+                finally:
+                    output.end_of_run()
         except BaseException as error:  # noqa: BLE001  see run
-            outcome = RunFailed(f"the run could not be judged: {type(error).__name__}")
-        return self._ended(task, outcome)
+            step = _not_judged(error)
+        return self._ended(task, step)
 
     async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
         """Awaits what a `def` has returned. From here on the run can be cancelled, as an `async def` can."""
         task.aio = asyncio.current_task()
         task.awaiting = True  # whoever sets `cancelled` looks at it afterwards, and we the other way round
-        try:
-            if task.cancelled:
-                _close(left.value)
-                outcome = self._raised(task, asyncio.CancelledError())
-            else:
-                outcome = await self._awaited(task, self._lambdas[task.lambda_name], left)
-        except BaseException as error:  # noqa: BLE001  see run
-            outcome = RunFailed(f"the run could not be judged: {type(error).__name__}")
-        return self._ended(task, outcome)
+        if not task.cancelled:
+            return await self.run_async(task, left)
+        _close(left.value)
+        return self._ended(task, self._raised(task, asyncio.CancelledError()))
 
     def _ended(self, task: HeldTask, outcome: Outcome) -> Outcome:
         task.ended_at = self.monotonic()
         return outcome if task.redact is NOTHING else redacted(outcome, task.redact)
 
-    async def _awaited(self, task: HeldTask, known: Lambda, left: Unawaited) -> Outcome:
-        outcome: Outcome | Unawaited = left
-        while isinstance(outcome, Unawaited):  # it may give the next one
-            current.set(task)
-            try:
-                value = await outcome.value
-            except BaseException as error:  # noqa: BLE001  see run
-                return self._raised(task, error)
-            finally:
-                output.end_of_run()
-            outcome = self._returned(task, known, value)
-        return outcome
-
-    def _prepare(self, task: HeldTask) -> tuple[Lambda, tuple[Context, ...], dict[str, Any]]:
-        """The task's lambda, and what it is called with. Raises _NotCalledError where it can't be."""
+    def prepare(self, task: HeldTask) -> Call | Outcome:
+        """The call of the task's lambda with its arguments; an outcome where it can't be called."""
         known = self._lambdas.get(task.lambda_name)
         if not task.lambda_name:
-            raise _NotCalledError(GaveUp("what the store keeps of this task can't be read"))
+            return GaveUp("what the store keeps of this task can't be read")
         if known is None:
             # It was not asked for, so this is a bug; another executor has it, or will.
-            raise _NotCalledError(HandedBack(f"this executor has no lambda {task.lambda_name}", NO_LAMBDA_S))
+            return HandedBack(f"this executor has no lambda {task.lambda_name}", NO_LAMBDA_S)
         spec = task.spec
         if known.redacts:
             task.redact = known.redactor(spec.payload, spec.encoding)
         try:
             values = known.decode(spec.payload, spec.encoding)
         except errors.Misfit as error:
-            raise _NotCalledError(DoesNotFit(str(error), known.digest)) from None
+            return DoesNotFit(str(error), known.digest)
         except InvalidArgument as error:
-            raise _NotCalledError(GaveUp(str(error))) from None
+            return GaveUp(str(error))
         except Exception as error:  # noqa: BLE001  code of the user's types, which another release may have mended
-            raise _NotCalledError(
-                RunFailed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")
-            ) from None
+            return RunFailed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")
         if known.redacts:
             task.redact.add(values)
-        return known, (self._context(task, known),) if known.takes_context else (), values
+        if not known.around:
+            return (
+                partial(known.fn, self._context(task, known), **values)
+                if known.takes_context
+                else partial(known.fn, **values)
+            )
+        ctx = self._context(task, known)
+        call = partial(known.fn, *((ctx,) if known.takes_context else ()), **values)
+        return partial(await_within if known.is_async else call_within, known.around, ctx, call)
 
-    def _within(self, task: HeldTask, known: Lambda, context: tuple[Context, ...], values: dict[str, Any]) -> Any:
-        """Calls the lambda within the hooks of its app; what comes of an `async def` is to be awaited."""
-        ctx = context[0] if context else self._context(task, known)
-        within = await_within if known.is_async else call_within
-        return within(known.around, ctx, partial(known.fn, *context, **values))
-
-    def _context(self, task: HeldTask, known: Lambda) -> Context:
+    def _context(self, task: HeldTask, known: Lambda[..., Any]) -> Context:
         left_us = round(task.timeout * US)
         tick = task.spec.tick
         scheduled_at = from_us(max(1, tick.at_us or task.scheduled_at_us))
@@ -265,19 +209,19 @@ class Performer:
         )
 
     def _first_time(self, task: HeldTask) -> FirstTimeCheck | None:
-        return None if self._first_times is None else self._first_times.of(task.task_id, task.lambda_name)
+        return None if self._first_time_of is None else self._first_time_of(task.task_id, task.lambda_name)
 
-    def _is_isolated(self, task: HeldTask) -> bool:
-        known = self._lambdas.get(task.lambda_name)
-        return known is not None and known.isolate
-
-    def _redact(self, task: HeldTask) -> None:
-        """Sees to it that nothing redacted is said of an isolated run. It decodes its arguments itself, and a failure of that is told there."""
-        known, spec = self._lambdas[task.lambda_name], task.spec
+    def _run_isolated(self, task: HeldTask) -> Outcome | None:
+        """Runs a task in a process of its own; None: its lambda runs here."""
+        known, spec = self._lambdas.get(task.lambda_name), task.spec
+        if known is None or not known.isolate or self._isolated is None:
+            return None
+        # Its arguments are decoded there, and a failure of that is told there: this is so that nothing redacted is said of it here.
         task.redact = known.redactor(spec.payload, spec.encoding)
         if task.redact:
             with contextlib.suppress(Exception):
                 task.redact.add(known.decode(spec.payload, spec.encoding))
+        return self._isolated.run(task, self._first_time(task))
 
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
         if isinstance(error, HookRaised):
@@ -296,7 +240,7 @@ class Performer:
         draining = self._draining is not None and self._draining.is_set()
         return of_exception(error, draining=draining, redact=task.redact)
 
-    def _returned(self, task: HeldTask, known: Lambda, value: Any) -> Outcome | Unawaited:
+    def _returned(self, task: HeldTask, value: Any) -> Outcome | Unawaited:
         if task.timed_out or task.cut:
             _close(value)
         if task.timed_out:
@@ -304,7 +248,7 @@ class Performer:
         if task.cut:
             return CUT  # it did not get to where it was going, whatever it says
         try:
-            return Returned(*known.encode_result(value))
+            return Returned(*self._lambdas[task.lambda_name].encode_result(value))
         except Exception as error:  # noqa: BLE001  a return value that can't be encoded never can
             if inspect.isawaitable(value):  # looked at only here, so that ordinary results pay nothing for it
                 return Unawaited(value)
@@ -313,11 +257,15 @@ class Performer:
             return GaveUp(f"what {task.lambda_name} returned can't be encoded: {reason(error, task.redact)}")
 
 
-def _batch_of(task: HeldTask, known: Lambda) -> InBatch:
+def _batch_of(task: HeldTask, known: Lambda[..., Any]) -> InBatch:
     made, item = task.spec.batch, parse(task.task_id)
     if item is None:
         return InBatch(made.id, None, "", task.task_id)
     return InBatch(item.batch_id, made.number, item.work_item_id, task.task_id, known)
+
+
+def _not_judged(error: BaseException) -> Outcome:
+    return RunFailed(f"the run could not be judged: {type(error).__name__}")
 
 
 def _close(value: object) -> None:

@@ -7,14 +7,18 @@ a run here, only as much as workers are free. Pure.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from atf.task import MAX_BATCH
 
 HOLD_S: Final = 0.05
 """Seconds of work that may wait here to start."""
+HOT: Final = 8
+"""Tasks of one lambda in one answer that make it *hot*: one of those that come in great numbers."""
+HOT_S: Final = 1.0
+"""Seconds for which it counts as such."""
 _WEIGHT: Final = 0.1
 """Of the newest run in the mean: about the last twenty count."""
 _LEAST_S: Final = 1e-6
@@ -41,6 +45,17 @@ class Prefetch:
 
     def __init__(self) -> None:
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
+        self._hot_at: dict[str, float] = {}
+
+    def arrived(self, lambda_names: Iterable[str], now: float) -> None:
+        """An answer has brought tasks of these lambdas, one for each name."""
+        self._hot_at |= {name: now for name, count in Counter(lambda_names).items() if count >= HOT}
+
+    def not_hot(self, lambdas: Sequence[str], now: float) -> Sequence[str]:
+        """Which of these lambdas to ask for in calls of their own: those that are not hot, where others are."""
+        self._hot_at = {name: at for name, at in self._hot_at.items() if at > now - HOT_S}
+        cold = [name for name in lambdas if name not in self._hot_at] if self._hot_at else ()
+        return cold if len(cold) < len(lambdas) else ()
 
     def came(self, lambda_names: Iterable[str]) -> None:
         """Tasks of these lambdas, one for each name, were put into a worker."""

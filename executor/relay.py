@@ -1,18 +1,39 @@
-"""What a worker and all that its lambdas start write to stdout and stderr: the guard reads it, and says it on its own.
+"""What a guard writes: lines of its own, and what the worker and all that its lambdas start write to stdout and stderr.
 
-So a write never fails there and never has to wait, whatever has become of where the guard writes. A full disk or a reader that has ended
+A guard reads that and says it on its own stdout and stderr. So a write never fails there and never has to wait, whatever has become of where the guard writes. A full disk or a reader that has ended
 would otherwise reach user code: `print` would raise, and a program that a lambda starts would end of SIGPIPE.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import sys
 import threading  # noqa: TID251  the guard itself must not wait for who writes much
+from datetime import UTC, datetime
 
+from atf.config.settings import LogSettings
 from atf.process.safe_output import SafeOutput
 
 _AT_ONCE = 64 << 10
+
+
+def say(logs: LogSettings, event: str, *, executor: str = "") -> None:
+    """Says an error in one line, in the form of the role's log (atf/log.py), without what that would load.
+
+    Args:
+        logs: the format; a terminal's is text, as is `console`.
+        event: what has happened.
+        executor: its id; empty: there is none yet.
+    """
+    if logs.log_format == "console" or (logs.log_format == "auto" and sys.stderr.isatty()):
+        sys.stderr.write(f"executor {executor}: {event}\n" if executor else f"executor: {event}\n")
+        return
+    line = {"role": "executor", "pid": os.getpid(), "event": event, "level": "error"}
+    line |= {"executor": executor} if executor else {}
+    line["timestamp"] = datetime.now(UTC).isoformat().replace("+00:00", "Z")  # noqa: TID251  as a line of the log has it
+    sys.stderr.write(json.dumps(line) + "\n")
 
 
 class Relay:

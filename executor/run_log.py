@@ -6,6 +6,7 @@ A run that was cancelled or handed back has not failed. Nothing is said at `info
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from atf.log import get_logger
 from atf.sdk.failure import failure_of, sentence_of
@@ -15,6 +16,7 @@ from .held import HeldTask
 from .outcome import DoesNotFit, GaveUp, HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 
 _SHOWN_CHARS = 500
+_HOW: Final = {Returned: "succeeded", RunStopped: "stopped", HandedBack: "handed back", DoesNotFit: "did not fit"}
 _log = get_logger(duty="run")
 
 
@@ -28,31 +30,19 @@ def say_all_ended(tasks: Iterable[HeldTask]) -> None:
 
 def say_ended(task: HeldTask, outcome: Outcome) -> None:
     """Says how a run ended."""
-    match outcome:
-        case RunFailed(error) | RunTimedOut(error):
-            _say_failed(task, error, last=task.attempt >= _most(task))
-        case GaveUp(error):
-            _say_failed(task, error, last=True)
-        case _ if _log.says_debug():
-            said = {Returned: "succeeded", RunStopped: "stopped", HandedBack: "handed back", DoesNotFit: "did not fit"}
-            seconds = round(task.ended_at - task.started_at, 6) if task.started else 0.0
-            _log.debug(
-                "run ended", task=task.task_id, lambda_name=task.lambda_name, how=said[type(outcome)], seconds=seconds
-            )
-
-
-def _say_failed(task: HeldTask, error: str, *, last: bool) -> None:
-    say = _log.error if last else _log.warning
-    say(
-        "attempt failed",
-        task=task.task_id,
-        lambda_name=task.lambda_name,
-        attempt=f"{task.attempt} of {_most(task)}",
-        last=last,
-        error_type=failure_of(error).type,
-        error=sentence_of(error, _SHOWN_CHARS),
-    )
-
-
-def _most(task: HeldTask) -> int:
-    return task.spec.options.max_attempts or DEFAULT_MAX_ATTEMPTS
+    names = {"task": task.task_id, "lambda_name": task.lambda_name}
+    if isinstance(outcome, RunFailed | RunTimedOut | GaveUp):
+        most = task.spec.options.max_attempts or DEFAULT_MAX_ATTEMPTS
+        last = isinstance(outcome, GaveUp) or task.attempt >= most
+        say = _log.error if last else _log.warning
+        say(
+            "attempt failed",
+            **names,
+            attempt=f"{task.attempt} of {most}",
+            last=last,
+            error_type=failure_of(outcome.error).type,
+            error=sentence_of(outcome.error, _SHOWN_CHARS),
+        )
+    elif _log.says_debug():
+        seconds = round(task.ended_at - task.started_at, 6) if task.started else 0.0
+        _log.debug("run ended", **names, how=_HOW[type(outcome)], seconds=seconds)

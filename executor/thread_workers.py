@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 
 from atf.exits import EXIT_FORKED
 
-from .completions import CompletionQueue
-from .fair_order import line_up
 from .held import HeldTask
 from .outcome import Outcome
 from .perform import Performer, Unawaited
+from .queues import CompletionQueue, line_up
 from .start_check import MayStart
 
 Finish = Callable[[HeldTask, Unawaited], Outcome]

@@ -175,24 +175,16 @@ async def _work(
         timing=timing,
         runtime=process.runtime,
         isolated=isolated,
+        drains=partial(_drains, isolated),
+        stop_hooks=hooks.stop,
     )
     loop = asyncio.get_running_loop()
 
     def heard(lost: list[HeldTask], cancelled: list[HeldTask]) -> None:
         loop.call_soon_threadsafe(executor.heard, lost, cancelled)
 
-    heartbeats = Heartbeats(
-        executor_id=executor_id,
-        ledger=executor.ledger,
-        hsc=HSCStub(BlockingChannel(settings.hsc)),
-        timing=timing,
-        runtime=process.runtime,
-        heard=heard,
-        end=partial(_end_without_leases, executor),
-    )
-    executor.nudge = heartbeats.nudge
-    executor.drains = partial(_drains, isolated)
-    executor.stop_hooks = hooks.stop
+    hsc = HSCStub(BlockingChannel(settings.hsc))
+    heartbeats = executor.heartbeats(hsc, partial(_end_without_leases, executor), heard)
     process.at_once = partial(_cut, executor)
     thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)
     thread.start()

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import os
 import threading  # noqa: TID251  what a worker is
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
-from .completions import CompletionQueue
-from .first_time import LoopPortal, Portal
+from .first_time import ExecutorLoop, LoopBridge
 from .held import HeldTask
 from .loop_workers import LoopWorkers
 from .outcome import Outcome, RunFailed
 from .perform import Performer, Unawaited
+from .queues import CompletionQueue
 from .start_check import MayStart
 from .thread_workers import ThreadWorkers
 
@@ -34,7 +32,7 @@ class Workers(Protocol):
     """Runs tasks. Every method is called on the executor's loop."""
 
     @property
-    def portal(self) -> Portal:
+    def bridge(self) -> LoopBridge:
         """The way from a lambda that runs here to the executor's loop."""
         ...
 
@@ -70,7 +68,7 @@ class ThreadAndLoopWorkers:
     """The workers of production."""
 
     def __init__(self, threads: int, async_tasks: int) -> None:
-        self.portal = LoopPortal()
+        self.bridge = ExecutorLoop()
         self._threads = ThreadWorkers(threads)
         self._coroutines = LoopWorkers(async_tasks)
         self._loop = asyncio.new_event_loop()
@@ -79,8 +77,8 @@ class ThreadAndLoopWorkers:
 
     def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         self._is_async = performer.is_async
-        self.portal.loop = asyncio.get_running_loop()
-        ends = CompletionQueue(self.portal.loop, ended)
+        self.bridge.loop = asyncio.get_running_loop()
+        ends = CompletionQueue(self.bridge.loop, ended)
         self._threads.open(performer, begin, ends, self._finish)
         self._coroutines.open(self._loop, performer, begin, ends)
         self.turn()
@@ -145,68 +143,3 @@ def _end_child() -> None:
         "a process that an async def has forked awaited something: it ends here; let it use asyncio.run or os._exit"
     )
     os._exit(EXIT_FORKED)
-
-
-class InlineWorkers:
-    """Runs both kinds on the executor's own loop: a `def` is called directly, so its timeout can't cut in."""
-
-    def __init__(self, async_tasks: int = 256) -> None:
-        self.portal = LoopPortal()
-        self._coroutines = LoopWorkers(async_tasks)
-        self._waiting: deque[HeldTask] = deque()
-        self._called = False
-        self._pid = os.getpid()
-
-    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
-        self._performer, self._begin = performer, begin
-        self._loop = self.portal.loop = asyncio.get_running_loop()
-        self._ends = CompletionQueue(self._loop, ended)
-        self._coroutines.open(self._loop, performer, begin, self._ends)
-
-    def put(self, tasks: Sequence[HeldTask]) -> None:
-        for task in tasks:
-            if self._performer.is_async(task):
-                self._coroutines.put([task])
-            else:
-                self._waiting.append(task)
-        if self._waiting and not self._called:
-            self._called = True
-            self._loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        """One task per turn of the loop, so that the roles beside it go on."""
-        self._called = False
-        if not self._waiting:
-            return
-        task = self._waiting.popleft()
-        if self._begin(task):
-            context = contextvars.Context()
-            outcome = context.run(self._performer.run, task)
-            if os.getpid() != self._pid:
-                os._exit(EXIT_FORKED)  # a child that the lambda forked must not go on as the test
-            if isinstance(outcome, Unawaited):
-                self._loop.create_task(self._finish(task, outcome), context=context)
-                self.put(())
-                return
-            task.outcome = outcome
-        self._ends.add(task)
-        self.put(())
-
-    async def _finish(self, task: HeldTask, left: Unawaited) -> None:
-        task.outcome = await self._coroutines.finish(task, left)
-        self._ends.add(task)
-
-    def withdraw(self) -> list[HeldTask]:
-        tasks = [*self._waiting, *self._coroutines.withdraw()]
-        self._waiting.clear()
-        return tasks
-
-    def cancel(self, task: HeldTask, *, cut: bool = False) -> None:
-        self._coroutines.cancel(task, cut=cut)
-
-    def load(self, is_async: bool) -> tuple[int, int, int]:
-        return self._coroutines.load() if is_async else (1, 0, len(self._waiting))
-
-    def close(self) -> None:
-        self._waiting.clear()
-        self._coroutines.close()

@@ -25,7 +25,6 @@ from atf.config.settings import (
 )
 from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
-from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Table
 from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
@@ -181,16 +180,7 @@ class _Worker:
             timing=pipeline.timing,
             runtime=pipeline.runtime,
         )
-        self._beats = Heartbeats(
-            executor_id=name,
-            ledger=self._executor.ledger,
-            hsc=pipeline.hsc,
-            timing=pipeline.timing,
-            runtime=pipeline.runtime,
-            heard=self._executor.heard,
-            end=self._executor.abort,
-        )
-        self._executor.nudge = self._beats.nudge
+        self._beats = self._executor.heartbeats(pipeline.hsc, self._executor.abort)
         self.duties = {
             f"executor {name}": pipeline.runtime.spawn(self._executor.run(), name=name),
             f"heartbeats of {name}": pipeline.runtime.spawn(self._beats.run(), name=f"{name} beats"),

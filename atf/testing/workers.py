@@ -22,7 +22,7 @@ IN_LAMBDA: Final = contextvars.ContextVar("IN_LAMBDA", default=False)
 """Set in all that a lambda starts on the loop."""
 
 
-class _SameLoop:
+class _OwnLoop:
     """The executor's loop is the lambdas' own."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
@@ -44,7 +44,7 @@ class TurnWorkers:
     """
 
     def __init__(self, most: int = 256) -> None:
-        self.portal = _SameLoop()
+        self.bridge = _OwnLoop()
         self._most = most
         self._running = 0
         self._waiting: deque[HeldTask] = deque()

@@ -16,13 +16,12 @@ from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
 from atf.executor.executor import Executor
 from atf.executor.guard import TICK_S, Guard, KillReason, death
-from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Stage, Table
-from atf.executor.workers import InlineWorkers
 from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
+from atf.testing.inline_workers import InlineWorkers
 from atf.verify.events import FOREVER, Excused
 
 from . import deploys, lambdas, starts, stops
@@ -215,19 +214,10 @@ class GuardProcess:
             settings=SETTINGS,
             timing=TIMING,
             runtime=frame.runtime,
+            drains=self._stir.set,
         )
-        beats = Heartbeats(
-            executor_id=process.name,
-            ledger=executor.ledger,
-            hsc=world.wire_hsc(),
-            timing=TIMING,
-            runtime=frame.runtime,
-            heard=executor.heard,
-            end=lambda code, why: world.end(process, code, f"ends itself: {why}"),
-        )
-        executor.nudge = beats.nudge
+        beats = executor.heartbeats(world.wire_hsc(), lambda code, why: world.end(process, code, f"ends itself: {why}"))
         stops.cancels_in_between(world, executor)
-        executor.drains = self._stir.set
         frame.runtime.spawn(beats.run(), name="heartbeats")
 
         async def drain() -> None:

@@ -21,7 +21,9 @@ from atf.executor.executor import Executor
 from atf.executor.guard import Guard, WorkerEnd
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
+from atf.executor.interrupts import Interrupts
 from atf.executor.outcome import HandedBack
+from atf.executor.pipeline import Pipeline
 from atf.executor.start_check import StartCheck
 from atf.frontend import view
 from atf.frontend.service import FrontendService
@@ -93,17 +95,17 @@ def _host_clock() -> list[Any]:
 
 
 def _late_claim() -> list[Any]:
-    plain, admit = StartCheck.__init__, Executor._admit
+    plain, admit = StartCheck.__init__, Pipeline.arrive
 
     def init(self: Any, *args: Any) -> None:
         plain(self, *args)
         self._slack_us = 1 << 60
 
-    def admitted(self: Any, reply: Any) -> None:
+    def admitted(self: Any, reply: Any) -> bool:
         self._lease_us = 1 << 60
-        admit(self, reply)
+        return admit(self, reply)
 
-    return [patch.object(StartCheck, "__init__", init), patch.object(Executor, "_admit", admitted)]
+    return [patch.object(StartCheck, "__init__", init), patch.object(Pipeline, "arrive", admitted)]
 
 
 def _lease_from_reply() -> list[Any]:
@@ -154,7 +156,7 @@ def _deaf_executor() -> list[Any]:
 
 
 def _lost_goes_on() -> list[Any]:
-    return [patch.object(Executor, "_lose", lambda _self, _task: None), *_idle_guard()]
+    return [patch.object(Interrupts, "lose", lambda _self, _task: None), *_idle_guard()]
 
 
 def _cut_goes_on() -> list[Any]:
@@ -162,12 +164,12 @@ def _cut_goes_on() -> list[Any]:
     drain = Executor.drain
 
     def mutated(self: Executor) -> None:
-        began = not self._draining.is_set()
+        began = not self.interrupts.draining.is_set()
         drain(self)
         runs = [task for task in self.ledger.snapshot() if began and task.started and task.outcome is None]
         for task in runs:
             task.outcome = HandedBack("cut")
-        self._reporter.ended(runs)
+        self.pipeline.reporter.ended(runs)
 
     return [patch.object(Executor, "drain", mutated)]
 

@@ -130,6 +130,6 @@ def cancels_in_between(world: World, executor: Executor) -> None:
         if task.lambda_name == leaver.name and step_of(plan_of(task.spec.payload), task.run) == CANCELLED:
             record = f"atf:{{{task.task_id.split('-', 1)[0]}}}"
             world.server.execute("cancel_tasks", record, ["", task.task_id], server=False)
-            executor.stop(task, timed_out=False)
+            executor.interrupts.stop(task, timed_out=False)
 
     ledger.start = started  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ import pytest
 import atf
 from atf.config.settings import Timing
 from atf.errors import DeadlineExceeded, InvalidArgument, Unavailable
-from atf.executor.first_time import PATIENCE_S, FirstTimes, LoopPortal
+from atf.executor.first_time import PATIENCE_S, ExecutorLoop, FirstTimes
 from atf.executor.held import HeldTask, Ledger
 from atf.executor.outcome import Outcome, Returned, RunFailed
 from atf.executor.perform import Performer
@@ -47,8 +47,10 @@ async def outcomes(hsc: FakeHsc, *names: str) -> list[Outcome | None]:
     """Runs one task of each lambda, one after the other, on lanes of real threads."""
     runtime, workers, ended = SystemRuntime(), ThreadAndLoopWorkers(1, 1), asyncio.Queue[list[HeldTask]]()
     ledger = Ledger(Table.in_memory(64))
-    first_times = FirstTimes(executor_id="e", hsc=hsc, portal=workers.portal, runtime=runtime)
-    workers.open(Performer(app.lambdas, runtime, first_times), StartCheck(ledger, Timing(), runtime), ended.put_nowait)
+    first_times = FirstTimes(executor_id="e", hsc=hsc, bridge=workers.bridge, runtime=runtime)
+    workers.open(
+        Performer(app.lambdas, runtime, first_times.of), StartCheck(ledger, Timing(), runtime), ended.put_nowait
+    )
     found = []
     try:
         for number, name in enumerate(names):
@@ -103,10 +105,10 @@ class Away(FakeHsc):
 def test_a_call_that_fails_is_repeated_for_a_while(error: atf.AtfError) -> None:
     async def story(runtime: VirtualRuntime) -> None:
         hsc = Away(3, error)
-        calls = FirstTimes(executor_id="e", hsc=hsc, portal=LoopPortal(), runtime=runtime)
+        calls = FirstTimes(executor_id="e", hsc=hsc, bridge=ExecutorLoop(), runtime=runtime)
         assert await calls.ask("0-a", "l", "k", 1)
         hsc = Away(1_000, error)
-        calls = FirstTimes(executor_id="e", hsc=hsc, portal=LoopPortal(), runtime=runtime)
+        calls = FirstTimes(executor_id="e", hsc=hsc, bridge=ExecutorLoop(), runtime=runtime)
         began = runtime.monotonic()
         with pytest.raises(Unavailable, match="first_time of l/k"):
             await calls.ask("0-a", "l", "k", 1)
@@ -119,7 +121,7 @@ def test_a_call_that_fails_is_repeated_for_a_while(error: atf.AtfError) -> None:
 def test_a_refusal_is_not_repeated() -> None:
     async def story(runtime: VirtualRuntime) -> None:
         hsc = Away(1, atf.ResourceExhausted("full"))
-        calls = FirstTimes(executor_id="e", hsc=hsc, portal=LoopPortal(), runtime=runtime)
+        calls = FirstTimes(executor_id="e", hsc=hsc, bridge=ExecutorLoop(), runtime=runtime)
         with pytest.raises(atf.ResourceExhausted):
             await calls.ask("0-a", "l", "k", 1)
 

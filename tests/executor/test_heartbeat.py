@@ -6,6 +6,7 @@ import asyncio
 from unittest.mock import patch
 
 from atf.errors import Unavailable
+from atf.executor.deadlines import Due
 from atf.executor.held import HeldTask
 from atf.executor.table import SlotState
 from atf.rpc import hsc_pb2 as h
@@ -185,13 +186,13 @@ async def test_runs_that_last_tell_their_start_together_and_at_once(world: World
 @virtual(inline)
 async def test_starts_that_come_one_by_one_cost_few_calls_and_few_looks(world: World) -> None:
     """However many begin in a second, at most five calls tell of them."""
-    looks, look = [0], world.executor._deadlines.once
+    looks, look = [0], world.executor._deadlines.look
 
-    def counted() -> float:
+    def counted() -> Due:
         looks[0] += 1
         return look()
 
-    world.executor._deadlines.once = counted  # type: ignore[method-assign]
+    world.executor._deadlines.look = counted  # type: ignore[method-assign]
     for number in range(90):
         world.controller.give(claim(f"0-{number}", "t/nap", b'{"seconds":0.9}'))
         await asyncio.sleep(0.01)
@@ -365,7 +366,7 @@ async def test_a_cancel_that_comes_right_before_the_body_is_called_is_no_attempt
 
     def start(task: HeldTask) -> None:
         plain(task)
-        world.executor.stop(task, timed_out=False)
+        world.executor.interrupts.stop(task, timed_out=False)
 
     with patch.object(world.executor.ledger, "start", start):
         world.controller.give(job("0-a"))

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from atf.executor.completions import CompletionQueue
 from atf.executor.held import HeldTask
 from atf.executor.loop_workers import SLICE_S, LoopWorkers
 from atf.executor.outcome import Outcome, Returned
-from atf.executor.perform import Performer
+from atf.executor.perform import Performer, Unawaited
 from atf.executor.prefetch import HOLD_S, Prefetch
+from atf.executor.queues import CompletionQueue
 from atf.runtime import SystemRuntime
 from tests.executor.world import claim
 
@@ -29,7 +29,7 @@ class Computing(Performer):
         self.go = asyncio.Event()
         self.go.set()
 
-    async def run_async(self, task: HeldTask) -> Outcome:
+    async def run_async(self, task: HeldTask, left: Unawaited | None = None) -> Outcome:
         self.now += self.seconds
         await self.go.wait()
         return Returned(b"null", 0)

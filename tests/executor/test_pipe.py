@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from atf.errors import InvalidArgument, Unavailable
-from atf.executor.executor import MUCH
+from atf.executor.prefetch import HOT
 from atf.executor.table import SlotState
 from atf.rpc import controller_pb2 as c
 from atf.rpc import task_pb2 as t
@@ -262,15 +262,15 @@ async def test_a_claim_that_can_not_be_read_takes_no_other_along(world: World) -
 async def test_lambdas_that_do_not_come_in_great_numbers_are_asked_for_aside(world: World) -> None:
     word = claim("0-a")
     name = _lambda_name(word)
-    world.controller.give(*(claim(f"0-{n}") for n in range(MUCH - 1)))
+    world.controller.give(*(claim(f"0-{n}") for n in range(HOT - 1)))
     await asyncio.sleep(1)
     assert world.controller.aside_requests == []  # one call does for all
-    world.controller.give(*(claim(f"1-{n}") for n in range(MUCH)))
+    world.controller.give(*(claim(f"1-{n}") for n in range(HOT)))
     await asyncio.sleep(0.5)
     (request,) = world.controller.aside_requests
     everything = set(world.controller.requests[0].lambdas)
     assert set(request.lambdas) == everything - {name}
-    assert (request.lane, 1 <= request.max_tasks <= MUCH) == ("defaside", True)
+    assert (request.lane, 1 <= request.max_tasks <= HOT) == ("defaside", True)
 
 
 def _lambda_name(of: t.Claim) -> str:

@@ -14,19 +14,19 @@ import atf
 from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import AtfError
 from atf.executor.executor import Executor
-from atf.executor.first_time import LoopPortal
-from atf.executor.heartbeat import Heartbeats
+from atf.executor.first_time import ExecutorLoop
 from atf.executor.held import HeldTask
 from atf.executor.outcome import Outcome, Returned
 from atf.executor.perform import Performer, timed_out
 from atf.executor.start_check import MayStart
 from atf.executor.table import SlotState, Table, TableEntry
-from atf.executor.workers import InlineWorkers, Workers
+from atf.executor.workers import Workers
 from atf.rpc import controller_pb2 as c
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.sdk.lambdas import Lambda
+from atf.testing.inline_workers import InlineWorkers
 from atf.testing.runtime import VirtualRuntime
 
 app = atf.App("t")
@@ -267,7 +267,7 @@ class HeldWorkers:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.portal = LoopPortal()
+        self.bridge = ExecutorLoop()
         self.waiting: deque[HeldTask] = deque()
         self.running: dict[str, HeldTask] = {}
         self.cancelled: list[str] = []
@@ -344,16 +344,7 @@ class World:
             runtime=runtime,
         )
         self.ended: list[tuple[int, str]] = []
-        self.heartbeats = Heartbeats(
-            executor_id="e1",
-            ledger=self.executor.ledger,
-            hsc=self.hsc,
-            timing=self.timing,
-            runtime=runtime,
-            heard=self.executor.heard,
-            end=self._end,
-        )
-        self.executor.nudge = self.heartbeats.nudge
+        self.heartbeats = self.executor.heartbeats(self.hsc, self._end)
         self.run = runtime.spawn(self.executor.run(), name="executor")
         self._beating = runtime.spawn(self.heartbeats.run(), name="heartbeats")
 
@@ -375,8 +366,8 @@ class World:
         return {each.claim.task_id: each.outcome for each in self.hsc.results}
 
     def prefetch_is_right(self) -> bool:
-        """Whether what the executor believes to be in its lanes is there."""
-        held = sum(known.held for known in self.executor._prefetch._known.values())
+        """Whether what the executor believes to be in its workers is there."""
+        held = sum(known.held for known in self.executor.pipeline._prefetch._known.values())
         loads = [self.workers.load(is_async) for is_async in self.kinds]
         return held == sum(running + waiting for _, running, waiting in loads)
 

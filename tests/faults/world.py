@@ -24,9 +24,7 @@ from atf.controller.losses import parse_death
 from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
 from atf.executor.guard import WorkerEnd, death
-from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Stage, Table
-from atf.executor.workers import InlineWorkers
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f
@@ -35,6 +33,7 @@ from atf.runtime import end
 from atf.store.store import Store
 from atf.store.types import TaskRecord
 from atf.store_consumer.consumer import Consumer
+from atf.testing.inline_workers import InlineWorkers
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
 from tests.store.world import Dump, read, violations
@@ -226,16 +225,7 @@ class Host:
             timing=TIMING,
             runtime=runtime,
         )
-        beats = Heartbeats(
-            executor_id=executor_id,
-            ledger=executor.ledger,
-            hsc=hsc,
-            timing=TIMING,
-            runtime=runtime,
-            heard=executor.heard,
-            end=executor.abort,
-        )
-        executor.nudge = beats.nudge
+        beats = executor.heartbeats(hsc, executor.abort)
         self.executor = executor
         running = runtime.spawn(executor.run(), name=executor_id)
         beating = runtime.spawn(beats.run(), name=f"{executor_id} beats")

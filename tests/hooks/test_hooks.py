@@ -193,7 +193,7 @@ def test_a_hook_may_hand_back(name: str) -> None:
     outcome = hooked.run(name)
     assert isinstance(outcome, HandedBack)
     assert outcome.after_s == 9
-    assert outcome.why.endswith("closed: closed")
+    assert outcome.error.endswith("closed: closed")
 
 
 def test_asynchronous_hooks_are_of_async_lambdas_and_take_their_place_in_the_order() -> None:

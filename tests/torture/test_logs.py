@@ -29,7 +29,6 @@ from atf.controller.pool import ExecutorPool
 from atf.controller.reports import Reports
 from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
-from atf.executor.heartbeat import Heartbeats
 from atf.executor.table import Table
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.http import HttpPort
@@ -309,16 +308,7 @@ async def working(world: World) -> AsyncIterator[Hears]:
         timing=timing,
         runtime=runtime,
     )
-    beats = Heartbeats(
-        executor_id="executor-2",
-        ledger=executor.ledger,
-        hsc=hsc,
-        timing=timing,
-        runtime=runtime,
-        heard=executor.heard,
-        end=executor.abort,
-    )
-    executor.nudge = beats.nudge
+    beats = executor.heartbeats(hsc, executor.abort)
     register = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
     await world.answer("Frontend.RegisterLambdas", register)
     roles = [runtime.spawn(each.run(), name="role") for each in (consumer, controller, beats)]

@@ -98,7 +98,6 @@ OTHERS: Final = {
 """The same for what reads something that somebody else wrote and is not called so: no test finds it by its name."""
 LEFT_OUT: Final = {
     "atf/sdk/items.py::Elements.decode": "a protocol",
-    "executor/perform.py::Lambda.decode": "a protocol",
     "atf/sdk/lambdas.py::Lambda.decode_without": "calls that of its codec",
     "atf/sdk/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_fitting.py",
     "atf/sdk/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",

@@ -197,16 +197,7 @@ def _executor(
         runtime=runtime,
         isolated=isolated,
     )
-    heartbeats = Heartbeats(
-        executor_id=executor.executor_id,
-        ledger=executor.ledger,
-        hsc=hsc,
-        timing=timing,
-        runtime=runtime,
-        heard=executor.heard,
-        end=executor.abort,
-    )
-    executor.nudge = heartbeats.nudge
+    heartbeats = executor.heartbeats(hsc, executor.abort)
     return executor, heartbeats
 
 

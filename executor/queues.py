@@ -1,4 +1,4 @@
-"""How the ends of tasks come from any thread to the executor's loop. Owns nothing of the tasks themselves."""
+"""The queues on both sides of the workers: what waits to start, in fair order, and what has ended, on its way to the executor's loop."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import asyncio
 import contextlib
 import contextvars
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .held import HeldTask
+
+
+def line_up(waiting: deque[HeldTask], tasks: Sequence[HeldTask]) -> None:
+    """Adds tasks to what waits, in their order: behind the others, or before them if nothing of their lambda waits yet.
+
+    Another thread may take from `waiting` meanwhile.
+    """
+    known = {task.lambda_name for task in waiting.copy()}
+    first = [task for task in tasks if task.lambda_name not in known] if known else []
+    if first:
+        waiting.extendleft(reversed(first))
+        waiting.extend(task for task in tasks if task.lambda_name in known)
+    else:
+        waiting.extend(tasks)
 
 
 class CompletionQueue:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from atf.executor.fair_order import line_up
 from atf.executor.held import HeldTask
+from atf.executor.queues import line_up
 from tests.executor.world import claim
 
 
