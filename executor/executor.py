@@ -22,7 +22,7 @@ from .first_time import FirstTimes
 from .heartbeat import Heard, Heartbeats
 from .held import HeldTask, Ledger
 from .interrupts import Interrupts
-from .isolated import IsolatedRuns
+from .isolation.runs import IsolatedRuns
 from .perform import Performer
 from .pipeline import Pipeline
 from .start_check import StartCheck

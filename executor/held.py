@@ -23,7 +23,7 @@ from .outcome import Outcome
 from .table import SlotState, Stage, Table
 
 if TYPE_CHECKING:
-    from .isolated import IsolatedRun
+    from .isolation.runs import IsolatedRun
 
 
 @dataclass(slots=True, eq=False)

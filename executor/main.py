@@ -1,7 +1,7 @@
 """`atf executor`: this process becomes the guard of one worker, and ends with it.
 
 Starts the worker in a session of its own, with the table of what it holds and a pipe that ends if the guard does; has it watched
-(guard.py); and tells a controller what became of it. The worker's own process is worker_main.py.
+(guarding/guard.py); and tells a controller what became of it. The worker's own process is worker_main.py.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from atf.process.forks import FORK_SUPPORT
 from atf.process.stops import stop_signals
 from atf.runtime import SystemRuntime, new_id
 
-from .group import Group
-from .guard import DEATH_CLAIMS, Guard, death
-from .relay import Relay, say
-from .start_notes import StartNotes
+from .guarding.group import Group
+from .guarding.guard import DEATH_CLAIMS, Guard, death
+from .guarding.relay import Relay, say
+from .guarding.start_notes import StartNotes
 from .table import SPARE_SLOTS, Table, memory_file
 
 _LAST_LINES_S: Final = 0.5

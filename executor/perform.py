@@ -22,7 +22,6 @@ from atf.sdk.redaction import NOTHING
 from atf.sdk.work_items import parse
 from atf.task import US
 
-from . import output
 from .around import HookRaised, await_within, call_within
 from .exception_text import text_of
 from .held import HeldTask
@@ -40,12 +39,13 @@ from .outcome import (
     reason,
     redacted,
 )
-from .whose import current
+from .output import capture as output
+from .output.current_run import current
 
 if TYPE_CHECKING:
     from atf.sdk.lambdas import Lambda
 
-    from .isolated import IsolatedRuns
+    from .isolation.runs import IsolatedRuns
 
 
 NO_LAMBDA_S: Final = 1.0

@@ -33,14 +33,14 @@ from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 
-from . import output
 from .code_jobs import register_jobs
 from .executor import Executor
+from .guarding.start_notes import StartNotes
 from .heartbeat import Heartbeats
 from .held import HeldTask
-from .isolated import IsolatedRuns
-from .log_handlers import take_logging
-from .start_notes import StartNotes
+from .isolation.runs import IsolatedRuns
+from .output import capture as output
+from .output.log_handlers import take_logging
 from .table import Stage, Table
 from .worker_hooks import WorkerHooks, run_apart
 from .workers import ThreadAndLoopWorkers

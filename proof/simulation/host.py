@@ -15,7 +15,7 @@ from atf.controller.pool import ExecutorPool
 from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
 from atf.executor.executor import Executor
-from atf.executor.guard import TICK_S, Guard, KillReason, death
+from atf.executor.guarding.guard import TICK_S, Guard, KillReason, death
 from atf.executor.table import Stage, Table
 from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame

@@ -19,10 +19,10 @@ import pytest
 
 from atf import log
 from atf.config.settings import LogSettings
-from atf.executor import output
-from atf.executor.lines import LineStream
-from atf.executor.log_handlers import take_logging
-from atf.executor.whose import current
+from atf.executor.output import capture as output
+from atf.executor.output.current_run import current
+from atf.executor.output.lines import LineStream
+from atf.executor.output.log_handlers import take_logging
 
 
 class Run:

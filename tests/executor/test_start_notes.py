@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from atf.errors import ConfigError
-from atf.executor.start_notes import MAX_WHY_BYTES, StartNotes
+from atf.executor.guarding.start_notes import MAX_WHY_BYTES, StartNotes
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def worker(notes: StartNotes, folder: Path, code: str, start_timeout: float = 0.
     path = folder / "shop.py"
     path.write_text(textwrap.dedent(code), encoding="utf-8")
     prelude = (
-        "import sys\nfrom atf.executor.start_notes import StartNotes\nnotes = StartNotes(int(sys.argv[1]))\n"
+        "import sys\nfrom atf.executor.guarding.start_notes import StartNotes\nnotes = StartNotes(int(sys.argv[1]))\n"
         f"notes.watch({start_timeout})\nnotes.doing('importing shop:app')\n"
         "try:\n    import shop\nexcept ValueError as error:\n    notes.failed(error)\n    raise\n"
     )

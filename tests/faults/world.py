@@ -23,7 +23,7 @@ from atf.config.settings import (
 from atf.controller.losses import parse_death
 from atf.controller.service import ControllerService
 from atf.executor.executor import Executor
-from atf.executor.guard import WorkerEnd, death
+from atf.executor.guarding.guard import WorkerEnd, death
 from atf.executor.table import Stage, Table
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService

@@ -97,7 +97,7 @@ def test_a_process_of_another_user_does_not_keep_a_guard_for_ever() -> None:
         pytest.skip("only root can start a process that it may not kill later")
     code = """
 import os, time
-from atf.executor.group import Group
+from atf.executor.guarding.group import Group
 others = os.fork()
 if not others:
     os.closerange(0, 3)

@@ -425,7 +425,12 @@ async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
     loaded = set(output.decode().split())
     assert loaded.isdisjoint({"grpc", "structlog", "redis"})
     ours = {name.removeprefix("atf.executor.") for name in loaded if name.startswith("atf.executor.")}
-    assert ours == {"main", "guard", "group", "relay", "start_notes", "table"}
+    assert ours == {
+        "main",
+        "table",
+        "guarding",
+        *(f"guarding.{each}" for each in ("guard", "group", "relay", "start_notes")),
+    }
 
 
 async def test_a_drained_worker_ends_although_a_lambda_left_a_thread_behind() -> None:

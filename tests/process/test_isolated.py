@@ -16,9 +16,9 @@ import pytest
 
 import atf
 from atf.errors import Internal
-from atf.executor.isolated import IsolatedRuns
-from atf.executor.packets import pair, receive, unpack
-from atf.executor.start_notes import StartNotes
+from atf.executor.guarding.start_notes import StartNotes
+from atf.executor.isolation.packets import pair, receive, unpack
+from atf.executor.isolation.runs import IsolatedRuns
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
@@ -202,7 +202,7 @@ async def a_stop_waits_and_runs_end_with_the_executor(world: Guarded, told: Path
 LEAVES = """
 import subprocess, threading
 from pathlib import Path
-from atf.executor.isolated_run import LITTLE_BYTES, holds, leaves_nothing
+from atf.executor.isolation.process import LITTLE_BYTES, holds, leaves_nothing
 before = holds()
 said = [leaves_nothing(before)]
 with subprocess.Popen(["sleep", "60"]) as child:
@@ -230,7 +230,14 @@ def test_imports_that_start_threads_are_refused_by_name() -> None:
     ours, theirs = pair()
     with ours, theirs, contextlib.closing(StartNotes.new()) as notes:
         descriptors = [theirs.fileno(), notes.descriptor]
-        command = [sys.executable, "-P", "-m", "atf.executor.fork_server", *map(str, descriptors), "threaded:app"]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "atf.executor.isolation.fork_server",
+            *map(str, descriptors),
+            "threaded:app",
+        ]
         subprocess.run(command, pass_fds=descriptors, cwd=Path(__file__).parent, timeout=30, check=True)
         word, why = unpack(receive(ours))
     assert word == "refused"

@@ -12,17 +12,17 @@ import os, signal
 from atf.config.settings import LogSettings
 from atf.process.streams import protect, protect_stdout
 from atf import log
-from atf.executor import output, whose
-from atf.executor.log_handlers import take_logging
+from atf.executor.output import capture, current_run
+from atf.executor.output.log_handlers import take_logging
 
 class Run:
     task_id, lambda_name, redact, ended_at = "id-1", "shop/print", str, 0.0
 
 protect(); protect_stdout()
 log.setup(LogSettings(log_format="json"), "executor")
-output.capture()
+capture.capture()
 take_logging()
-whose.current.set(Run())
+current_run.current.set(Run())
 for number in range(300):
     print("line", number)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -33,7 +33,7 @@ import multiprocessing
 from atf.config.settings import LogSettings
 from atf.process.streams import protect
 from atf import log
-from atf.executor import output, whose
+from atf.executor.output import capture, current_run
 
 class Run:
     task_id, lambda_name, redact, ended_at = "id-1", "shop/print", str, 0.0
@@ -45,8 +45,8 @@ def child():
 
 protect()
 log.setup(LogSettings(log_format="json"), "executor")
-output.capture()
-whose.current.set(Run())
+capture.capture()
+current_run.current.set(Run())
 each = multiprocessing.get_context("fork").Process(target=child)
 each.start()
 each.join()

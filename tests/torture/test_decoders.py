@@ -25,11 +25,11 @@ from atf.controller.pool import ExecutorPool, Slow
 from atf.demo.record import DemoRecord
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
-from atf.executor.guard import WorkerEnd, death
+from atf.executor.guarding.guard import WorkerEnd, death
+from atf.executor.guarding.start_notes import StartNotes
 from atf.executor.held import HeldTask
 from atf.executor.outcome import DoesNotFit, GaveUp, Returned, of_exception, to_result
 from atf.executor.perform import Performer, Unawaited
-from atf.executor.start_notes import StartNotes
 from atf.executor.table import HEADER_BYTES, SLOT_BYTES, SlotState, Table
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import status_pb2

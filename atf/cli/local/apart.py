@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from atf.cli import answered
-from atf.executor.start_notes import StartNotes
+from atf.executor.guarding.start_notes import StartNotes
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, READY_FD
 from atf.process.streams import exit_at_once, given_back, is_protected
 from atf.sdk.lambdas import Lambda

@@ -32,7 +32,7 @@ from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
 from atf.executor.executor import Executor
 from atf.executor.heartbeat import Heartbeats
-from atf.executor.isolated import IsolatedRuns
+from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.table import Table
 from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.executor.workers import ThreadAndLoopWorkers

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from atf.executor.guard import TICK_S
+from atf.executor.guarding.guard import TICK_S
 from atf.task import US
 from atf.verify.bench import Bench
 from atf.verify.events import Excused

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from atf.config.settings import ExecutorSettings, Timing
+from atf.executor.table import SlotState, Stage, Table
 from atf.exits import (
     EXIT_BAD_INPUT,
     EXIT_FAILED,
@@ -34,7 +35,6 @@ from atf.task import US
 
 from .group import Group
 from .start_notes import StartNotes
-from .table import SlotState, Stage, Table
 
 TICK_S: Final = 0.5
 """Seconds between two looks at the worker while nothing happens."""

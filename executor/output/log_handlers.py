@@ -7,9 +7,9 @@ import logging
 import warnings
 from typing import Any, TextIO
 
+from .current_run import current
 from .events import say
 from .lines import LineText
-from .whose import current
 
 
 def take_logging() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from atf.log import Logger, get_logger
 
-from .whose import CurrentRun, current
+from .current_run import CurrentRun, current
 
 _LONGEST_TEXT: Final = 16 << 10
 _LONGEST_FIELD: Final = 20 << 10

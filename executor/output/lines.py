@@ -9,8 +9,8 @@ import re
 import threading  # noqa: TID251  lines of several threads must not mix
 from typing import Any, Final, TextIO, cast
 
+from .current_run import CurrentRun, current
 from .events import say
-from .whose import CurrentRun, current
 
 _LONGEST_LINE: Final = 64 << 10
 """Bytes without an end of line that are not kept for longer."""

@@ -19,6 +19,10 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
 from atf.errors import BY_REASON, FailedPrecondition, Internal
+from atf.executor.guarding.group import children_of, read_briefly
+from atf.executor.held import HeldTask
+from atf.executor.output import capture as output
+from atf.executor.perform import Performer, Unawaited
 from atf.exits import EXIT_FORKED
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import stop_signals
@@ -28,11 +32,7 @@ from atf.runtime import SystemRuntime
 from atf.sdk.lambdas import Lambda
 from atf.task import MAX_PROGRESS_BYTES, clip
 
-from . import output
-from .group import children_of, read_briefly
-from .held import HeldTask
 from .packets import DESCRIPTORS, pack, pack_outcome, receive, unpack
-from .perform import Performer, Unawaited
 
 LITTLE_BYTES: Final = 16 << 20
 """The kernel frees so much in about a ms."""

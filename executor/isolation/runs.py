@@ -1,4 +1,4 @@
-"""Isolated runs, as the worker sees them: each in a process of its own, which a fork server has forked (fork_server.py, isolated_run.py).
+"""Isolated runs, as the worker sees them: each in a process of its own, which a fork server has forked (fork_server.py, process.py).
 
 A worker's thread waits for the run as it would run it. What cuts in (cancellation, a drain, a kill) comes from the executor's loop.
 """
@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from atf.errors import AtfError, ConfigError, Internal
+from atf.executor.guarding.start_notes import StartNotes
+from atf.executor.held import HeldTask
+from atf.executor.outcome import HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
+from atf.executor.output import capture as output
+from atf.executor.output.current_run import current
 from atf.log import get_logger
 from atf.rpc import task_pb2 as t
 from atf.sdk.context import FirstTimeCheck
 
-from . import output
-from .held import HeldTask
-from .outcome import HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 from .packets import outcome_of, pack, pair, receive, unpack
-from .start_notes import StartNotes
-from .whose import current
 from .written import Written
 
 NOT_MADE_S: Final = 1.0
@@ -141,7 +141,7 @@ class IsolatedRuns:
         ours, theirs = pair()
         with theirs:
             descriptors = (theirs.fileno(), notes.descriptor)
-            command = [sys.executable, "-P", "-m", "atf.executor.fork_server", *map(str, descriptors), *apps]
+            command = [sys.executable, "-P", "-m", "atf.executor.isolation.fork_server", *map(str, descriptors), *apps]
             process = subprocess.Popen(  # noqa: ASYNC220  a millisecond
                 command, stdin=subprocess.DEVNULL, pass_fds=descriptors, cwd=folder
             )

@@ -1,8 +1,8 @@
 """The fork server of a worker: a small process that has imported the apps, and forks itself once for each isolated run.
 
-Started by the worker (isolated.py) where a lambda has isolate=True, and ends with it:
+Started by the worker (runs.py) where a lambda has isolate=True, and ends with it:
 
-    python -P -m atf.executor.fork_server CONTROL_FD NOTES_FD MODULE:APP...
+    python -P -m atf.executor.isolation.fork_server CONTROL_FD NOTES_FD MODULE:APP...
 
 1. imports the apps and calls their start hooks, and refuses to serve where that leaves threads: they don't survive a fork
 2. forks, kills and reaps the processes of runs, as the worker says; one is always forked ahead
@@ -33,6 +33,11 @@ from typing import Any, Final
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings, LogSettings
 from atf.errors import AtfError, ConfigError
+from atf.executor.guarding.group import children_of
+from atf.executor.guarding.start_notes import StartNotes
+from atf.executor.output import capture as output
+from atf.executor.output.log_handlers import take_logging
+from atf.executor.worker_hooks import call_start_hooks
 from atf.log import setup
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import stop_signals
@@ -40,12 +45,8 @@ from atf.process.streams import protect_without_threads
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 
-from . import isolated_run, output
-from .group import children_of
-from .log_handlers import take_logging
+from . import process as isolated_run
 from .packets import DESCRIPTORS, MAX_PACKET_BYTES, pack, pair, unpack
-from .start_notes import StartNotes
-from .worker_hooks import call_start_hooks
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36

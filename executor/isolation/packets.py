@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from .outcome import Outcome, RunFailed
+from atf.executor.outcome import Outcome, RunFailed
 
 MAX_PACKET_BYTES: Final = 128 << 10
 """The longest packet is an outcome: 64 KiB of result at most."""

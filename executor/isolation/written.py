@@ -1,6 +1,6 @@
 """What an isolated run writes to its descriptors 1 and 2 themselves: C code, faulthandler, programs that it starts.
 
-The worker reads it while it waits for the run, and says it line by line as the run's (lines.py). So it is there, too, when the run has crashed.
+The worker reads it while it waits for the run, and says it line by line as the run's (output/lines.py). So it is there, too, when the run has crashed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from . import output
+from atf.executor.output import capture as output
+
 from .packets import receive
 
 _AT_ONCE: Final = 64 << 10

@@ -2,7 +2,7 @@
 
 1. `capture` takes sys.stdout and sys.stderr (lines.py), and what is said of exceptions that nobody catches
 2. `take_logging` (log_handlers.py) takes `logging` and warnings, once the apps are imported
-3. `current` (whose.py) marks what a thread or a coroutine writes as one run's
+3. `current` (current_run.py) marks what a thread or a coroutine writes as one run's
 
 What is written to the descriptors themselves, by C or by a program that a lambda starts, goes past all this. Of an isolated run the worker
 reads it, and gives it to `write`.
@@ -18,10 +18,10 @@ import threading  # noqa: TID251  exceptions that end threads of user code
 import traceback
 from typing import Any, Final
 
+from .current_run import carry, current
 from .events import say
 from .lines import LineStream, LineText
 from .log_handlers import Handler
-from .whose import carry, current
 
 _LINE_BUFFERED: Final = 1
 """From <stdio.h>."""

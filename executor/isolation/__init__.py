@@ -1,0 +1,1 @@
+"""Isolated runs: lambdas with isolate=True, each in a process of its own."""

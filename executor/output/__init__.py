@@ -1,0 +1,1 @@
+"""What user code writes and logs in an executor, as lines of its log."""
