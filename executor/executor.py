@@ -20,12 +20,11 @@ from .deadlines import Deadlines
 from .fetch import Asker, fetches
 from .first_time import FirstTimes
 from .heartbeat import Heard, Heartbeats
-from .held import HeldTask, Ledger
+from .held import HeldTask, Ledger, StartCheck
 from .interrupts import Interrupts
 from .isolation.runs import IsolatedRuns
 from .perform import Performer
 from .pipeline import Pipeline
-from .start_check import StartCheck
 from .table import Table
 from .workers import Workers
 

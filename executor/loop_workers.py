@@ -20,11 +20,10 @@ from typing import Final
 
 from atf.exits import EXIT_FORKED
 
-from .held import HeldTask
+from .held import HeldTask, MayStart
 from .outcome import Outcome
 from .perform import Performer, Unawaited
 from .queues import CompletionQueue, line_up
-from .start_check import MayStart
 
 SLICE_S: Final = 0.005
 """Seconds of a turn in which tasks may begin: hundreds of short ones, or a single one that computes for longer."""

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 
 from atf.exits import EXIT_FORKED
 
-from .held import HeldTask
+from .held import HeldTask, MayStart
 from .outcome import Outcome
 from .perform import Performer, Unawaited
 from .queues import CompletionQueue, line_up
-from .start_check import MayStart
 
 Finish = Callable[[HeldTask, Unawaited], Outcome]
 """Has awaited what a `def` has returned, and blocks until then. Called in the `def`'s own contextvars."""

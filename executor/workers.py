@@ -17,12 +17,11 @@ from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
 from .first_time import ExecutorLoop, LoopBridge
-from .held import HeldTask
+from .held import HeldTask, MayStart
 from .loop_workers import LoopWorkers
 from .outcome import Outcome, RunFailed
 from .perform import Performer, Unawaited
 from .queues import CompletionQueue
-from .start_check import MayStart
 from .thread_workers import ThreadWorkers
 
 _log = get_logger(duty="workers")
