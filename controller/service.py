@@ -3,7 +3,7 @@
 One NextWork:
 1. checks the request, and hands back the claims of an answer that never arrived (answers.py),
 2. waits for popped ids (poller.py),
-3. claims them in the executor's name (claims.py), as far as this host does not set their lambda aside (aside.py),
+3. claims them in the executor's name (claims.py), as far as this host keeps their lambda in no quarantine (quarantine.py),
 4. numbers the answer, so that the next call can acknowledge it.
 
 All it holds is popped ids and unacknowledged answers; whatever becomes of it, the store consumer finds those tasks again.
@@ -29,13 +29,13 @@ from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 
 from .answers import Answers
-from .aside import EVERYTHING, Quarantine
 from .claims import ClaimCalls, refs
 from .cores import Cores
 from .demand import Call, Lambdas, lambda_of
+from .lambda_sets import LambdaSets, NamedLambdas
 from .losses import Death, report_death
-from .named import LambdaSets, NamedLambdas
 from .poller import Poller
+from .quarantine import EVERYTHING, Quarantine
 from .reports import Reports
 from .starts import Starts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from atf.controller.named import FORGET_S, LambdaSets
+from atf.controller.lambda_sets import FORGET_S, LambdaSets
 from atf.controller.service import ControllerService
 from atf.rpc import controller_pb2 as c
 from tests.virtual import virtual

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.controller.aside import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, WELL, Quarantine
 from atf.controller.losses import Death
+from atf.controller.quarantine import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, WELL, Quarantine
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
 from atf.rpc import controller_pb2 as c
 from atf.rpc import task_pb2 as t
