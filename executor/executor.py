@@ -25,6 +25,7 @@ from .interrupts import Interrupts
 from .isolation.runs import IsolatedRuns
 from .perform import Performer
 from .pipeline import Pipeline
+from .report import Reporter
 from .table import Table
 from .workers import Workers
 
@@ -96,17 +97,16 @@ class Executor:
             settings.pool,
         )
         self.pipeline = Pipeline(
-            executor_id=executor_id,
-            hsc=hsc,
-            ledger=self.ledger,
-            workers=workers,
-            deadlines=self._deadlines,
-            interrupts=self.interrupts,
-            beat=self._beat,
-            fetches=fetches(asker, {name: each.is_async for name, each in lambdas.items()}),
-            timing=timing,
-            runtime=runtime,
+            self.ledger,
+            workers,
+            self._deadlines,
+            self.interrupts,
+            self._beat,
+            fetches(asker, {name: each.is_async for name, each in lambdas.items()}),
+            timing.heartbeat_timeout_us,
+            runtime,
         )
+        self.pipeline.reporter = Reporter(executor_id, hsc, self.ledger, self.pipeline.moved, timing, runtime)
 
     def heartbeats(self, hsc: HSC, end: Callable[[int, str], None], heard: Heard | None = None) -> Heartbeats:
         """Makes its heartbeats, which whoever runs it runs beside it.

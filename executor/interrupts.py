@@ -10,6 +10,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from atf.config.settings import ExecutorSettings
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
@@ -27,34 +28,28 @@ from .workers import Workers
 _log = get_logger(duty="executor")
 
 
+@dataclass
 class Interrupts:
-    """The interrupts of one executor.
+    """The interrupts of one executor."""
 
-    Attributes:
-        draining: set once the executor takes no more.
-        progress: set whenever something that is held may have left.
-        deadline: of the drain, of the monotonic clock.
-        code: the exit code so far.
-        aborted: whether the process ends at once.
-        drained: what became of what was held when the drain began, for the log.
-    """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        workers: Workers,
-        performer: Performer,
-        deadlines: Deadlines,
-        settings: ExecutorSettings,
-        runtime: Runtime,
-    ) -> None:
-        self._ledger, self._workers, self._performer, self._deadlines = ledger, workers, performer, deadlines
-        self._settings, self._runtime = settings, runtime
-        self.draining, self.progress = asyncio.Event(), asyncio.Event()
-        self.deadline = 0.0
-        self.code = 0
-        self.aborted = False
-        self.drained: Counter[str] = Counter()
+    ledger: Ledger
+    workers: Workers
+    performer: Performer
+    deadlines: Deadlines
+    settings: ExecutorSettings
+    runtime: Runtime
+    draining: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the executor takes no more."""
+    progress: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever something that is held may have left."""
+    deadline: float = 0.0
+    """Of the drain, of the monotonic clock."""
+    code: int = 0
+    """The exit code so far."""
+    aborted: bool = False
+    """Whether the process ends at once."""
+    drained: Counter[str] = field(default_factory=Counter)
+    """What became of what was held when the drain began, for the log."""
 
     # --- cancellations and timeouts ---------------------------------------------------------------------------------
 
@@ -63,13 +58,13 @@ class Interrupts:
         if task.outcome is not None or task.cancelled or task.cut:
             return
         task.timed_out = timed_out
-        task.stop_at = self._runtime.monotonic()
+        task.stop_at = self.runtime.monotonic()
         task.cancelled = True  # last, since a worker looks at it (see HeldTask)
-        if task.started and self._performer.is_async(task):
-            self._workers.cancel(task)
+        if task.started and self.performer.is_async(task):
+            self.workers.cancel(task)
         elif task.isolated is not None:
             task.isolated.tell("cancel", timed_out)
-        self._deadlines.note(task)
+        self.deadlines.note(task)
 
     def overran(self, task: HeldTask) -> bool:
         """A run was told to end and has not. Says whether this process is to end for it, as in any other drain.
@@ -83,14 +78,14 @@ class Interrupts:
             return False
         if task.timed_out:
             ended = RunTimedOut(
-                f"timed out after {task.timeout:g} s, and did not end within {self._settings.stop_grace:g} s more"
+                f"timed out after {task.timeout:g} s, and did not end within {self.settings.stop_grace:g} s more"
             )
-            _, _, _, error, retry_in_us = to_result(ended, task.spec.options, task.attempt, self._runtime.random)
-            self._ledger.give_up(task, SlotState.TIMED_OUT, error, retry_in_us)
+            _, _, _, error, retry_in_us = to_result(ended, task.spec.options, task.attempt, self.runtime.random)
+            self.ledger.give_up(task, SlotState.TIMED_OUT, error, retry_in_us)
             say_ended(task, ended)
         else:
-            error = f"cancelled, and did not end within {self._settings.stop_grace:g} s"
-            self._ledger.give_up(task, SlotState.STOPPED, error)
+            error = f"cancelled, and did not end within {self.settings.stop_grace:g} s"
+            self.ledger.give_up(task, SlotState.STOPPED, error)
         _log.error(
             "lambda does not end; this process will", task=task.task_id, lambda_name=task.lambda_name, error=error
         )
@@ -102,8 +97,8 @@ class Interrupts:
         """Kills the process of an isolated run; that it has ended comes as any other end. False: it has none, or that was of no use."""
         if task.isolated is None or not task.isolated.kill():
             return False
-        task.stop_at = self._runtime.monotonic()  # should it not die, the next look comes a grace later
-        self._deadlines.note(task)
+        task.stop_at = self.runtime.monotonic()  # should it not die, the next look comes a grace later
+        self.deadlines.note(task)
         _log.warning("isolated run killed", task=task.task_id, lambda_name=task.lambda_name, timed_out=task.timed_out)
         return True
 
@@ -111,20 +106,20 @@ class Interrupts:
 
     def lose(self, task: HeldTask) -> None:
         """The claim is somebody else's: nothing of it may go on here."""
-        if task.lost or self._ledger.tasks.get(task.task_id) is not task or task.outcome is not None:
+        if task.lost or self.ledger.tasks.get(task.task_id) is not task or task.outcome is not None:
             return  # its result is on the way, and the answer to that will say LOST too
         _log.warning("claim lost", task=task.task_id, started=task.started)
         task.lost = True
         self.stop(task, timed_out=False)
         task.cancelled = True
         if not task.started:
-            self._ledger.release([task])  # whoever comes upon it later sees that it is lost
-        elif not self._performer.is_async(task) and not self._killed_alone(task):
+            self.ledger.release([task])  # whoever comes upon it later sees that it is lost
+        elif not self.performer.is_async(task) and not self._killed_alone(task):
             self._end_for(task, "was lost while its lambda ran")
 
     def _end_for(self, task: HeldTask, why: str) -> None:
         """Ends the process at once, since the task may run elsewhere. What is cut with it has done nothing wrong, and counts nothing."""
-        self._ledger.cut()
+        self.ledger.cut()
         self.abort(EXIT_NO_HEARTBEAT, f"{task.task_id} {why}")
 
     def abort(self, code: int, why: str) -> None:
@@ -141,17 +136,17 @@ class Interrupts:
         if self.draining.is_set():
             return False
         self.draining.set()
-        self._ledger.drain()
-        self.deadline = self._runtime.monotonic() + self._settings.drain_timeout
+        self.ledger.drain()
+        self.deadline = self.runtime.monotonic() + self.settings.drain_timeout
         return True
 
     async def drain_out(self) -> None:
         """Waits until all that is held has left, or time is up. Coroutines are cancelled `stop_grace` before, and have at least half of the time."""
-        cut_at = self.deadline - min(self._settings.stop_grace, self._settings.drain_timeout / 2)
+        cut_at = self.deadline - min(self.settings.stop_grace, self.settings.drain_timeout / 2)
         while not self.aborted:
             self.progress.clear()
-            now = self._runtime.monotonic()
-            open_tasks = [task for task in self._ledger.snapshot() if not task.overrun]
+            now = self.runtime.monotonic()
+            open_tasks = [task for task in self.ledger.snapshot() if not task.overrun]
             if not open_tasks:
                 return
             if now >= self.deadline:
@@ -160,13 +155,13 @@ class Interrupts:
             if now >= cut_at:
                 cut_at = math.inf
                 for task in open_tasks:
-                    if task.started and task.outcome is None and self._performer.is_async(task):
-                        self._workers.cancel(task, cut=True)
+                    if task.started and task.outcome is None and self.performer.is_async(task):
+                        self.workers.cancel(task, cut=True)
             await happens(self.progress, min(cut_at, self.deadline) - now)
 
     def _cut(self, tasks: Sequence[HeldTask]) -> None:
         """Time is up: the process ends. Once it is dead, its guard says what it held, and that goes back."""
-        self._ledger.cut()
+        self.ledger.cut()
         self.code = self.code or EXIT_OVERRUN
         self.drained["cut"] = sum(task.started and task.outcome is None for task in tasks)
         _log.warning("not all that started has ended in time; it will run again", tasks=self.drained["cut"])

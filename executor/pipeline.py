@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from atf.config.settings import Timing
 from atf.log import get_logger
 from atf.rpc import controller_pb2 as c
-from atf.rpc.api import HSC
 from atf.runtime import Runtime
 from atf.task import MAX_BATCH
 
@@ -39,49 +38,24 @@ from .workers import Workers
 _log = get_logger(duty="executor")
 
 
+@dataclass
 class Pipeline:
-    """The steps that an executor's loop makes, and what lies between them.
+    """The steps that an executor's loop makes, and what lies between them."""
 
-    Args:
-        executor_id: in whose name.
-        hsc: takes results and what is handed back.
-        ledger: what is held.
-        workers: run the lambdas.
-        deadlines: of what is held.
-        interrupts: end what must not go on.
-        beat: has a heartbeat sent now: a task needs one before it may start.
-        timing: the arithmetic of leases.
-        runtime: clocks and chance.
+    ledger: Ledger
+    workers: Workers
+    deadlines: Deadlines
+    interrupts: Interrupts
+    beat: Callable[[], None]
+    """Has a heartbeat sent now: a task needs one before it may start."""
+    fetches: Sequence[Fetch]
+    """The calls for work."""
+    lease_us: int
+    runtime: Runtime
 
-    Attributes:
-        fetches: its calls for work.
-        reporter: sends what became of claims.
-    """
-
-    def __init__(
-        self,
-        *,
-        executor_id: str,
-        hsc: HSC,
-        ledger: Ledger,
-        workers: Workers,
-        deadlines: Deadlines,
-        interrupts: Interrupts,
-        beat: Callable[[], None],
-        fetches: Sequence[Fetch],
-        timing: Timing,
-        runtime: Runtime,
-    ) -> None:
-        self.fetches = fetches
-        self.reporter = Reporter(
-            executor_id=executor_id, hsc=hsc, ledger=ledger, moved=self._moved, timing=timing, runtime=runtime
-        )
-        self._ledger, self._workers, self._deadlines, self._interrupts = ledger, workers, deadlines, interrupts
-        self._beat = beat
-        self._runtime = runtime
-        self._lease_us = timing.heartbeat_timeout_us
-        self._suspects = Suspects()
-        self._prefetch = Prefetch()
+    def __post_init__(self) -> None:
+        self.reporter: Reporter
+        self._suspects, self._prefetch = Suspects(), Prefetch()
         self._stale: list[HeldTask] = []
         """What has too little of its lease left to start: the next heartbeat renews that."""
         self._timer: asyncio.TimerHandle | None = None
@@ -110,37 +84,37 @@ class Pipeline:
 
     def _wanted(self, fetch: Fetch) -> tuple[Sequence[str], int]:
         """What to ask for now, and how many tasks at most. What the other calls may bring needs slots, too."""
-        now = self._runtime.monotonic()
+        now = self.runtime.monotonic()
         names = self._prefetch.not_hot(fetch.lambdas, now) if fetch.low_volume else fetch.lambdas
         if not names or self._suspects.crowded or self.reporter.stuck(now):
             return (), 0
-        workers, running, waiting = self._workers.load(fetch.is_async)
+        workers, running, waiting = self.workers.load(fetch.is_async)
         if fetch.low_volume:  # only where all that runs is short: behind what takes long nothing is to wait
             room = min(workers, self._prefetch.hold(fetch.lambdas, workers, now))
         else:
             room = self._prefetch.room(names, (workers, running, waiting + len(self._stale)), now)
-        slots = self._ledger.room - sum(each.asked for each in self.fetches)
+        slots = self.ledger.room - sum(each.asked for each in self.fetches)
         return names, max(0, min(slots, room, MAX_BATCH))
 
     # --- 2. arrive --------------------------------------------------------------------------------------------------
 
     def arrive(self, reply: c.NextWorkReply) -> bool:
         """Takes the claims of an answer. When this returns they are in the table, so the answer may be acknowledged. Says whether any was kept."""
-        now = self._runtime.monotonic()
-        too_old = self._runtime.boottime_us() - reply.claim_sent_us > self._lease_us // 2
-        held, taken = self._ledger.tasks, dict[str, HeldTask]()
+        now = self.runtime.monotonic()
+        too_old = self.runtime.boottime_us() - reply.claim_sent_us > self.lease_us // 2
+        held, taken = self.ledger.tasks, dict[str, HeldTask]()
         refused: list[HeldTask] = []
         for claim in reply.claims:
             task = HeldTask(claim, reply.claim_sent_us, now)
             before = held.get(task.task_id)
             if before is not None and before.counter < task.counter:
-                self._interrupts.lose(before)  # the store has given it anew: the run that we still have is over
+                self.interrupts.lose(before)  # the store has given it anew: the run that we still have is over
             # Never beside an earlier run of it, beyond the slots, or with a lease that the guard would soon kill for.
-            if before is not None or too_old or len(taken) >= self._ledger.room or task.task_id in taken:
+            if before is not None or too_old or len(taken) >= self.ledger.room or task.task_id in taken:
                 refused.append(task)
             else:
                 taken[task.task_id] = task
-        self._ledger.take(taken.values())
+        self.ledger.take(taken.values())
         if refused:
             _log.warning("claims handed back on arrival", tasks=len(refused), too_old=too_old)
             self.hand_back([task for task in refused if not self._same(task)])
@@ -153,24 +127,24 @@ class Pipeline:
 
     def _same(self, task: HeldTask) -> bool:
         """Whether it is a second copy of a claim that is held: that must not be handed back."""
-        held = self._ledger.tasks.get(task.task_id)
+        held = self.ledger.tasks.get(task.task_id)
         return held is not None and held.counter == task.counter
 
     # --- 3. release -------------------------------------------------------------------------------------------------
 
     def release(self) -> None:
         """Sends what may run now to the workers."""
-        if self._interrupts.draining.is_set():
+        if self.interrupts.draining.is_set():
             self.hand_back(self._suspects.withdraw())
             return
-        now = self._runtime.monotonic()
+        now = self.runtime.monotonic()
         self.hand_back(self._suspects.overdue(now))
-        tasks = self._suspects.release(now, self._ledger.tasks)
+        tasks = self._suspects.release(now, self.ledger.tasks)
         for task in tasks:
             task.queued, task.waiting_since = True, now
         self._prefetch.came([task.lambda_name for task in tasks])
-        self._workers.put(tasks)
-        self._deadlines.put(tasks, now)
+        self.workers.put(tasks)
+        self.deadlines.put(tasks, now)
         self.close()
         wait = self._suspects.next_in(now)
         if wait is not None:
@@ -192,14 +166,14 @@ class Pipeline:
 
     def collect(self, tasks: list[HeldTask]) -> None:
         """Takes tasks from the workers: ended, or not to be started now."""
-        now = self._runtime.monotonic()
+        now = self.runtime.monotonic()
         self._prefetch.left([task.lambda_name for task in tasks])
         ended: list[HeldTask] = []
         stale: list[HeldTask] = []
         for task in tasks:
             task.queued = False
             if task.lost:
-                self._ledger.release([task])
+                self.ledger.release([task])
             elif task.outcome is None:
                 stale.append(task)
             else:
@@ -207,21 +181,21 @@ class Pipeline:
                 if task.ended_at:
                     self._prefetch.ran(task.lambda_name, task.ended_at - task.started_at, now)
         self.reporter.ended(ended)
-        if self._interrupts.draining.is_set():
+        if self.interrupts.draining.is_set():
             for task in ended:
-                self._interrupts.drained["handed_back" if isinstance(task.outcome, HandedBack) else "ended"] += 1
+                self.interrupts.drained["handed_back" if isinstance(task.outcome, HandedBack) else "ended"] += 1
             self.hand_back(stale)
         elif stale:
             self._stale += stale
-            self._beat()
-        self._moved()
+            self.beat()
+        self.moved()
 
-    def _moved(self) -> None:
+    def moved(self) -> None:
         """Something has ended or was recorded: others may start, or be fetched."""
         if self._suspects.waiting:
             self.release()
         self._look_for_room()
-        self._interrupts.progress.set()
+        self.interrupts.progress.set()
 
     def _look_for_room(self) -> None:
         for fetch in self.fetches:
@@ -234,13 +208,13 @@ class Pipeline:
         waiting = list(tasks)
         for task in waiting:
             task.queued = False
-        if waiting and self._interrupts.draining.is_set():
-            self._interrupts.drained["not_started"] += len(waiting)
+        if waiting and self.interrupts.draining.is_set():
+            self.interrupts.drained["not_started"] += len(waiting)
         self.reporter.unstarted(waiting)
 
     def empty(self) -> int:
         """Hands back all that has not started; says how many."""
-        queued = self._workers.withdraw()
+        queued = self.workers.withdraw()
         self._prefetch.left(task.lambda_name for task in queued)
         waiting = [*queued, *self._suspects.withdraw(), *self._stale]
         self._stale = []
@@ -249,11 +223,11 @@ class Pipeline:
 
     def relieve(self) -> None:
         """Hands back what has waited too long for a worker: another executor may be free."""
-        if self._interrupts.draining.is_set():
+        if self.interrupts.draining.is_set():
             return
-        since = self._runtime.monotonic() - WAITED_S
-        tasks = self._workers.withdraw()
+        since = self.runtime.monotonic() - WAITED_S
+        tasks = self.workers.withdraw()
         waited = [task for task in tasks if task.waiting_since <= since]
         self._prefetch.left(task.lambda_name for task in waited)
         self.hand_back(waited)
-        self._workers.put([task for task in tasks if task.waiting_since > since])
+        self.workers.put([task for task in tasks if task.waiting_since > since])

@@ -6,6 +6,7 @@ Makes the messages; sending them until they are answered is sender.py's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from atf.config.settings import Timing
@@ -25,55 +26,39 @@ UNANSWERED_S: Final = 0.2
 while the HSC is away may all have been run in vain, and makes as many suspects."""
 
 
+@dataclass
 class Reporter:
-    """The results and hand-backs of one executor.
+    """The results and hand-backs of one executor."""
 
-    Args:
-        executor_id: in whose name.
-        hsc: where to.
-        ledger: forgets what is answered for.
-        moved: called whenever something has left the ledger.
-        timing: how long a lease lasts.
-        runtime: clocks and chance.
+    executor_id: str
+    hsc: HSC
+    ledger: Ledger
+    """Forgets what is answered for."""
+    moved: Callable[[], None]
+    """Called whenever something has left the ledger."""
+    timing: Timing
+    runtime: Runtime
 
-    Attributes:
-        results: sends how runs ended.
-        returns: sends what is handed back.
-    """
-
-    def __init__(
-        self,
-        *,
-        executor_id: str,
-        hsc: HSC,
-        ledger: Ledger,
-        moved: Callable[[], None],
-        timing: Timing,
-        runtime: Runtime,
-    ) -> None:
-        self._executor_id = executor_id
-        self._hsc = hsc
-        self._ledger = ledger
-        self._runtime = runtime
+    def __post_init__(self) -> None:
         self.results: Sender[Told] = Sender(
             "set_results",
             call=self._set_results,
             size=_told_bytes,
             refused=self._refused,
-            ledger=ledger,
-            moved=moved,
-            timing=timing,
-            runtime=runtime,
+            ledger=self.ledger,
+            moved=self.moved,
+            timing=self.timing,
+            runtime=self.runtime,
         )
         self.returns: Sender[None] = Sender(
             "hand_back",
             call=self._hand_back,
             size=lambda _: 0,
-            refused=lambda task, _error: ledger.release([task]),
-            ledger=ledger,
-            moved=moved,
-            timing=timing,
-            runtime=runtime,
+            refused=lambda task, _error: self.ledger.release([task]),
+            ledger=self.ledger,
+            moved=self.moved,
+            timing=self.timing,
+            runtime=self.runtime,
         )
 
     def stuck(self, now: float) -> bool:
@@ -92,14 +77,14 @@ class Reporter:
     def _told(self, task: HeldTask) -> Told:
         outcome = task.outcome
         assert outcome is not None
-        task.ended_at = task.ended_at or self._runtime.monotonic()
+        task.ended_at = task.ended_at or self.runtime.monotonic()
         if type(outcome) is Returned:  # most do: at a quarter of the price, since it needs no options
             return t.SUCCEEDED, outcome.result, outcome.encoding, "", 0
-        return to_result(outcome, task.spec.options, task.attempt, self._runtime.random)
+        return to_result(outcome, task.spec.options, task.attempt, self.runtime.random)
 
     async def _set_results(self, batch: list[tuple[HeldTask, Told]]) -> Sequence[h.Verdict]:
-        now = self._runtime.monotonic()
-        request = h.SetResultsRequest(executor_id=self._executor_id)
+        now = self.runtime.monotonic()
+        request = h.SetResultsRequest(executor_id=self.executor_id)
         for task, (outcome, result, encoding, error, retry_in_us) in batch:
             ended = request.results.add()
             task.write(ended.claim)
@@ -113,20 +98,20 @@ class Reporter:
             elif task.started:
                 ended.ran_us = round((task.ended_at - task.started_at) * US)
             ended.ended_ago_us = round((now - task.ended_at) * US)
-        return (await self._hsc.set_results(request, timeout=CALL_S)).verdicts
+        return (await self.hsc.set_results(request, timeout=CALL_S)).verdicts
 
     def _refused(self, task: HeldTask, error: str) -> None:
         """The HSC calls a result invalid: the attempt has failed, whatever it was. If even that is refused, the lease decides."""
         text = f"the result was refused: {error}"
         if isinstance(task.outcome, RunFailed) and task.outcome.error == clip(text):
-            self._ledger.release([task])
+            self.ledger.release([task])
             return
         task.outcome = RunFailed(clip(text))
         self.ended([task])
 
     async def _hand_back(self, batch: list[tuple[HeldTask, None]]) -> Sequence[h.Verdict]:
-        request = h.HandBackRequest(executor_id=self._executor_id, claims=[task.ref() for task, _ in batch])
-        return (await self._hsc.hand_back(request, timeout=CALL_S)).verdicts
+        request = h.HandBackRequest(executor_id=self.executor_id, claims=[task.ref() for task, _ in batch])
+        return (await self.hsc.hand_back(request, timeout=CALL_S)).verdicts
 
 
 def _told_bytes(told: Told) -> int:

@@ -23,7 +23,7 @@ from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US, Status
 
 from .loop import VirtualLoop
-from .pipeline import TIMING, Pipeline
+from .pipeline import TIMING, HarnessRoles
 from .runtime import EPOCH_US, IdsInOrder, VirtualRuntime
 from .turns import ThreadTurn
 from .workers import IN_LAMBDA
@@ -69,9 +69,9 @@ class Harness:
         self._loop.set_exception_handler(self._failed)
         self._errors: list[BaseException] = []
         self._runtime = VirtualRuntime(self._loop, seed=seed)
-        opening = Pipeline.open(apps, timing, self._runtime, partitions=partitions, executors=executors)
+        opening = HarnessRoles.open(apps, timing, self._runtime, partitions=partitions, executors=executors)
         try:
-            self._pipeline: Pipeline = self._apart(lambda: self._loop.run_until_complete(opening))
+            self._pipeline: HarnessRoles = self._apart(lambda: self._loop.run_until_complete(opening))
         except BaseException:
             self._loop.close()
             raise

@@ -167,7 +167,7 @@ class _Worker:
         leaving: it takes no more.
     """
 
-    def __init__(self, name: str, pipeline: Pipeline) -> None:
+    def __init__(self, name: str, pipeline: HarnessRoles) -> None:
         self.leaving = False
         self._executor = Executor(
             executor_id=name,
@@ -199,7 +199,7 @@ class _Worker:
             await self._beats.once()
 
 
-class Pipeline:
+class HarnessRoles:
     """The roles, running.
 
     Attributes:
@@ -230,7 +230,7 @@ class Pipeline:
     @classmethod
     async def open(
         cls, apps: Sequence[App], timing: Timing, runtime: VirtualRuntime, *, partitions: int, executors: int
-    ) -> Pipeline:
+    ) -> HarnessRoles:
         """Opens a store in memory, calls the start hooks of the apps, registers their lambdas and starts the roles."""
         before, hooks = asyncio.all_tasks(), WorkerHooks(apps, _run_hook)
         await hooks.start()

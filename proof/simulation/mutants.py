@@ -101,7 +101,7 @@ def _late_claim() -> list[Any]:
         self._slack_us = 1 << 60
 
     def admitted(self: Any, reply: Any) -> bool:
-        self._lease_us = 1 << 60
+        self.lease_us = 1 << 60
         return admit(self, reply)
 
     return [patch.object(StartCheck, "__init__", init), patch.object(Pipeline, "arrive", admitted)]
