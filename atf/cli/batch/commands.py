@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
-from atf.cli.bulk import agree, bulk_flags
 from atf.cli.files import check_free, overwrite_flag, whole_file
 from atf.cli.nouns import Noun
 from atf.cli.options import as_json, duration, frontend_flag, no_header, refuse_unused
-from atf.cli.output import print_json, print_table, when
+from atf.cli.output import print_json, print_table
 from atf.cli.progress import view
 from atf.cli.remote import ask
 from atf.cli.schedule import pairs
@@ -30,16 +29,15 @@ from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.options import Backoff
 from atf.sdk.work_items import check_batch_id
 from atf.task import MAX_BATCH, check_lambda
-from atf.visible import one_line
 
+from .changes import cancel, delete, retry
 from .results import item_json, item_word, write_chunks, write_csv, write_jsonl
 from .submit import Source, submit_rows
-from .view import batch_json, batch_word, follow, show_batch
+from .view import follow, print_batches, show_batch
 
 R = TypeVar("R")
 
 id_argument = click.argument("batch_id", metavar="BATCH")
-ids_argument = click.argument("ids", metavar="BATCH...", nargs=-1, required=True)
 
 
 def _backoff(text: str) -> Backoff:
@@ -57,6 +55,10 @@ def _backoff(text: str) -> Backoff:
 @click.group(cls=Noun)
 def batch() -> None:
     """Batches: one lambda, a list of arguments, a task for each of them."""
+
+
+for _each in (retry, cancel, delete):
+    batch.add_command(_each)
 
 
 @batch.command()
@@ -187,27 +189,7 @@ def _options(given: dict[str, Any]) -> BatchOptions:
 def ls(lambda_name: str, limit: int, frontend: str | None, as_json: bool) -> None:
     """List the batches of LAMBDA, or all."""
     found = ask(frontend, lambda stub: _list(stub, lambda_name, limit))
-    _print_batches(found, as_json)
-
-
-def _print_batches(found: Sequence[b.Batch], as_json: bool) -> None:
-    if as_json:
-        print_json([batch_json(each) for each in found])
-        return
-    rows = [
-        (
-            each.id,
-            getattr(each, "lambda"),
-            batch_word(each.status),
-            each.items,
-            each.done,
-            each.permanently_failed,
-            each.cancelled,
-            when(each.created_at_us),
-        )
-        for each in found
-    ]
-    print_table(["batch", "lambda", "status", "items", "done", "failed", "cancelled", "created"], rows)
+    print_batches(found, as_json)
 
 
 async def _list(stub: api.Frontend, lambda_name: str, limit: int) -> list[b.Batch]:
@@ -313,96 +295,6 @@ def results(batch_id: str, form: str, output: Path | None, overwrite: bool, fron
                     await (write_csv if form == "csv" else write_jsonl)(pages, out)
 
     ask(frontend, lambda stub: _by_client(stub, write))
-
-
-# --- commanding -------------------------------------------------------------------------------------------------------
-
-
-@batch.command()
-@ids_argument
-@bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def retry(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
-    """Start the items of batches afresh that failed for good."""
-    if dry_run:
-        _would(ids, "would start afresh", lambda each: each.permanently_failed, frontend, as_json)
-        return
-    if len(ids) > 1:
-        agree(f"Start the items of {len(ids)} batches afresh that failed for good", yes=yes)
-
-    async def each(stub: api.Frontend) -> list[b.Batch]:
-        return [await stub.retry_batch(b.RetryBatchRequest(id=name)) for name in ids]
-
-    _show_all(ask(frontend, each), as_json)
-
-
-@batch.command()
-@ids_argument
-@bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
-    """Cancel the items of batches that have not started; ask those that run to stop."""
-    if dry_run:
-        left = "would be cancelled or asked to stop"
-        _would(ids, left, lambda each: each.created + each.in_progress + each.failed, frontend, as_json)
-        return
-    if len(ids) > 1:
-        agree(f"Cancel {len(ids)} batches", yes=yes)
-
-    async def each(stub: api.Frontend) -> list[b.Batch]:
-        return [await stub.cancel_batch(b.CancelBatchRequest(id=name)) for name in ids]
-
-    _show_all(ask(frontend, each), as_json)
-
-
-@batch.command()
-@ids_argument
-@bulk_flags
-@frontend_flag
-@as_json
-def delete(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
-    """Delete batches that have ended, with their items."""
-    if dry_run:
-        _would(ids, "would be deleted", lambda each: each.items if each.ended_at_us else 0, frontend, as_json)
-        return
-    if len(ids) > 1:
-        agree(f"Delete {len(ids)} batches with their items", yes=yes)
-
-    async def each(stub: api.Frontend) -> list[tuple[str, bool]]:
-        return [(name, (await stub.delete_batch(b.DeleteBatchRequest(id=name))).existed) for name in ids]
-
-    done = ask(frontend, each)
-    if as_json:
-        print_json([{"id": name, "existed": existed} for name, existed in done])
-        return
-    for name, existed in done:
-        print(one_line(f"{name}: {'is being deleted' if existed else 'there is none'}"))
-
-
-def _show_all(batches: Sequence[b.Batch], as_json: bool) -> None:
-    """One as a page, several as a table."""
-    if len(batches) == 1:
-        show_batch(batches[0], as_json)
-    else:
-        _print_batches(batches, as_json)
-
-
-def _would(ids: Sequence[str], what: str, count: Callable[[b.Batch], int], frontend: str | None, as_json: bool) -> None:
-    """Says of how many items of each batch something would be done."""
-
-    async def look(stub: api.Frontend) -> list[b.Batch]:
-        return [await stub.get_batch(b.GetBatchRequest(id=each)) for each in ids]
-
-    found = ask(frontend, look)
-    if as_json:
-        print_json([{"id": each.id, "dry_run": True, "items": count(each)} for each in found])
-        return
-    for each in found:
-        print(one_line(f"{each.id}: {count(each)} of {each.items} items {what} (it is {batch_word(each.status)})"))
 
 
 async def _by_client(stub: api.Frontend, question: Callable[[AsyncClient], Awaitable[R]]) -> R:

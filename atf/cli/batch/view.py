@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +11,7 @@ from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from atf.cli.output import print_facts, print_json, when
+from atf.cli.output import print_facts, print_json, print_table, when
 from atf.cli.progress import View
 from atf.client import AsyncClient, BatchProgress
 from atf.client.batch import Rate
@@ -148,3 +149,24 @@ def show_batch(batch: b.Batch, as_json: bool) -> None:
             ("to go", length(round(togo) * US) if togo is not None and not now.ended else ""),
         ]
     )
+
+
+def print_batches(found: Sequence[b.Batch], as_json: bool) -> None:
+    """Batches as a table, or as JSON."""
+    if as_json:
+        print_json([batch_json(each) for each in found])
+        return
+    rows = [
+        (
+            each.id,
+            getattr(each, "lambda"),
+            batch_word(each.status),
+            each.items,
+            each.done,
+            each.permanently_failed,
+            each.cancelled,
+            when(each.created_at_us),
+        )
+        for each in found
+    ]
+    print_table(["batch", "lambda", "status", "items", "done", "failed", "cancelled", "created"], rows)
