@@ -7,7 +7,7 @@ from typing import Final
 
 from atf.durability import Durability
 from atf.errors import AtfError
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 
 from . import keys, library
 from .base import Caller

@@ -10,7 +10,8 @@ from atf.config.settings import StoreSettings
 from atf.durability import Durability
 from atf.errors import AtfError
 from atf.runtime import Runtime
-from atf.store.servers.connection import Arg, Link
+from atf.store.servers.connection import Link
+from atf.store.servers.sockets import Arg
 
 from .claim_pause import Cause
 from .lanes import Lanes

@@ -17,8 +17,8 @@ import msgspec
 
 from atf.durability import Durability
 from atf.errors import FailedPrecondition
-from atf.store.servers.connection import Arg
 from atf.store.servers.server_info import text
+from atf.store.servers.sockets import Arg
 from atf.task import Status
 
 from . import keys, library

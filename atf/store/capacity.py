@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US
 
 from .base import Caller

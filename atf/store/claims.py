@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from atf.errors import AtfError, StoreSettling, Unavailable
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
 from . import library

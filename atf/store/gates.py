@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from atf.errors import Unavailable
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 
 from . import library
 from .calls import by_partition

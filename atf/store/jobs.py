@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from atf.errors import AtfError
-from atf.store.servers.connection import Arg
 from atf.store.servers.server_info import text
+from atf.store.servers.sockets import Arg
 
 from . import keys, library
 from .base import Caller

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import InvalidArgument, Unavailable
-from atf.store.servers.connection import Arg, Link
+from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
+from atf.store.servers.sockets import Arg
 from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
 
 from . import keys

@@ -18,8 +18,8 @@ import redis.exceptions as rx
 
 from atf.calls.single_flight import SingleFlight
 from atf.errors import ResourceExhausted, Unavailable
-from atf.store.servers.connection import Arg
 from atf.store.servers.refusals import translate
+from atf.store.servers.sockets import Arg
 
 from . import keys
 from .base import Caller

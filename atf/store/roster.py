@@ -24,7 +24,7 @@ from atf.durability import Durability
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
 from atf.runtime import end, new_id
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 from atf.task import US
 
 from . import keys, library

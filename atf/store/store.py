@@ -16,9 +16,10 @@ from atf.durability import Durability
 from atf.errors import FailedPrecondition, Unavailable
 from atf.runtime import Runtime
 from atf.store.servers.check_results import CheckResult
-from atf.store.servers.connection import Arg, Link
+from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
 from atf.store.servers.notifications import Notifications, listen
+from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 
 from . import keys
 from .base import Caller

@@ -11,7 +11,8 @@ from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import ConnectionError
 
 from atf.errors import Unavailable
-from atf.store.servers.connection import Link, lost
+from atf.store.servers.connection import Link
+from atf.store.servers.sockets import lost
 
 
 class Connection:

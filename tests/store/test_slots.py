@@ -14,8 +14,9 @@ from atf.errors import Unavailable
 from atf.store.servers import cluster, server_info
 from atf.store.servers.cluster import ClusterLink
 from atf.store.servers.cluster_slots import read, slot_of
-from atf.store.servers.connection import Arg, Link
+from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
+from atf.store.servers.sockets import Arg
 
 _VIEW = """\
 aaa 10.0.0.1:6379@16379,one.example myself,master - 0 0 {one} connected 0-8191 [93->-bbb]

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from atf.store import library
 from atf.store.library import Library
-from atf.store.servers.connection import Arg
+from atf.store.servers.sockets import Arg
 from atf.store.store import Store
 
 _FILE: Final = Path(__file__).parent / "fixtures" / "atf_1_1c0a41a0.lua"

@@ -30,9 +30,10 @@ from atf.errors import AtfError, Unavailable
 from .address import Host, StoreAddress
 from .background import Background
 from .cluster_slots import SlotMap, read, slot_of
-from .connection import BROKEN, Arg, Link
+from .connection import Link
 from .refusals import translate
 from .server_info import text
+from .sockets import BROKEN, Arg
 
 ASK_S: Final = 1.0
 """Seconds that a node has to say which slots it knows of."""

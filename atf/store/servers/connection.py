@@ -5,18 +5,15 @@ Nothing here retries a command: a popped id must not be popped twice. Whoever ca
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Self
 
-import hiredis
 import redis.asyncio as aioredis
 import redis.exceptions as rx
 from redis import Redis
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.retry import Retry as BlockingRetry
 
 from atf.config.settings import StoreSettings
 from atf.durability import Durability
@@ -25,12 +22,7 @@ from atf.store import library
 
 from .refusals import translate
 from .server_info import WAIT_S, ServerInfo, check_possible, facts_of, proof, text, unproven
-
-Arg = str | bytes | int
-BROKEN: Final = (rx.ConnectionError, rx.TimeoutError, OSError)
-"""What the library raises when the connection failed, rather than the server refused. Whether it carried the call out is unknown."""
-_CLOSED: Final = "the handler is closed"
-"""How uvloop ends its RuntimeError of a transport that has been closed."""
+from .sockets import Arg, blocking_client, is_closed, lost, packed
 
 
 class Link:
@@ -107,7 +99,7 @@ class Link:
         return cls(
             pool,
             where,
-            lambda: _blocking(options, timeout),
+            lambda: blocking_client(options, timeout),
             wait=min(WAIT_S, timeout / 2),
             keep=settings.store_connections - 1,
             floor=settings.floor,
@@ -183,7 +175,7 @@ class Link:
     async def _take(self) -> AbstractConnection:
         while self._at_hand:
             connection = self._at_hand.pop()
-            if not _closed(connection):
+            if not is_closed(connection):
                 return connection
             await self._drop(connection)
         self._waiting += 1
@@ -263,7 +255,7 @@ class Link:
     async def _pipeline(self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         answers: list[Any] = []
         try:
-            await connection.send_packed_command([_packed(connection, each) for each in commands])
+            await connection.send_packed_command([packed(connection, each) for each in commands])
             for _ in commands:
                 try:
                     answers.append(await connection.read_response())
@@ -276,7 +268,7 @@ class Link:
 
     async def _send(self, connection: AbstractConnection, *command: Arg) -> Any:
         try:
-            await connection.send_packed_command([_packed(connection, command)])
+            await connection.send_packed_command([packed(connection, command)])
             return await connection.read_response()
         except rx.ResponseError:
             raise
@@ -364,7 +356,7 @@ class Link:
 
     def blocking_client(self) -> Any:
         """A blocking one, for libraries that want one. Close it."""
-        return self._blocking()
+        return self.blocking_client()
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
@@ -382,38 +374,3 @@ class Link:
             await self._drop(self._at_hand.pop())
         await self._client.aclose()
         await self.pool.disconnect()
-
-
-def lost(error: RuntimeError) -> rx.ConnectionError:
-    """The library's own error of a connection that was lost, for uvloop's, which the library lets pass. Raises any other."""
-    if not str(error).endswith(_CLOSED):
-        raise error
-    return rx.ConnectionError("the connection was closed")
-
-
-def _closed(connection: AbstractConnection) -> bool:
-    """Whether a connection that nobody used has ended, as far as that was heard of."""
-    reader = connection._reader
-    if reader is None or reader.at_eof():
-        return True
-    return isinstance(reader, asyncio.StreamReader) and reader.exception() is not None  # not a fake's
-
-
-def _packed(connection: AbstractConnection, command: tuple[Arg, ...]) -> bytes:
-    """A command as it goes over the wire. redis-py packs in Python for asyncio, which took a third of a busy role's time."""
-    try:
-        packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # its stub wants a tuple of one value
-    except TypeError:  # a subclass of a number or a string
-        return b"".join(connection.pack_command(*command))
-    return packed
-
-
-def _blocking(options: Mapping[str, Any], timeout: float) -> Redis:
-    """A blocking client of the same server."""
-    kind = options.get("connection_class")
-    own = {name: value for name, value in options.items() if name not in {"connection_class", "path"}}
-    if kind is not None and "SSL" in kind.__name__:
-        own["ssl"] = True
-    if "path" in options:
-        own["unix_socket_path"] = options["path"]
-    return Redis(**own, socket_timeout=timeout, socket_connect_timeout=timeout, retry=BlockingRetry(NoBackoff(), 0))

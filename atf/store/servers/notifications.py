@@ -17,7 +17,8 @@ from atf.errors import AtfError
 from atf.runtime import Runtime, end, happens
 from atf.store import keys
 
-from .connection import Link, lost
+from .connection import Link
+from .sockets import lost
 
 _RECONNECT_S: Final = 0.5
 _WAIT_S: Final = 60.0

@@ -26,9 +26,10 @@ from atf.errors import Unavailable
 
 from .address import Host, StoreAddress
 from .background import Background
-from .connection import Arg, Link, lost
+from .connection import Link
 from .refusals import translate
 from .server_info import ServerInfo, text
+from .sockets import Arg, lost
 
 T = TypeVar("T")
 
