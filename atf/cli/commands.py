@@ -110,7 +110,7 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="atf %(version)s")
 def cli() -> None:
-    """ATF runs callbacks of yours, called lambdas: at least once, never twice at the same time, never early.
+    """ATF runs tasks of your task types, called lambdas: at least once, never twice at the same time, never early.
 
     A setting of any command comes from its flag, else from the variable ATF_NAME, else from atf.toml in the current directory.
     Exit codes: 0 done, 1 the task failed, 2 bad input, 3 not found, 4 unavailable.

@@ -1,4 +1,4 @@
-"""An app: a namespace of lambdas. Collects what `@app.task` decorates; sends nothing."""
+"""An app: a namespace of lambdas, which are task types. Collects what `@app.task` decorates; sends nothing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TaskDecorator(Protocol):
 
 
 class App:
-    """A namespace of lambdas.
+    """A namespace of lambdas, which are task types.
 
     Args:
         namespace: the part of their names before the slash; 1 to 64 of the characters A-Z a-z 0-9 . _ -
@@ -99,7 +99,7 @@ class App:
     @overload
     def task(self, **options: Unpack[LambdaOptions]) -> TaskDecorator: ...
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[LambdaOptions]) -> Any:  # type: ignore[misc]  # it does: mypy compares the unpacked names with the positional one
-        """Makes a lambda of a handler: `@app.task`, or `@app.task(max_attempts=5)`.
+        """Makes a lambda, which is a task type, of a handler: `@app.task`, or `@app.task(max_attempts=5)`.
 
         The handler is a `def` or an `async def`, or another callable that can be given its arguments by name; see docs/how-to/handlers.md.
         If its first parameter is annotated `atf.Context`, it gets the run's context there; callers never give it. Its other

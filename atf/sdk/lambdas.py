@@ -1,4 +1,4 @@
-"""A lambda: a handler under a name, callable as the plain function it is, and schedulable as a task.
+"""A lambda, which is a task type: a handler under a name, callable as the plain function it is, and schedulable as a task.
 
 Makes requests; the client sends them. `def` and `async def` have a class each, since they differ in what a plain call of
 them gives.
