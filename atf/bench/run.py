@@ -35,7 +35,6 @@ from .versions import commit, versions
 APP: Final = "atf.bench.lambdas:app"
 PRIVATE_DURABILITY: Final = "relaxed"
 """Of the store that is started here, unless it is given: everysec, as the benchmarks of the repository have."""
-_STOP_S: Final = 10.0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ batch of any size takes the memory of two legs: one is on its way while the next
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sized
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -121,18 +121,6 @@ class Cutter:
         leg = [b.ScheduleBatchRequest(header=header), *(each for each in self._messages if each.items.items)]
         self._begin()
         return leg
-
-
-async def chunks_async(elements: AsyncIterable[Any], size: int) -> AsyncIterator[list[Any]]:
-    """What comes asynchronously, so many at a time."""
-    some: list[Any] = []
-    async for each in elements:
-        some.append(each)
-        if len(some) == size:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 def count_of(items: Iterable[Any], most: int) -> int:

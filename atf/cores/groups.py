@@ -7,12 +7,9 @@ everybody knows beforehand who will be where.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
-
-Groups = Sequence[Sequence[str]]
-"""Members by group."""
 
 
 def deal(members: Iterable[str], groups: int, seed: bytes) -> list[list[str]]:

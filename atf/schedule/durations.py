@@ -50,16 +50,6 @@ class Span(NamedTuple):
     """Microseconds beside them."""
 
 
-def parse_span(given: Given) -> Span:
-    """A duration of either kind.
-
-    Raises:
-        InvalidArgument: it is neither, or too long.
-    """
-    given.checked(MAX_CHARS)
-    return parse_iso(given) if given.text.startswith("P") else Span(0, 0, parse_go(given))
-
-
 def parse_go(given: Given, start: int = 0) -> int:
     """Microseconds of the Go duration that a text has from `start` on; may be negative.
 

@@ -29,8 +29,6 @@ LOOKS: Final = 10
 """Looks for which a short start_timeout has room: loading Python, twice with isolated runs, takes a part of it."""
 MAX_WHY_BYTES: Final = 1 << 10
 """Of one reason: it stands in logs, in `explain` and in `atf hosts`."""
-HIGH_FD: Final = 256
-"""The least number of the notes' descriptor."""
 _READ_BYTES: Final = 64 << 10
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)')
 _LIBRARY: Final = f"{Path(os.__file__).parent}{os.sep}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from atf.cli.arguments import Parameters, untyped
 from atf.cli.takes import json_value
@@ -12,8 +12,6 @@ from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b
 from atf.sdk.items import Elements
 from atf.sdk.work_items import COMMAND
-
-MAX_LINE_CHARS: Final = 4 << 20
 
 
 def rows(lines: Iterable[str], form: str, lambda_name: str, parameters: Parameters | None) -> Iterator[tuple[int, Any]]:

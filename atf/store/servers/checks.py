@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -160,8 +159,3 @@ def clock(offset_us: float, error_us: float) -> CheckResult:
         " heartbeat_timeout",
         "run a time service (chrony, ntpd) on both; timedatectl shows whether one does",
     )
-
-
-def sentences(findings: Sequence[CheckResult]) -> list[str]:
-    """What is worth a line in a role's log."""
-    return [each.sentence for each in findings if each.state is not State.OK]
