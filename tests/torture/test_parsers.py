@@ -69,7 +69,7 @@ FUZZED: Final = {
     "atf/config/allowed_programs.py::AllowedPrograms.parse": _HERE
     + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/sdk/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
-    "atf/cores/pool.py::Pool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
+    "atf/cores/pool.py::CorePool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
     **{
         f"atf/schedule/{each}": _SCHEDULES
         for each in (
@@ -83,8 +83,8 @@ FUZZED: Final = {
 """By the function, as "<file>::<name>", a test of `make fuzz`."""
 OTHERS: Final = {
     "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
-    "frontend/jobs.py::Jobs._after": _TOKENS,
-    "frontend/batches.py::Batches._after": _TOKENS,
+    "frontend/jobs.py::JobRpcs._after": _TOKENS,
+    "frontend/batches.py::BatchRpcs._after": _TOKENS,
     "atf/cli/batch/rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
     "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
