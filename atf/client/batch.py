@@ -1,4 +1,4 @@
-"""A batch as a client sees it: a handle, where the batch stands, its items."""
+"""Gives a program a handle to a batch: where it stands, its items, its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller gives as a batch's items, cut into legs as it comes."""
+"""Cuts what a caller gives as a batch's items into chunks, as it comes."""
 
 from __future__ import annotations
 

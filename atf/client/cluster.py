@@ -1,4 +1,4 @@
-"""The whole cluster, as a client sees it, and what an operator does to its hosts and to lambdas that nobody has any more."""
+"""Shows a client the whole cluster, and does what an operator does to hosts and to lambdas that nobody has any more."""
 
 from __future__ import annotations
 

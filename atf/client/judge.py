@@ -1,4 +1,4 @@
-"""What `atf status` says of a cluster, line by line, and what of it is wrong. It asks nobody."""
+"""Judges for `atf status` what is wrong in a cluster, line by line. It asks nobody."""
 
 from __future__ import annotations
 

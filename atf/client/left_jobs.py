@@ -1,4 +1,4 @@
-"""Jobs that code has made and does not have any more: they go on until somebody deletes them."""
+"""Finds jobs that code has made and does not have any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a client's work runs: how its callers, from threads or other event loops, get it done there.
+"""Runs a client's work on its own event loop for callers on other threads or loops.
 
 A client's work belongs to one loop. What asks for it may be a thread that blocks, or a coroutine of any loop.
 """

@@ -1,4 +1,4 @@
-"""How a client's calls get through to the frontend: connected at the first one, repeated while the frontend is away.
+"""Repeats a client's calls while the frontend is away, within their time.
 
 A call is repeated until the client's `timeout` is over. What belongs to a wait is repeated until the caller's own time is over, however
 long the frontend is away.

@@ -1,4 +1,4 @@
-"""How the items of a batch travel: cut into legs, each a call of its own, sent in order.
+"""Sends the items of a batch: chunk after chunk, each a call of its own, in order.
 
 A leg is kept until the frontend has answered it, since a call that broke off is made again, whatever the caller's iterable is. So a
 batch of any size takes the memory of two legs: one is on its way while the next one is filled.

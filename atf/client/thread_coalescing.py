@@ -1,4 +1,4 @@
-"""The short way for threads: what a thread schedules is sent on that very thread, by gRPC's blocking API.
+"""Sends what a thread schedules on that very thread, by gRPC's blocking API, and shares calls with other threads.
 
 No event loop and no other thread takes part, which halves the CPU of a call. A thread that finds nobody calling makes a call at
 once. While it is under way, other threads queue; when it is back, the first of them makes the next call, for all that wait by

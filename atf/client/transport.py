@@ -1,4 +1,4 @@
-"""The client's connections, by gRPC's blocking API: one for event loops, to which its futures are bridged, one for threads that block.
+"""Keeps a client's connections by gRPC's blocking API: one for event loops, one for threads that block.
 
 So calls need no thread of ours, may come from several loops, and go through the gate that makes forking safe (fork.py).
 """

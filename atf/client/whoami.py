@@ -1,4 +1,4 @@
-"""Who this process acts for, as the audit log names them."""
+"""Says who this process acts for, as the audit log names them."""
 
 from __future__ import annotations
 
