@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -35,6 +34,7 @@ from atf.sdk.loading import load_apps, load_lambdas
 
 from .code_jobs import register_jobs
 from .executor import Executor
+from .guarding.group import die_with_parent
 from .guarding.start_notes import StartNotes
 from .heartbeat import Heartbeats
 from .held import HeldTask
@@ -45,8 +45,6 @@ from .table import Stage, Table
 from .worker_hooks import WorkerHooks, run_apart
 from .workers import ThreadAndLoopWorkers
 
-_PR_SET_PDEATHSIG: Final = 1
-"""From <linux/prctl.h>."""
 _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
 _LAST_WORDS_S: Final = 2.0
@@ -59,7 +57,7 @@ _NO_CHILDREN: Final = (
 
 def main(arguments: Sequence[str]) -> int:
     """Runs until drained; returns the exit code."""
-    _die_with_guard()
+    die_with_parent()
     executor_id, memory, lifeline, notes_fd, *apps = arguments
     for descriptor in (int(memory), int(lifeline), int(notes_fd)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
@@ -122,12 +120,6 @@ def _noted(notes: StartNotes) -> Iterator[None]:
     except Exception as error:
         notes.failed(error)
         raise
-
-
-def _die_with_guard() -> None:
-    """Has the kernel kill this process when its guard is dead: should it be frozen then, nobody else would in time."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def die(code: int) -> NoReturn:

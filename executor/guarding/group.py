@@ -23,6 +23,7 @@ _PROC: Final = Path("/proc")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _LOOK_FIRST_S: Final = 0.005
 _LOOK_MOST_S: Final = 0.25
+_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 """From <linux/prctl.h>."""
 
@@ -55,8 +56,7 @@ class Group:
         Raises:
             OSError: it can't be started.
         """
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         self._says = says
         self._spared: set[int] = set()
         """Descendants that this process may not kill."""
@@ -157,6 +157,24 @@ class Group:
         except (ProcessLookupError, PermissionError):
             return set()
         return set() if self.ended() and self._process.poll() is not None else {self.pid}
+
+
+def adopt_orphans() -> None:
+    """Makes this process a child subreaper: what its descendants leave without a parent becomes its child."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(parent: int = 0) -> None:
+    """Has the kernel kill this process when its parent is dead: should it be frozen then, nobody else would in time.
+
+    Args:
+        parent: the parent's pid, where that may have died already; 0: it lives.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent and os.getppid() != parent:
+        os._exit(1)
 
 
 def read_briefly(path: str) -> bytes:

@@ -14,7 +14,6 @@ It has one thread and never loads gRPC: so a run may, for the calls that it make
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import faulthandler
 import gc
@@ -33,7 +32,7 @@ from typing import Any, Final
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings, LogSettings
 from atf.errors import AtfError, ConfigError
-from atf.executor.guarding.group import children_of
+from atf.executor.guarding.group import adopt_orphans, children_of, die_with_parent
 from atf.executor.guarding.start_notes import StartNotes
 from atf.executor.output import capture as output
 from atf.executor.output.log_handlers import take_logging
@@ -48,10 +47,6 @@ from atf.sdk.loading import load_apps, load_lambdas
 from . import process as isolated_run
 from .packets import DESCRIPTORS, MAX_PACKET_BYTES, pack, pair, unpack
 
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_CHILD_SUBREAPER: Final = 36
-"""From <linux/prctl.h>."""
-_LIBC: Final = ctypes.CDLL(None)
 _AGAIN: Final = " once more, for isolated runs"
 """The worker has done it before."""
 _LOOKS: Final = 30
@@ -61,7 +56,7 @@ _LOOK_S: Final = 0.01
 
 def main(arguments: Sequence[str]) -> int:
     """Serves until the worker ends."""
-    _die_with_parent()
+    die_with_parent()
     control, notes_fd, *apps = arguments
     connection, notes = socket.socket(fileno=int(control)), StartNotes(int(notes_fd))
     for descriptor in (int(control), int(notes_fd)):
@@ -85,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         connection.send(pack("refused", str(error)))
         return 0
     _catch_signals(wakeup)  # once more: what the apps import may have handlers of its own
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     notes.close()  # not for the runs
     gc.collect()
     gc.freeze()  # a collection in a run would copy every page of what was imported
@@ -208,8 +203,8 @@ class ForkServer:
         if child:
             return child, ours
         try:
-            _die_with_parent(server)
-            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it leaves without a parent is still the run's
+            die_with_parent(server)
+            adopt_orphans()  # what it leaves without a parent is still the run's
             os.setsid()
             ours.close()
             self._control.close()
@@ -262,13 +257,6 @@ def _catch_signals(wakeup: int = -1) -> int:
         signal.signal(number, lambda _number, _frame: None)
     keep_signals_from_children(*numbers)
     return wakeup
-
-
-def _die_with_parent(parent: int = 0) -> None:
-    """Has the kernel kill this process when its parent is dead."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if parent and os.getppid() != parent:
-        os._exit(1)  # it died before the call
 
 
 if __name__ == "__main__":
