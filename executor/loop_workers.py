@@ -23,7 +23,7 @@ from atf.exits import EXIT_FORKED
 from .held import HeldTask, MayStart
 from .outcome import Outcome
 from .perform import Performer, Unawaited
-from .queues import CompletionQueue, line_up
+from .queues import CompletionQueue, line_up, take_all
 
 SLICE_S: Final = 0.005
 """Seconds of a turn in which tasks may begin: hundreds of short ones, or a single one that computes for longer."""
@@ -68,12 +68,7 @@ class LoopWorkers:
         self._stuck = True
         if not self._called:
             self._stuck = False
-        tasks = []
-        try:
-            while True:  # a runner may take one meanwhile: each goes to exactly one of the two
-                tasks.append(self._waiting.popleft())
-        except IndexError:
-            return tasks
+        return take_all(self._waiting)
 
     def load(self) -> tuple[int, int, int]:
         running = len(self._running)

@@ -25,6 +25,15 @@ def line_up(waiting: deque[HeldTask], tasks: Sequence[HeldTask]) -> None:
         waiting.extend(tasks)
 
 
+def take_all(waiting: deque[HeldTask]) -> list[HeldTask]:
+    """Takes back all that waits. A worker may take one meanwhile: each goes to exactly one of the two."""
+    tasks = []
+    with contextlib.suppress(IndexError):
+        while True:
+            tasks.append(waiting.popleft())
+    return tasks
+
+
 class CompletionQueue:
     """Collects the ends of tasks from any thread; wakes the executor's loop once per burst."""
 

@@ -18,7 +18,7 @@ from atf.exits import EXIT_FORKED
 from .held import HeldTask, MayStart
 from .outcome import Outcome
 from .perform import Performer, Unawaited
-from .queues import CompletionQueue, line_up
+from .queues import CompletionQueue, line_up, take_all
 
 Finish = Callable[[HeldTask, Unawaited], Outcome]
 """Has awaited what a `def` has returned, and blocks until then. Called in the `def`'s own contextvars."""
@@ -46,12 +46,7 @@ class ThreadWorkers:
         self._wake()
 
     def withdraw(self) -> list[HeldTask]:
-        tasks = []
-        try:
-            while True:  # a thread may take one meanwhile: each goes to exactly one of the two
-                tasks.append(self._waiting.popleft())
-        except IndexError:
-            return tasks
+        return take_all(self._waiting)
 
     def load(self) -> tuple[int, int, int]:
         return self.capacity, sum(self._busy), len(self._waiting)
