@@ -23,9 +23,10 @@ from atf.log import get_logger
 from atf.runtime import Runtime, happens
 from atf.store.capacity import CoresKnown, CoresRecord, WaitingTasks
 from atf.store.store import Store
-from atf.task import MAX_BATCH, US
+from atf.task import US
 
 from .demand import Lambdas
+from .waiting import waiting_tasks
 
 ATTEND_S: Final = 1.0
 """Seconds after which the executors that are here are named again."""
@@ -328,24 +329,20 @@ class Cores:
         return {core_of(self._groups[each], rotation, cores) for each in self._here if each in self._groups}
 
     def _overdue(self, pool: CorePool, now_us: int) -> bool:
-        own, grace_us = self._own(pool, now_us), round(GRACE_S * US)
         short = pool.members < pool.settings.cores  # then a rotation gives cores to groups that have members
-        return short or any(
-            due is not None and due + (0 if core in own else grace_us) <= now_us
-            for core in range(pool.settings.cores)
-            if (due := pool.due_us(core)) is not None
-        )
+        return short or any(due_us <= now_us for due_us in self._due(pool, now_us))
+
+    def _due(self, pool: CorePool, now_us: int) -> list[int]:
+        """When each core's turn is to be changed from here; of cores of other hosts a little later, for they look after them first."""
+        own, grace_us = self._own(pool, now_us), round(GRACE_S * US)
+        dues = ((core, pool.due_us(core)) for core in range(pool.settings.cores))
+        return [due_us + (0 if core in own else grace_us) for core, due_us in dues if due_us is not None]
 
     def _next_at(self) -> float:
         """The monotonic instant at which something is to be done by itself."""
         assert self._pool is not None
         pool, now_us = self._pool, self._store_us()
-        own, grace_us = self._own(pool, now_us), round(GRACE_S * US)
-        instants = [pool.rotation.next_us(now_us)]
-        for core in range(pool.settings.cores):
-            due = pool.due_us(core)
-            if due is not None:
-                instants.append(due + (0 if core in own else grace_us))
+        instants = [pool.rotation.next_us(now_us), *self._due(pool, now_us)]
         at = self._read_at + (min(instants) - self._now_us) / US
         return min(at, self._attend_at, self._next_look())
 
@@ -377,7 +374,7 @@ class Cores:
             names |= pool.names().union(*self._lambdas.values())
             self._survey_at = now + self._store.settings.poll_interval
         self._look_at = now + LOOK_S
-        states = await self._waiting(sorted(names))
+        states = await waiting_tasks(self._store, self._name, sorted(names))
         self._find_over(pool, range(pool.settings.cores) if survey else ending, states)
         if survey:
             self._unregistered |= {each for each, state in states.items() if state == WaitingTasks.UNKNOWN}
@@ -401,21 +398,3 @@ class Cores:
             elif not turn.occupied:  # all that it has is under way: perhaps to this very turn
                 idle.add(turn.number)
         self._idle = idle
-
-    async def _waiting(self, names: Collection[str]) -> dict[str, int]:
-        """What the store has of each lambda; one that a partition does not tell of has something."""
-        found = dict.fromkeys(names, WaitingTasks.NOTHING)
-        parts = [list(names)[start : start + MAX_BATCH] for start in range(0, len(names), MAX_BATCH)]
-        for part in parts:
-            asked = (self._store.waiting(partition, self._name, part) for partition in range(self._store.partitions))
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-            for partition, answer in enumerate(answers):
-                if isinstance(answer, BaseException) and not isinstance(answer, AtfError):
-                    raise answer
-                told = [WaitingTasks.TAKEN] * len(part) if isinstance(answer, BaseException) else answer
-                for name, state in zip(part, told, strict=True):
-                    if state != WaitingTasks.UNKNOWN:
-                        found[name] = max(found[name], state)
-                    elif partition == 0 and found[name] == WaitingTasks.NOTHING:
-                        found[name] = WaitingTasks.UNKNOWN
-        return found
