@@ -7,28 +7,27 @@ when the HSC has answered for it, or when its lease is over: then nothing is wri
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Generic, TypeVar
 
-from atf.calls.retry import Pauses, RetryPolicy, Trouble
+from atf.calls.coalescing import CallLimits, Coalescer
+from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import Runtime
-from atf.task import MAX_BATCH
 
 from .held import HeldTask, Ledger
 
-MAX_BYTES: Final = 3_500_000
-"""Of one message; gRPC refuses more than 4 MiB."""
+LIMITS: Final = CallLimits(size=3_500_000)  # gRPC refuses messages of more than 4 MiB
 _CLAIM_BYTES: Final = 256
 """At most, for the claim that an item is about, and its numbers."""
 CALL_S: Final = 5.0
 """Seconds until a call without an answer is repeated; each is idempotent."""
-_RETRY_FIRST_S: Final = 0.05
-_RETRY_MOST_S: Final = 1.0
+_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(Exception,), never=(InvalidArgument,))
+"""Whatever it is: the claims are still ours to answer for."""
 
 
 M = TypeVar("M")
@@ -62,69 +61,67 @@ class Sender(Generic[M]):
     ) -> None:
         self._what = what
         self._call = call
-        self._size = size
         self._refused = refused
         self._ledger = ledger
         self._moved = moved
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._log = get_logger(duty=what)
-        self._pauses = Pauses(RetryPolicy(_RETRY_FIRST_S, _RETRY_MOST_S), runtime)
         self._trouble = Trouble(self._log, "hsc")
-        self._waiting: deque[tuple[HeldTask, M]] = deque()
         self._asking_since: float | None = None
-        self._wake = asyncio.Event()
+        self._broken = asyncio.Event()
+        self._bug: Exception | None = None
+        self._calls: Coalescer[tuple[HeldTask, M], None] = Coalescer(
+            self._send_all, size=lambda each: size(each[1]) + _CLAIM_BYTES, limits=LIMITS, runtime=runtime, name=what
+        )
 
     def add(self, items: Sequence[tuple[HeldTask, M]]) -> None:
-        """Takes what is to be sent."""
-        self._waiting.extend(items)
-        if items:
-            self._wake.set()
+        """Sends this, as soon as it can."""
+        self._calls.add(items)
 
     def unanswered(self, now: float) -> float:
         """Seconds of the monotonic clock for which calls have gone without an answer; 0: none is asked for."""
         return 0.0 if self._asking_since is None else now - self._asking_since
 
     async def run(self) -> None:
-        """Sends until cancelled."""
-        while True:
-            await self._wake.wait()
-            while self._waiting:
-                await self.once()
-            self._asking_since = None
-            self._wake.clear()
+        """Lasts until it is cancelled, and gives up then what is not answered. Raises what a bug raised."""
+        try:
+            await self._broken.wait()
+            assert self._bug is not None
+            raise self._bug
+        finally:
+            await self._calls.close()
 
-    async def once(self) -> None:
+    async def _send_all(self, batch: list[tuple[HeldTask, M]], _until: float) -> list[None]:
+        try:
+            await self._send(batch)
+        except Exception as error:  # noqa: BLE001  raised by `run`
+            self._bug = self._bug or error
+            self._broken.set()
+        return [None] * len(batch)
+
+    async def _send(self, batch: list[tuple[HeldTask, M]]) -> None:
         """Sends one batch until it is answered."""
-        batch = self._batch()
-        while batch := self._still_ours(batch):
-            if self._asking_since is None:
-                self._asking_since = self._runtime.monotonic()
-            try:
-                verdicts = await self._call(batch)
-            except InvalidArgument as error:
-                self._asking_since = None
-                batch = self._narrow(batch, error)
-                self._moved()
-            except Exception as error:  # noqa: BLE001  whatever it is: the claims are still ours to answer for
-                self._trouble.failed(self._what, error)
-                await asyncio.sleep(self._pauses.next())
-            else:
-                self._asking_since = None
-                self._trouble.ended(self._what)
-                self._pauses.reset()
-                self._answered(batch, verdicts)
-                return
+        ours = batch
 
-    def _batch(self) -> list[tuple[HeldTask, M]]:
-        batch: list[tuple[HeldTask, M]] = []
-        size = 0
-        while self._waiting and len(batch) < MAX_BATCH:
-            size += self._size(self._waiting[0][1]) + _CLAIM_BYTES
-            if batch and size > MAX_BYTES:
-                break
-            batch.append(self._waiting.popleft())
-        return batch
+        async def attempt() -> Sequence[h.Verdict]:
+            nonlocal ours
+            ours = self._still_ours(ours)
+            if ours and self._asking_since is None:
+                self._asking_since = self._runtime.monotonic()
+            return await self._call(ours) if ours else []
+
+        try:
+            verdicts = await retry(attempt, _AGAIN, self._runtime, failed=partial(self._trouble.failed, self._what))
+        except InvalidArgument as error:
+            self._asking_since = None
+            await self._narrow(ours, error)
+        else:
+            if ours:
+                self._trouble.ended(self._what)
+                self._answered(ours, verdicts)
+            if ours or not self._calls.waiting:
+                self._asking_since = None
 
     def _still_ours(self, batch: list[tuple[HeldTask, M]]) -> list[tuple[HeldTask, M]]:
         over = self._runtime.boottime_us() - self._lease_us
@@ -136,15 +133,16 @@ class Sender(Generic[M]):
         self._moved()
         return [each for each in batch if not (each[0].lost or each[0].lease_us <= over)]
 
-    def _narrow(self, batch: list[tuple[HeldTask, M]], error: AtfError) -> list[tuple[HeldTask, M]]:
+    async def _narrow(self, batch: list[tuple[HeldTask, M]], error: AtfError) -> None:
         """One bad item must not fail its batch: finds it by halves, and gives it away."""
         if len(batch) == 1:
             self._log.error("refused by the hsc", task=batch[0][0].task_id, error=str(error))
             self._refused(batch[0][0], str(error))
-            return []
+            self._moved()
+            return
         half = len(batch) // 2
-        self._waiting.extendleft(reversed(batch[half:]))
-        return batch[:half]
+        await self._send(batch[:half])
+        await self._send(batch[half:])
 
     def _answered(self, batch: list[tuple[HeldTask, M]], verdicts: Sequence[h.Verdict]) -> None:
         again = [each for each, verdict in zip(batch, verdicts, strict=True) if verdict == h.UNKNOWN]
@@ -157,5 +155,5 @@ class Sender(Generic[M]):
             self._runtime.spawn(self._add_later(again), name=f"{self._what} again")
 
     async def _add_later(self, items: list[tuple[HeldTask, M]]) -> None:
-        await asyncio.sleep(_RETRY_MOST_S)
+        await asyncio.sleep(_AGAIN.most)
         self.add(items)

@@ -1,4 +1,4 @@
-"""Answers the RPCs about batches. What a description and its items must be is for new_batch.py to say, how items travel for feeding.py."""
+"""Answers the RPCs about batches. What a description and its items must be is for new_batch.py to say, how items travel for batch_writer.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from atf.store.types import BatchAnswer, BatchCommandAnswer, BatchPlace, BatchRe
 from atf.task import US, Status
 
 from . import batch_view as view
-from .feeding import BatchWriter
+from .batch_writer import BatchWriter
 from .lambdas import Lambdas
 from .new_batch import Template, completed, digest, home_only, lambdas_of, spec_of
 from .pending import PendingLimits
@@ -85,7 +85,7 @@ class _Numbers:
 
 
 class BatchRpcs:
-    """The RPCs about batches."""
+    """Answers the RPCs about batches."""
 
     def __init__(
         self,
@@ -125,23 +125,23 @@ class BatchRpcs:
         opened, template = await self._open(header)
         numbers = _Numbers(self._store, header, opened)
         first = None if header.extend else header.first
-        feeding = BatchWriter(self._store, self._runtime, header.id, template.terms, durability, first)
+        writer = BatchWriter(self._store, self._runtime, header.id, template.terms, durability, first)
         try:
-            sent = await self._feed(requests, header.id, template, numbers, feeding)
-            await feeding.flush()
-            await feeding.note()
+            sent = await self._feed(requests, header.id, template, numbers, writer)
+            await writer.flush()
+            await writer.note()
         except AtfError:
-            await feeding.wait()
+            await writer.wait()
             with contextlib.suppress(AtfError):
-                await feeding.note()  # whoever goes on begins there
+                await writer.note()  # whoever goes on begins there
             raise
         finally:
-            await feeding.close()
+            await writer.close()
         if not header.extend:
             await self._store.close_batch(header.id, numbers.end, keep_open=header.keep_open)
-        _log.debug("schedule_batch", batch=header.id, items=sent, stored=feeding.stored, extend=header.extend)
+        _log.debug("schedule_batch", batch=header.id, items=sent, stored=writer.stored, extend=header.extend)
         items = (await self._record(header.id)).items if header.extend else numbers.end
-        return b.ScheduleBatchReply(id=header.id, stored=feeding.stored, items=max(items, opened.total))
+        return b.ScheduleBatchReply(id=header.id, stored=writer.stored, items=max(items, opened.total))
 
     async def _open(self, header: b.BatchHeader) -> tuple[OpenedBatch, Template]:
         """Makes the batch, or finds it."""
@@ -177,7 +177,7 @@ class BatchRpcs:
         batch_id: str,
         template: Template,
         numbers: _Numbers,
-        feeding: BatchWriter,
+        writer: BatchWriter,
     ) -> int:
         """Sends all items of a stream on their way; returns how many there were."""
         sent = 0
@@ -195,7 +195,7 @@ class BatchRpcs:
                             template.item(place, each)
                     first = await numbers.take(len(request.items.items))
                     items = [template.item(number, each) for number, each in enumerate(request.items.items, first)]
-                    await self._let_in(batch_id, template, items, feeding)
+                    await self._let_in(batch_id, template, items, writer)
                     sent += len(items)
                 case "end":
                     if request.end.items != sent:
@@ -213,24 +213,24 @@ class BatchRpcs:
         )
 
     async def _let_in(
-        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], feeding: BatchWriter
+        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], writer: BatchWriter
     ) -> None:
         """Sends items on their way, as many of them as their lambda may have."""
         known = self._lambdas.get(template.lambda_name)
         if not known.in_force.max_pending:
-            await feeding.add(items)
+            await writer.add(items)
             return
         for start in range(0, len(items), rules.MAX_BATCH):
             some = items[start : start + rules.MAX_BATCH]
             ids = [stored_id(partition, batch_id, each.md5) for partition, each in some]
             numbers = [each.number for _, each in some]
             entry = await self._pending.enter(known, ids, partial(self._stored, ids, numbers))
-            before = feeding.stored
+            before = writer.stored
             try:
-                await feeding.add(some[: min(entry.refusals, default=rules.MAX_BATCH)])
-                await feeding.flush()
+                await writer.add(some[: min(entry.refusals, default=rules.MAX_BATCH)])
+                await writer.flush()
             finally:
-                entry.ended(feeding.stored - before)
+                entry.ended(writer.stored - before)
             if entry.refusals:
                 raise entry.refusals[min(entry.refusals)]
 

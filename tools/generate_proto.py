@@ -81,7 +81,7 @@ class FrontendCalls(ABC):
         """What one try of a call is made of."""
 
     @abstractmethod
-    async def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Q:
+    def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
         """Calls until it is answered.
 
         Args:

@@ -14,8 +14,12 @@ import math
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from google.protobuf.message import Message
+
+from atf.calls.coalescing import Coalescer
 from atf.calls.retry import Pauses, RetryPolicy, retry
 from atf.errors import AtfError, InvalidArgument, NotFound, Unavailable
 from atf.rpc import api
@@ -27,7 +31,7 @@ from atf.sdk.options import Duration, duration_us
 from atf.sdk.payload import short
 from atf.task import US
 
-from .coalescing import MAX_CALLS, Coalescer, answer_of, batches, error_of
+from .coalescing import LIMITS, answer_of, error_of
 from .fork import GATE
 from .frontend_calls import FrontendCalls
 
@@ -79,12 +83,16 @@ def time_of_try(timeout: float, left: float) -> float:
     return max(_NOW, min(TRY_TIMEOUT, max(timeout / 2, LEAST_TRY), left))
 
 
+def _size(request: Message) -> int:
+    return request.ByteSize()
+
+
 class _Gathering(NamedTuple):
     """What is scheduled on one event loop."""
 
     loop: asyncio.AbstractEventLoop
-    tasks: Coalescer[f.ScheduleRequest, f.ScheduleReply]
-    jobs: Coalescer[f.ScheduleJobRequest, j.Job]
+    tasks: Coalescer[f.ScheduleRequest, f.ScheduleReply | AtfError]
+    jobs: Coalescer[f.ScheduleJobRequest, j.Job | AtfError]
 
 
 class Calls(FrontendCalls):
@@ -110,34 +118,33 @@ class Calls(FrontendCalls):
     async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
         """Travels with the tasks that are scheduled at the same time."""
         tasks = self._gathered().tasks
-        return await self._repeat(lambda timeout: tasks.schedule(request, timeout))
+        return await self._repeat(lambda timeout: tasks.ask_one(request, self._runtime.monotonic() + timeout))
 
     async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
         """Travels with the jobs that are scheduled at the same time."""
         jobs = self._gathered().jobs
-        return await self._repeat(lambda timeout: jobs.schedule(request, timeout))
+        return await self._repeat(lambda timeout: jobs.ask_one(request, self._runtime.monotonic() + timeout))
 
     def _gathered(self) -> _Gathering:
         loop = asyncio.get_running_loop()
         if (
             self._gathering is None or self._gathering.loop is not loop
         ):  # the first call, or the first of a forked process
-            tasks = Coalescer(self._schedule_many, self._runtime)
-            self._gathering = _Gathering(loop, tasks, Coalescer(self._schedule_jobs, self._runtime))
+            kind: Any = partial(Coalescer, size=_size, limits=LIMITS, runtime=self._runtime, name="Schedule")
+            self._gathering = _Gathering(loop, kind(self._schedule_many), kind(self._schedule_jobs))
         return self._gathering
 
     async def schedule_all(self, requests: Sequence[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
         """What became of each request; they travel in as few calls as hold them."""
-        free = asyncio.Semaphore(MAX_CALLS)
+        calls: Coalescer[f.ScheduleRequest, f.ScheduleReply | AtfError] = Coalescer(
+            self._schedule_part, size=_size, limits=LIMITS, runtime=self._runtime, name="ScheduleMany"
+        )
+        try:
+            return await calls.ask(requests)
+        finally:
+            await calls.close()  # of use only if the caller gave up
 
-        async def send(batch: list[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
-            async with free:
-                return await self._schedule_batch(batch)
-
-        answers = await asyncio.gather(*map(send, batches(requests)))
-        return [answer for batch in answers for answer in batch]
-
-    async def _schedule_batch(self, batch: list[f.ScheduleRequest]) -> list[f.ScheduleReply | AtfError]:
+    async def _schedule_part(self, batch: list[f.ScheduleRequest], _until: float) -> list[f.ScheduleReply | AtfError]:
         answers: list[f.ScheduleReply | AtfError] = [Unavailable("not sent")] * len(batch)
 
         async def send(timeout: float) -> None:
@@ -156,15 +163,18 @@ class Calls(FrontendCalls):
             return [error if isinstance(answer, AGAIN.errors) else answer for answer in answers]
         return answers
 
-    async def _schedule_many(
-        self, requests: Sequence[f.ScheduleRequest], timeout: float
-    ) -> list[f.ScheduleReply | AtfError]:
-        reply = await self._connected().schedule_many(f.ScheduleManyRequest(requests=requests), timeout=timeout)
+    async def _schedule_many(self, requests: list[f.ScheduleRequest], until: float) -> list[f.ScheduleReply | AtfError]:
+        request = f.ScheduleManyRequest(requests=requests)
+        reply = await self._connected().schedule_many(request, timeout=self._left(until))
         return [answer_of(each) for each in reply.results]
 
-    async def _schedule_jobs(self, requests: Sequence[f.ScheduleJobRequest], timeout: float) -> list[j.Job | AtfError]:
-        reply = await self._connected().schedule_jobs(f.ScheduleJobsRequest(requests=requests), timeout=timeout)
+    async def _schedule_jobs(self, requests: list[f.ScheduleJobRequest], until: float) -> list[j.Job | AtfError]:
+        request = f.ScheduleJobsRequest(requests=requests)
+        reply = await self._connected().schedule_jobs(request, timeout=self._left(until))
         return [error_of(each.error) if each.HasField("error") else each.job for each in reply.results]
+
+    def _left(self, until: float) -> float:
+        return max(_NOW, until - self._runtime.monotonic())
 
     async def wait_tasks(self, ids: Sequence[str], until: float, *, first: bool) -> f.WaitTasksReply:
         """Those that have finished within LONG_POLL, or by `until`; see _repeat."""
@@ -243,21 +253,30 @@ class Calls(FrontendCalls):
             self._frontend = FrontendStub(self._channel)
         return self._frontend
 
-    async def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Q:
-        waits, end = until is not None, self._runtime.monotonic() + self.timeout if until is None else until
+    def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
+        if until is not None:
+            return self._repeat_for_wait(call, until)
+        end = self._runtime.monotonic() + self.timeout
 
         async def attempt() -> Q:
-            left = end - self._runtime.monotonic()
-            most = min(TRY_TIMEOUT, self.timeout, max(0.0, left) + LATE)
-            answer = await call(max(_NOW, most) if waits else time_of_try(self.timeout, left))
+            answer = await call(time_of_try(self.timeout, end - self._runtime.monotonic()))
+            self._heard_at = self._runtime.monotonic()
+            return answer
+
+        return retry(attempt, AGAIN, self._runtime, until=end, failed=self._unless_closed)
+
+    async def _repeat_for_wait(self, call: Callable[[float], Awaitable[Q]], until: float) -> Q:
+        async def attempt() -> Q:
+            left = max(0.0, until - self._runtime.monotonic())
+            answer = await call(max(_NOW, min(TRY_TIMEOUT, self.timeout, left + LATE)))
             self._heard_at = self._runtime.monotonic()
             return answer
 
         try:
-            # The last try of a wait is when its time is over.
-            return await retry(attempt, AGAIN, self._runtime, until=end, to_the_end=waits, failed=self._unless_closed)
+            # The last try is when the time of the wait is over.
+            return await retry(attempt, AGAIN, self._runtime, until=until, to_the_end=True, failed=self._unless_closed)
         except AGAIN.errors as error:
-            if not waits or self._closed:
+            if self._closed:
                 raise
             raise TimeoutError(f"the time of the wait is over, and the frontend is away: {error}") from error
 

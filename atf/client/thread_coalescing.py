@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from atf.calls.coalescing import Pending, again
 from atf.calls.retry import retry_blocking
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
-from .coalescing import answer_of, take
+from .coalescing import LIMITS, answer_of
 from .fork import GATE
 from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 
@@ -39,11 +39,10 @@ class Sender(Protocol):
 class _Waiting:
     """One thread's request."""
 
-    __slots__ = ("answer", "request", "size", "turn", "until")
+    __slots__ = ("answer", "request", "turn", "until")
 
     def __init__(self, request: f.ScheduleRequest, until: float) -> None:
         self.request = request
-        self.size = request.ByteSize()
         self.until = until
         self.turn = threading.Lock()
         """Released once: it has its answer, or it is this thread's turn to call."""
@@ -51,8 +50,8 @@ class _Waiting:
         self.answer: f.ScheduleReply | AtfError | None = None
 
 
-class Door:
-    """Through which the threads of a process schedule.
+class ThreadCoalescer:
+    """Gathers what the threads of a process schedule into calls, each made by one of these threads.
 
     Args:
         send: makes a call.
@@ -63,7 +62,7 @@ class Door:
         self._send = send
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._waiting: deque[_Waiting] = deque()
+        self._pending: Pending[_Waiting] = Pending(LIMITS)
         self._caller: _Waiting | None = None
         self._since = 0.0
         GATE.add(self)
@@ -81,7 +80,7 @@ class Door:
         mine = _Waiting(request, self._monotonic() + timeout)
         try:
             with self._lock:
-                self._waiting.append(mine)
+                self._pending.add(mine, request.ByteSize())
                 if self._caller is None:
                     self._caller, self._since = mine, self._monotonic()
                 calls = self._caller is mine
@@ -102,7 +101,7 @@ class Door:
         failure: AtfError = Unavailable("the thread that called for this one, too, was interrupted")
         try:
             with self._lock:
-                batch = take(self._waiting)
+                batch = self._pending.take()
             timeout = max(
                 0.001, mine.until - self._monotonic()
             )  # the others wait no longer than they may, whatever this one does
@@ -114,24 +113,23 @@ class Door:
         finally:
             for each in batch:
                 if each.answer is None:
-                    each.answer = type(failure)(*failure.args)
+                    each.answer = again(failure)
                 if each is not mine:
                     each.turn.release()
             self._next()
 
     def _next(self) -> None:
         with self._lock:
-            self._caller, self._since = self._waiting[0] if self._waiting else None, self._monotonic()
+            self._caller, self._since = self._pending.first, self._monotonic()
             if self._caller is not None:
                 self._caller.turn.release()
 
     def _leave(self, mine: _Waiting) -> None:
-        """A thread gives up. If it is its turn, that is the next one's; and so it is if whose turn it is has never ended its call, since a
-        signal handler may have raised where nothing could be set right.
+        """When a caller gives up, the next waiter becomes the sender, even if the current sender is stuck: a signal handler may have raised
+        in the current one where nothing could be set right.
         """
         with self._lock:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
+            self._pending.remove(mine)
             gone = self._caller is not None and self._monotonic() > self._since + _GONE_S
             passes = self._caller is mine or gone
         if passes:
@@ -139,7 +137,7 @@ class Door:
 
     def forked(self) -> list[Any]:
         self._lock = threading.Lock()
-        self._waiting.clear()
+        self._pending = Pending(LIMITS)
         self._caller = None
         return []
 
@@ -161,7 +159,7 @@ class Direct:
         self._timeout = timeout
         self._runtime = runtime
         self._sleep = sleep
-        self._door = Door(self._send, runtime.monotonic)
+        self._calls = ThreadCoalescer(self._send, runtime.monotonic)
         self._channel: BlockingChannel | None = None
         self._closed = threading.Event()
 
@@ -170,7 +168,7 @@ class Direct:
         until = self._runtime.monotonic() + self._timeout
 
         def attempt() -> f.ScheduleReply:
-            return self._door.schedule(request, time_of_try(self._timeout, until - self._runtime.monotonic()))
+            return self._calls.schedule(request, time_of_try(self._timeout, until - self._runtime.monotonic()))
 
         return retry_blocking(attempt, AGAIN, self._runtime, until=until, failed=self._unless_closed, sleep=self._sleep)
 

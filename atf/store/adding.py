@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from atf.calls.coalescing import again
 from atf.durability import Durability
 from atf.errors import AtfError
 from atf.store.servers.sockets import Arg
@@ -13,7 +14,6 @@ from . import keys, library
 from .base import Caller
 from .calls import by_partition
 from .claim_pause import Cause
-from .lanes import again
 from .types import NewTask, RestoredTask, Scheduled
 
 _NEVER: Final = -1
@@ -38,8 +38,8 @@ class ScheduleVerbs(Caller):
 
     async def schedule_each(self, items: Sequence[NewTask]) -> list[Scheduled | AtfError]:
         """Like `schedule`; what went wrong is answered item by item, so that a partition that is away does not concern the others."""
-        lanes = self._schedule_calls
-        return await by_partition(items, lambda each: each.partition, lanes.ask, lanes.size, kind=lanes.kind)
+        calls = self._schedule_calls
+        return await by_partition(items, lambda each: each.partition, calls.ask, calls.size, kind=calls.kind)
 
     async def _schedule(self, partition: int, batch: list[NewTask]) -> list[Scheduled | AtfError]:
         args: list[Arg] = []

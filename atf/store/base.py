@@ -14,7 +14,7 @@ from atf.store.servers.connection import Link
 from atf.store.servers.sockets import Arg
 
 from .claim_pause import Cause
-from .lanes import Lanes
+from .shared_calls import SharedCalls
 from .types import NewTask, OutboxRecord, RunResult, Scheduled, TaskRecord, Verdict
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Caller(Protocol):
     _enlisting: dict[int, asyncio.Task[Listed]]
     _left: bool
     pause_met: asyncio.Event
-    _set_results_calls: Lanes[RunResult, Verdict]
-    _schedule_calls: Lanes[NewTask, Scheduled | AtfError]
+    _set_results_calls: SharedCalls[RunResult, Verdict]
+    _schedule_calls: SharedCalls[NewTask, Scheduled | AtfError]
 
     async def _call(
         self,

@@ -104,9 +104,9 @@ class ClaimVerbs(RosterVerbs):
 
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
-        lanes = self._set_results_calls
+        calls = self._set_results_calls
         return await by_partition(
-            results, lambda each: self._partition(each.held.task_id), lanes.ask, lanes.size, failed=_unknown
+            results, lambda each: self._partition(each.held.task_id), calls.ask, calls.size, failed=_unknown
         )
 
     async def _set_results(self, partition: int, batch: list[RunResult]) -> list[Verdict]:

@@ -32,7 +32,6 @@ from .claims import ClaimVerbs, result_bytes
 from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
-from .lanes import Lanes
 from .ordering import OrderingVerbs
 from .overview import StatusVerbs
 from .reading import TaskVerbs
@@ -40,6 +39,7 @@ from .registry import HOME, LambdaVerbs
 from .roles import RoleVerbs
 from .roster import Listed
 from .servers import checks
+from .shared_calls import SharedCalls
 from .types import CancelResult, EnqueuePass, FirstTimeKey, OutboxRecord, RetryResult
 from .windows import UniqueKeyVerbs
 
@@ -91,8 +91,8 @@ class Store(
         self._lease_us = timing.heartbeat_timeout_us
         self._runtime = runtime
         self._queues: set[str] = set()
-        self._set_results_calls = Lanes(self._set_results, size=result_bytes, runtime=runtime, name="set_results")
-        self._schedule_calls = Lanes(
+        self._set_results_calls = SharedCalls(self._set_results, size=result_bytes, runtime=runtime, name="set_results")
+        self._schedule_calls = SharedCalls(
             self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule"
         )
         self._on_roster: dict[int, Listed] = {}

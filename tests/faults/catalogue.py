@@ -316,7 +316,7 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
         "frontend/test_batches.py::test_a_stream_that_breaks_off_is_not_the_whole_batch",
         "frontend/test_batches.py::test_who_goes_on_begins_at_the_prefix",
         "frontend/test_batches.py::test_a_gap_is_refused_since_the_batch_would_never_end",
-        "frontend/test_feeding.py::test_where_the_caller_is_gone_nothing_is_left_under_way",
+        "frontend/test_batch_writer.py::test_where_the_caller_is_gone_nothing_is_left_under_way",
     ),
     _of(
         "the items of a batch are sent twice",
@@ -329,7 +329,7 @@ CATALOGUE: Final[tuple[Accident, ...]] = (
     _of(
         "a partition is away while items of a batch come",
         "the call fails and seals nothing; what is stored without a gap is noted",
-        "frontend/test_feeding.py::test_a_partition_that_is_away_ends_it_and_what_the_others_have_begun_is_done",
+        "frontend/test_batch_writer.py::test_a_partition_that_is_away_ends_it_and_what_the_others_have_begun_is_done",
         "frontend/test_batches.py::test_where_the_store_fails_nothing_is_sealed_and_the_prefix_is_noted",
     ),
     _of(

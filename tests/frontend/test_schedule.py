@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from atf.errors import AtfError, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.store.shared_calls import LIMITS
 from atf.store.types import NewTask, Scheduled
 from atf.task import US, Status
 
@@ -178,7 +180,7 @@ async def test_options_that_another_frontend_registered_count_within_a_second(be
 @pytest.fixture(autouse=True)
 def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may take longer for hundreds of calls than a call may take that others wait for."""
-    monkeypatch.setattr("atf.store.lanes.LATE_S", 3600.0)
+    monkeypatch.setattr("atf.store.shared_calls.LIMITS", replace(LIMITS, late_s=3600.0))
 
 
 class Gate:
@@ -188,10 +190,9 @@ class Gate:
         self.batches: list[int] = []
         self.open = asyncio.Event()
         self.fail: Exception | None = None
-        lanes = bench.store._schedule_calls
-        self._real = lanes._call
-        lanes._call = self
-        lanes._lanes.clear()
+        calls = bench.store._schedule_calls
+        self._real = calls._call
+        calls._call = self
 
     async def __call__(self, partition: int, items: list[NewTask]) -> Sequence[Scheduled | AtfError]:
         self.batches.append(len(items))

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from atf.client import fork
-from atf.client.thread_coalescing import Direct, Door, _Waiting
+from atf.client.thread_coalescing import Direct, ThreadCoalescer, _Waiting
 from atf.errors import AlreadyExists, AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime
@@ -90,22 +90,22 @@ class Interrupted:
 
 
 class World:
-    """A door, threads, and a line behind it."""
+    """A coalescer, threads, and a line behind it."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self.line, self.now = Line(), 0.0
-        self.door = Door(self.line, lambda: self.now)
+        self.calls = ThreadCoalescer(self.line, lambda: self.now)
         self._pool = pool
 
     def go(self, name: str, timeout: float = 10.0, payload: bytes = b"") -> Future[f.ScheduleReply]:
         """Schedules from a thread of its own; returns when it calls or waits."""
-        waiting = len(self.door._waiting)
-        caller = self.door._caller
-        going = self._pool.submit(self.door.schedule, request(name, payload), timeout)
+        waiting = len(self.calls._pending)
+        caller = self.calls._caller
+        going = self._pool.submit(self.calls.schedule, request(name, payload), timeout)
         if caller is None:
             assert self.line.under_way.acquire(timeout=WAIT)
         else:
-            reached(lambda: len(self.door._waiting) > waiting)
+            reached(lambda: len(self.calls._pending) > waiting)
         return going
 
     def end_call(self) -> None:
@@ -151,7 +151,7 @@ def test_threads_that_come_while_one_calls_share_the_next_call(world: World) -> 
     world.end_call()
     assert late.result(WAIT).id == "0-e"
     assert world.line.calls == [["a"], ["b", "c", "d"], ["e"]]
-    assert world.door._caller is None
+    assert world.calls._caller is None
 
 
 def test_a_call_holds_no_more_than_a_message_does(world: World) -> None:
@@ -208,18 +208,18 @@ def test_a_thread_that_is_interrupted_while_it_calls_leaves_nobody_waiting(world
     assert isinstance(third.exception(WAIT), Unavailable)
     world.end_call()
     assert fourth.result(WAIT).id == "0-d"
-    assert world.door._caller is None
+    assert world.calls._caller is None
 
 
 def test_a_thread_that_gives_up_its_turn_passes_it_on(world: World) -> None:
     first = world.go("a")
     second = world.go("b")
-    mine = world.door._waiting[0]
-    world.door._waiting.appendleft(quitter := type(mine)(request("q"), 10.0))
+    world.calls._pending._entries.appendleft(quitter := _Waiting(request("q"), 10.0))
+    world.calls._pending._sizes.appendleft(0)
     world.end_call()
     assert first.result(WAIT).id == "0-a"
-    reached(lambda: world.door._caller is quitter)
-    world.door._leave(quitter)
+    reached(lambda: world.calls._caller is quitter)
+    world.calls._leave(quitter)
     world.end_call()
     assert second.result(WAIT).id == "0-b"
     assert world.line.calls == [["a"], ["b"]]
@@ -239,10 +239,10 @@ def test_a_call_takes_as_long_as_whoever_makes_it_has(world: World) -> None:
 def test_a_thread_waits_no_longer_than_it_may_and_others_do_not_suffer(world: World) -> None:
     first = world.go("a")
     with pytest.raises(DeadlineExceeded):  # on this very thread: another could have given up before anybody saw it wait
-        world.door.schedule(request("hasty, at the head"), 0.01)
+        world.calls.schedule(request("hasty, at the head"), 0.01)
     patient = world.go("b")
     with pytest.raises(DeadlineExceeded):
-        world.door.schedule(request("hasty, in the middle"), 0.01)
+        world.calls.schedule(request("hasty, in the middle"), 0.01)
     last = world.go("c")
     world.end_call()
     world.end_call()
@@ -252,31 +252,31 @@ def test_a_thread_waits_no_longer_than_it_may_and_others_do_not_suffer(world: Wo
 
 
 def test_a_thread_that_vanished_at_its_turn_blocks_the_others_for_a_while_only(world: World) -> None:
-    world.door._caller = _Waiting(request("gone"), 10.0)  # as after a signal handler that raised at a bad moment
+    world.calls._caller = _Waiting(request("gone"), 10.0)  # as after a signal handler that raised at a bad moment
     with pytest.raises(DeadlineExceeded):
-        world.door.schedule(request("a"), 0.01)
+        world.calls.schedule(request("a"), 0.01)
     world.now = 60.0
     with pytest.raises(DeadlineExceeded):
-        world.door.schedule(request("b"), 0.01)
+        world.calls.schedule(request("b"), 0.01)
     after = world.go("c")
     world.end_call()
     assert after.result(WAIT).id == "0-c"
 
 
 def test_a_signal_in_the_middle_leaves_the_door_open(world: World) -> None:
-    world.door._lock = Interrupted(world.door._lock)  # type: ignore[assignment]
+    world.calls._lock = Interrupted(world.calls._lock)  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
-        world.door.schedule(request("a"), 10.0)
-    assert world.door._caller is None
-    assert not world.door._waiting
+        world.calls.schedule(request("a"), 10.0)
+    assert world.calls._caller is None
+    assert len(world.calls._pending) == 0
 
 
 def test_a_child_process_starts_afresh(world: World) -> None:
     world.go("a")
-    lock = world.door._lock
-    assert world.door.forked() == []
-    assert world.door._caller is None
-    assert world.door._lock is not lock
+    lock = world.calls._lock
+    assert world.calls.forked() == []
+    assert world.calls._caller is None
+    assert world.calls._lock is not lock
     world.end_call()
 
 
@@ -289,7 +289,7 @@ def test_a_frontend_that_is_away_is_asked_again_until_the_time_is_over() -> None
         raise Unavailable("away")
 
     direct = Direct("nowhere:1", 10.0, runtime, runtime.sleep)
-    direct._door = Door(send, runtime.monotonic)
+    direct._calls = ThreadCoalescer(send, runtime.monotonic)
     with pytest.raises(Unavailable, match="away"):
         direct.schedule(request("a"))
     assert len(tries) > 5

@@ -9,7 +9,7 @@ import pytest
 
 from atf.durability import Durability
 from atf.errors import Unavailable
-from atf.frontend.feeding import CALL_BYTES, CALLS, MAX_BYTES, MAX_ITEMS, PARTITION_CALLS, BatchWriter
+from atf.frontend.batch_writer import CALLS, LIMITS, MAX_BYTES, MAX_ITEMS, BatchWriter
 from atf.runtime import SystemRuntime
 from atf.store.types import ItemTerms, NewItem
 from atf.task import MAX_BATCH
@@ -57,7 +57,7 @@ def items(first: int, count: int, size: int = 10) -> list[tuple[int, NewItem]]:
     return [(each % PARTITIONS, NewItem(each, "md5", b"s" * size)) for each in range(first, first + count)]
 
 
-def feeding(shelf: Shelf, first: int | None = 0) -> BatchWriter:
+def writer(shelf: Shelf, first: int | None = 0) -> BatchWriter:
     return BatchWriter(shelf, SystemRuntime(), "b", ItemTerms("a/b", 1), Durability.RELAXED, first)  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ async def turns(count: int = 50) -> None:
 
 async def test_all_items_are_stored_once_in_order_and_in_few_calls() -> None:
     shelf = Shelf()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     for first in range(0, 8_000, 1_000):
         await feed.add(items(first, 1_000))
     assert shelf.most == CALLS
@@ -85,7 +85,7 @@ async def test_all_items_are_stored_once_in_order_and_in_few_calls() -> None:
 
 async def test_a_partition_alone_has_a_call_waiting_behind_the_one_it_carries_out() -> None:
     shelf = Shelf()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     await feed.add([(0, item) for _, item in items(0, 10)])
     await turns()
     await feed.add([(0, item) for _, item in items(10, 10)])
@@ -94,11 +94,11 @@ async def test_a_partition_alone_has_a_call_waiting_behind_the_one_it_carries_ou
     await feed.add([(0, item) for _, item in items(20, 4 * MAX_BATCH)])
     await turns()
     assert [len(some) for _, some in shelf.calls] == [10, MAX_BATCH]
-    assert shelf.most == PARTITION_CALLS
+    assert shelf.most == LIMITS.calls
     assert feed.prefix == 0
     shelf.open.set()
     await feed.flush()
-    assert shelf.most == PARTITION_CALLS
+    assert shelf.most == LIMITS.calls
     assert [number for _, some in shelf.calls for number in some] == list(range(20 + 4 * MAX_BATCH))
     assert [len(some) for _, some in shelf.calls] == [10, *[MAX_BATCH] * 4, 10]
     assert feed.prefix == feed.stored == 20 + 4 * MAX_BATCH
@@ -107,7 +107,7 @@ async def test_a_partition_alone_has_a_call_waiting_behind_the_one_it_carries_ou
 async def test_the_prefix_waits_for_the_earlier_call_whichever_ends_first() -> None:
     shelf = Shelf()
     first, second = asyncio.Event(), asyncio.Event()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     shelf.gates = [first, second]
     for start in (0, MAX_BATCH):
         await feed.add([(0, item) for _, item in items(start, MAX_BATCH)])
@@ -123,7 +123,7 @@ async def test_the_prefix_waits_for_the_earlier_call_whichever_ends_first() -> N
 async def test_an_idle_store_gets_items_at_once() -> None:
     shelf = Shelf()
     shelf.open.set()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     await feed.add(items(0, 1))
     await turns()
     assert shelf.calls == [(0, [0])]
@@ -132,7 +132,7 @@ async def test_an_idle_store_gets_items_at_once() -> None:
 @pytest.mark.parametrize(("size", "most"), [(10, MAX_ITEMS), (100_000, MAX_BYTES // 100_000)])
 async def test_who_sends_more_than_the_store_can_use_waits(size: int, most: int) -> None:
     shelf, added = Shelf(), 0
-    feed = feeding(shelf)
+    feed = writer(shelf)
 
     async def send() -> None:
         nonlocal added
@@ -150,9 +150,9 @@ async def test_who_sends_more_than_the_store_can_use_waits(size: int, most: int)
 
 async def test_a_call_is_bounded_in_bytes() -> None:
     shelf = Shelf()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     shelf.open.set()
-    await feed.add([(0, item) for _, item in items(0, 10, CALL_BYTES // 3 + 1)])
+    await feed.add([(0, item) for _, item in items(0, 10, LIMITS.size // 3)])
     await feed.flush()
     assert [len(some) for _, some in shelf.calls] == [3, 3, 3, 1]
 
@@ -160,7 +160,7 @@ async def test_a_call_is_bounded_in_bytes() -> None:
 async def test_the_prefix_is_what_is_stored_without_a_gap_and_is_noted_now_and_then() -> None:
     shelf = Shelf()
     shelf.open.set()
-    feed = feeding(shelf, 100)
+    feed = writer(shelf, 100)
     await feed.add(items(100, 10))
     await feed.flush()
     assert feed.prefix == 110
@@ -173,7 +173,7 @@ async def test_the_prefix_is_what_is_stored_without_a_gap_and_is_noted_now_and_t
     await feed.note()
     assert shelf.notes == [115]
     await feed.close()
-    plenty = feeding(shelf, 0)
+    plenty = writer(shelf, 0)
     shelf.stuck.clear()
     for first in range(0, 20_000, 1_000):
         await plenty.add(items(first, 1_000))
@@ -185,7 +185,7 @@ async def test_items_that_were_stored_before_do_not_count() -> None:
     shelf = Shelf()
     shelf.known = set(range(5))
     shelf.open.set()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     await feed.add(items(0, 8))
     await feed.flush()
     assert feed.stored == 3
@@ -194,7 +194,7 @@ async def test_items_that_were_stored_before_do_not_count() -> None:
 async def test_a_partition_that_is_away_ends_it_and_what_the_others_have_begun_is_done() -> None:
     shelf = Shelf()
     shelf.broken.add(2)
-    feed = feeding(shelf)
+    feed = writer(shelf)
     await feed.add(items(0, 64))
     shelf.open.set()
     with pytest.raises(Unavailable, match="partition 2 is away"):
@@ -209,7 +209,7 @@ async def test_a_partition_that_is_away_ends_it_and_what_the_others_have_begun_i
 
 async def test_where_the_caller_is_gone_nothing_is_left_under_way() -> None:
     shelf = Shelf()
-    feed = feeding(shelf)
+    feed = writer(shelf)
     await feed.add(items(0, 64))
     await turns()
     assert shelf.under_way == CALLS
@@ -220,7 +220,7 @@ async def test_where_the_caller_is_gone_nothing_is_left_under_way() -> None:
 async def test_an_extension_has_no_prefix() -> None:
     shelf = Shelf()
     shelf.open.set()
-    feed = feeding(shelf, None)
+    feed = writer(shelf, None)
     await feed.add(items(50_000_000, 10))
     await feed.flush()
     await feed.note()

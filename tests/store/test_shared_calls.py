@@ -11,7 +11,7 @@ import pytest
 from atf.errors import Unavailable
 from atf.runtime import Runtime, SystemRuntime
 from atf.store.calls import CALL_BYTES
-from atf.store.lanes import LATE_S, SHARED, Lanes
+from atf.store.shared_calls import LIMITS, SHARED, SharedCalls
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual
 
@@ -23,12 +23,12 @@ class Calls:
         self.made: list[tuple[int, list[str]]] = []
         self.open = asyncio.Event()
         self.fails: list[str] = []
-        self.lanes = Lanes(
+        self.calls = SharedCalls(
             self._call, size=len, kind=lambda each: each[0], runtime=runtime or SystemRuntime(), name="test"
         )
 
     def ask(self, *items: str, partition: int = 0) -> asyncio.Task[Sequence[str]]:
-        return asyncio.create_task(self.lanes.ask(partition, list(items)))
+        return asyncio.create_task(self.calls.ask(partition, list(items)))
 
     async def _call(self, partition: int, items: list[str]) -> list[str]:
         self.made.append((partition, items))
@@ -126,13 +126,13 @@ async def test_nobody_waits_for_a_call_that_is_late(calls: Calls) -> None:
     asked = [calls.ask("a1")]
     await settle()
     asked += [calls.ask("a2"), calls.ask("a3")]
-    await asyncio.sleep(LATE_S * 0.9)
+    await asyncio.sleep(LIMITS.late_s * 0.9)
     assert [items for _, items in calls.made] == [["a1"]]
-    await asyncio.sleep(LATE_S * 0.2)
+    await asyncio.sleep(LIMITS.late_s * 0.2)
     asked.append(calls.ask("a4"))
     await settle()
     assert [items for _, items in calls.made] == [["a1"], ["a2", "a3"]], "one for all, and the next one waits for that"
-    await asyncio.sleep(LATE_S)
+    await asyncio.sleep(LIMITS.late_s)
     assert [items for _, items in calls.made] == [["a1"], ["a2", "a3"], ["a4"]]
     calls.open.set()
     assert [await each for each in asked] == [["a1a1"], ["a2a2"], ["a3a3"], ["a4a4"]]
@@ -143,6 +143,6 @@ async def test_an_answer_that_has_not_one_value_for_each_item_fails_its_callers(
     async def call(_partition: int, items: list[str]) -> list[str]:
         return items[1:]
 
-    lanes = Lanes(call, size=len, runtime=SystemRuntime(), name="test")
+    calls = SharedCalls(call, size=len, runtime=SystemRuntime(), name="test")
     with pytest.raises(ValueError, match="shorter"):
-        await lanes.ask(0, ["a"])
+        await calls.ask(0, ["a"])
