@@ -356,7 +356,7 @@ class Link:
 
     def blocking_client(self) -> Any:
         """A blocking one, for libraries that want one. Close it."""
-        return self.blocking_client()
+        return self._blocking()
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
