@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 
 from atf.client.registration import AT_ONCE, BYTES_AT_ONCE, every_lambda, register_lambdas
-from atf.config.settings import FrontendSettings, StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.errors import InvalidArgument
 from atf.frontend.service import FrontendService
 from atf.frontend.validate import MAX_REGISTERED_AT_ONCE
@@ -18,6 +18,7 @@ from atf.rpc.api import Frontend
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.task import MAX_BATCH
+from atf.testing.wiring import Wiring
 
 
 class Calls:
@@ -48,7 +49,7 @@ class Pages:
 async def frontend() -> AsyncIterator[FrontendService]:
     runtime = SystemRuntime()
     store = await Store.open(StoreSettings(partitions=1), Timing(), runtime, fake=fakeredis.FakeServer())
-    yield FrontendService(store=store, settings=FrontendSettings(), runtime=runtime)
+    yield Wiring(runtime, Timing()).frontend(store)
     await store.close()
 
 

@@ -16,19 +16,13 @@ import fakeredis
 
 from atf.client.registration import register_lambdas
 from atf.config.settings import (
-    ControllerSettings,
-    ExecutorSettings,
     FrontendSettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
 )
-from atf.controller.service import ControllerService
-from atf.executor.executor import Executor
-from atf.executor.table import Table
 from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.frontend.service import FrontendService
-from atf.hsc.service import HscService
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -38,11 +32,11 @@ from atf.sdk.hooks import WorkerHook
 from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
-from atf.store_consumer.consumer import Consumer
 from atf.task import FINISHED, MAX_BATCH, Status
 
 from .runtime import VirtualRuntime
 from .turns import ThreadTurn
+from .wiring import Wiring
 from .workers import TurnWorkers
 
 _SLOTS: Final = 4_096
@@ -169,18 +163,10 @@ class _Worker:
 
     def __init__(self, name: str, pipeline: HarnessRoles) -> None:
         self.leaving = False
-        self._executor = Executor(
-            executor_id=name,
-            lambdas=pipeline.lambdas,
-            controller=pipeline.controller,
-            hsc=pipeline.hsc,
-            workers=TurnWorkers(),
-            table=Table.in_memory(_SLOTS),
-            settings=ExecutorSettings(),
-            timing=pipeline.timing,
-            runtime=pipeline.runtime,
+        wired = pipeline.wiring.executor(
+            name, pipeline.lambdas, controller=pipeline.controller, hsc=pipeline.hsc, workers=TurnWorkers()
         )
-        self._beats = self._executor.heartbeats(pipeline.hsc, self._executor.abort)
+        self._executor, self._beats = wired.executor, wired.heartbeats
         self.duties = {
             f"executor {name}": pipeline.runtime.spawn(self._executor.run(), name=name),
             f"heartbeats of {name}": pipeline.runtime.spawn(self._beats.run(), name=f"{name} beats"),
@@ -211,14 +197,11 @@ class HarnessRoles:
         self.store = store
         self.frontend = PipelineFrontend(store, runtime)
         self.lambdas = {name: each for app in apps for name, each in app.lambdas.items()}
-        self.timing, self.runtime = timing, runtime
-        self.hsc = HscService(store=store, timing=timing)
-        consumer = Consumer(
-            store=store, settings=StoreConsumerSettings(sweep_interval=_RARELY_S), timing=timing, runtime=runtime
-        )
-        self.controller = ControllerService(
-            store=store, hsc=self.hsc, settings=ControllerSettings(), timing=timing, runtime=runtime
-        )
+        self.runtime = runtime
+        self.wiring = Wiring(runtime, timing)
+        self.hsc = self.wiring.hsc(store)
+        consumer = self.wiring.consumer(store, StoreConsumerSettings(sweep_interval=_RARELY_S))
+        self.controller = self.wiring.controller(store, self.hsc)
         self.frontend.beat = self._beat
         self._duties = {"store consumer": consumer.run(), "controller": self.controller.run()}
         self._running: dict[str, asyncio.Task[Any]] = {}

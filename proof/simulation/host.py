@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from atf.config.settings import ControllerSettings, ExecutorSettings
+from atf.config.settings import ExecutorSettings
 from atf.controller.pool import ExecutorPool
-from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
-from atf.executor.executor import Executor
 from atf.executor.guarding.guard import TICK_S, Guard, KillReason, death
 from atf.executor.table import Stage, Table
 from atf.exits import EXIT_BAD_INPUT
@@ -22,6 +20,7 @@ from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end, happens
 from atf.testing.inline_workers import InlineWorkers
+from atf.testing.wiring import Wiring
 from atf.verify.events import FOREVER, Excused
 
 from . import deploys, lambdas, starts, stops
@@ -54,15 +53,8 @@ class Host:
         world = self._world
         store = await world.open_store(frame)
         known = Starts(EXECUTORS)
-        service = ControllerService(
-            store=store,
-            hsc=world.wire_hsc(),
-            settings=ControllerSettings(),
-            timing=TIMING,
-            runtime=frame.runtime,
-            host=self.name,
-            starts=known,
-        )
+        wiring = Wiring(frame.runtime, TIMING)
+        service = wiring.controller(store, world.wire_hsc(), host=self.name, starts=known)
         world._serve(frame.role, process, service)
 
         async def start(on_line: Callable[[str], None]) -> GuardProcess:
@@ -203,20 +195,18 @@ class GuardProcess:
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
         await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
         self._table.stage = Stage.WORKS
-        hsc = world.wire_hsc()
-        executor = Executor(
-            executor_id=process.name,
-            lambdas=lambdas.lambdas_of(world.seed, release),
+        wired = Wiring(frame.runtime, TIMING).executor(
+            process.name,
+            lambdas.lambdas_of(world.seed, release),
             controller=world.wire(f"{self._host.name}-ctl"),
-            hsc=hsc,
+            hsc=world.wire_hsc(),
             workers=InlineWorkers(SETTINGS.async_tasks),
             table=self._table,
             settings=SETTINGS,
-            timing=TIMING,
-            runtime=frame.runtime,
             drains=self._stir.set,
+            end=lambda code, why: world.end(process, code, f"ends itself: {why}"),
         )
-        beats = executor.heartbeats(world.wire_hsc(), lambda code, why: world.end(process, code, f"ends itself: {why}"))
+        executor, beats = wired.executor, wired.heartbeats
         stops.cancels_in_between(world, executor)
         frame.runtime.spawn(beats.run(), name="heartbeats")
 

@@ -12,14 +12,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
-from atf.frontend.service import FrontendService
-from atf.hsc.service import HscService
 from atf.process.role import Process as Frame
 from atf.process.role import StoppedEarly
 from atf.store.store import Store
-from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.service import PollService
 from atf.testing.runtime import EPOCH_US
+from atf.testing.wiring import Wiring
 from atf.verify.events import Gone
 
 from . import deploys, errands
@@ -217,7 +215,7 @@ class World:
     async def _frontend(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
         settings = FrontendSettings(dapr_app="=".join(errands.DAPR_APP))
-        service = FrontendService(store=store, settings=settings, runtime=frame.runtime)
+        service = Wiring(frame.runtime, TIMING).frontend(store, settings)
         self._serve(frame.role, process, service)
         await frame.stopping.wait()
         service.drain()
@@ -228,7 +226,7 @@ class World:
         self._serve(
             frame.role,
             process,
-            HscService(store=store, timing=TIMING, deploy_grace_us=deploys.GRACE_US),
+            Wiring(frame.runtime, TIMING).hsc(store, deploy_grace_us=deploys.GRACE_US),
         )
         await frame.stopping.wait()
         await store.close()
@@ -236,7 +234,7 @@ class World:
     async def _consumer(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
         settings = StoreConsumerSettings(sweep_interval=20)
-        consumer = Consumer(store=store, settings=settings, timing=TIMING, runtime=frame.runtime)
+        consumer = Wiring(frame.runtime, TIMING).consumer(store, settings)
         if errands.polled(self.seed) and frame.role == errands.POLLED:
             self._serve(frame.role, process, PollService(consumer))
             await frame.stopping.wait()

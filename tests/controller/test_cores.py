@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from atf.config.settings import FrontendSettings
 from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
 from atf.controller.service import ASKED_S, ControllerService
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import Unavailable
-from atf.frontend.service import FrontendService
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end
@@ -381,7 +379,7 @@ async def test_when_its_cores_are_taken_away_a_pool_runs_whatever_comes(w: World
 
 @virtual(world(partitions=2))
 async def test_fewer_cores_than_run_kill_nothing_and_lose_nothing(w: World) -> None:
-    frontend = FrontendService(store=w.store, settings=FrontendSettings(), runtime=w.runtime)
+    frontend = w.wiring.frontend(w.store)
     await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=name) for name in NAMES]))
     executors = [Executor(w, f"e{number}", 3.0) for number in range(4)]
     await asyncio.sleep(0.1)

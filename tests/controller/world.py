@@ -22,6 +22,7 @@ from atf.store.store import Store
 from atf.store.types import Beat, HeldClaim, NewTask, TaskRecord
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 from tests.known import know
 
 BEFORE = "before"
@@ -83,7 +84,8 @@ class World:
         self.runtime = runtime
         self.settings = settings
         self.timing = Timing()
-        self.hsc = Hsc(HscService(store=store, timing=self.timing))
+        self.wiring = Wiring(runtime, self.timing)
+        self.hsc = Hsc(self.wiring.hsc(store))
         self.pops: Counter[int] = Counter()
         self.broken: set[int] = set()
         self._pop = store.pop
@@ -99,15 +101,7 @@ class World:
         host: str = "host-1",
         guarded: Collection[str] = frozenset(),
     ) -> ControllerService:
-        return ControllerService(
-            store=self.store,
-            hsc=self.hsc,
-            settings=settings or self.settings,
-            timing=self.timing,
-            runtime=self.runtime,
-            host=host,
-            guarded=guarded,
-        )
+        return self.wiring.controller(self.store, self.hsc, settings or self.settings, host=host, guarded=guarded)
 
     async def _counted_pop(
         self,

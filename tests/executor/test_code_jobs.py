@@ -8,7 +8,7 @@ import fakeredis
 import pytest
 
 import atf
-from atf.config.settings import FrontendSettings, StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.executor.code_jobs import register_jobs
 from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
@@ -16,6 +16,7 @@ from atf.rpc import job_pb2 as j
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store_consumer.ticks import tick_of
+from atf.testing.wiring import Wiring
 
 
 def app(**options: object) -> atf.App:
@@ -31,7 +32,7 @@ def app(**options: object) -> atf.App:
 async def frontend() -> AsyncIterator[FrontendService]:
     runtime = SystemRuntime()
     store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fakeredis.FakeServer())
-    yield FrontendService(store=store, settings=FrontendSettings(), runtime=runtime)
+    yield Wiring(runtime, Timing()).frontend(store)
     await store.close()
 
 

@@ -13,7 +13,6 @@ from google.protobuf.message import DecodeError
 import atf
 from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import AtfError
-from atf.executor.executor import Executor
 from atf.executor.first_time import ExecutorLoop
 from atf.executor.held import HeldTask, MayStart
 from atf.executor.outcome import Outcome, Returned
@@ -27,6 +26,7 @@ from atf.runtime import Runtime
 from atf.sdk.lambdas import Lambda
 from atf.testing.inline_workers import InlineWorkers
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 
 app = atf.App("t")
 ran: list[str] = []
@@ -331,19 +331,18 @@ class World:
         self.table = Table.in_memory(slots)
         self.timing = Timing()
         lambdas: dict[str, Lambda[..., object]] = {name: app.lambdas[name] for name in names}
-        self.executor = Executor(
-            executor_id="e1",
-            lambdas=lambdas,
+        self.ended: list[tuple[int, str]] = []
+        wired = Wiring(runtime, self.timing).executor(
+            "e1",
+            lambdas,
             controller=self.controller,
             hsc=self.hsc,
             workers=workers,
             table=self.table,
             settings=settings,
-            timing=self.timing,
-            runtime=runtime,
+            end=self._end,
         )
-        self.ended: list[tuple[int, str]] = []
-        self.heartbeats = self.executor.heartbeats(self.hsc, self._end)
+        self.executor, self.heartbeats = wired.executor, wired.heartbeats
         self.run = runtime.spawn(self.executor.run(), name="executor")
         self._beating = runtime.spawn(self.heartbeats.run(), name="heartbeats")
 

@@ -13,29 +13,22 @@ import fakeredis
 import atf
 from atf.client import AsyncClient, Handle
 from atf.config.settings import (
-    ControllerSettings,
-    ExecutorSettings,
-    FrontendSettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
 )
 from atf.controller.losses import parse_death
-from atf.controller.service import ControllerService
-from atf.executor.executor import Executor
 from atf.executor.guarding.guard import WorkerEnd, death
 from atf.executor.table import Stage, Table
-from atf.frontend.service import FrontendService
-from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
 from atf.store.types import TaskRecord
-from atf.store_consumer.consumer import Consumer
 from atf.testing.inline_workers import InlineWorkers
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 from tests.store.world import Dump, read, violations
 
 from .line import Line, Wire
@@ -178,14 +171,8 @@ class Host:
         self.start_controller()
 
     def start_controller(self) -> None:
-        self.controller = ControllerService(
-            store=self._store,
-            hsc=self._world.hsc_wire,
-            settings=ControllerSettings(),
-            timing=TIMING,
-            runtime=self._world.runtime,
-            host=f"host-{self._number}",
-        )
+        world = self._world
+        self.controller = world.wiring.controller(self._store, world.hsc_wire, host=f"host-{self._number}")
         self._controlling = self._world.runtime.spawn(self.controller.run(), name=f"controller {self._number}")
         self.to_controller = Wire(self._world.line, self.controller)
 
@@ -213,19 +200,10 @@ class Host:
         runtime, table = self._world.runtime, Table.in_memory(600)
         ends: list[asyncio.Event] = [self._crash]
         self._crash.clear()
-        hsc = self.hsc
-        executor = Executor(
-            executor_id=executor_id,
-            lambdas=app.lambdas,
-            controller=_Current(self),
-            hsc=hsc,
-            workers=InlineWorkers(),
-            table=table,
-            settings=ExecutorSettings(),
-            timing=TIMING,
-            runtime=runtime,
+        wired = self._world.wiring.executor(
+            executor_id, app.lambdas, controller=_Current(self), hsc=self.hsc, workers=InlineWorkers(), table=table
         )
-        beats = executor.heartbeats(hsc, executor.abort)
+        executor, beats = wired.executor, wired.heartbeats
         self.executor = executor
         running = runtime.spawn(executor.run(), name=executor_id)
         beating = runtime.spawn(beats.run(), name=f"{executor_id} beats")
@@ -267,6 +245,7 @@ class World:
         runs.clear()
         _world[:] = [self]
         self.runtime = runtime
+        self.wiring = Wiring(runtime, TIMING)
         self.line = Line(runtime)
         self.store_line = Line(runtime)
         self.server = fakeredis.FakeServer()
@@ -296,14 +275,13 @@ class World:
 
     async def start(self) -> None:
         self.store = await self.open_store(sure=True)
-        self.hsc = HscService(store=await self.open_store(), timing=TIMING)
+        self.hsc = self.wiring.hsc(await self.open_store())
         self.hsc_wire = Wire(self.line, self.hsc)
-        frontend = FrontendService(store=await self.open_store(), settings=FrontendSettings(), runtime=self.runtime)
-        self.frontend = Wire(self.line, frontend)
+        self.frontend = Wire(self.line, self.wiring.frontend(await self.open_store()))
         self.client = AsyncClient("the world", timeout=60, frontend=self.frontend, runtime=self.runtime)
         for number in range(2):
             settings = StoreConsumerSettings(sweep_interval=5)
-            consumer = Consumer(store=await self.open_store(), settings=settings, timing=TIMING, runtime=self.runtime)
+            consumer = self.wiring.consumer(await self.open_store(), settings)
             self.duties.append(self.runtime.spawn(consumer.run(), name=f"consumer {number}"))
         request = f.RegisterLambdasRequest(lambdas=[each.spec() for each in app.lambdas.values()])
         await self.sure(lambda: self.frontend.register_lambdas(request))

@@ -16,6 +16,7 @@ from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.types import ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import US
+from atf.testing.wiring import Wiring
 
 START_US = 1_800_000_000 * US
 
@@ -46,7 +47,7 @@ class Bench:
         self.frontend = self.another_frontend()
 
     def another_frontend(self, **settings: Any) -> FrontendService:
-        return FrontendService(store=self.store, settings=FrontendSettings(**settings), runtime=self.clock)
+        return Wiring(self.clock, Timing()).frontend(self.store, FrontendSettings(**settings))
 
     async def register(self, name: str = "photos/thumbnail", **fields: Any) -> None:
         await self.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=name, **fields)]))

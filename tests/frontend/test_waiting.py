@@ -19,6 +19,7 @@ from atf.store.types import Outcome
 from atf.task import MAX_BATCH_BYTES, US, Status
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 
 from .conftest import Bench
 
@@ -32,7 +33,7 @@ class VirtualBench(Bench):
         self.clock = runtime  # type: ignore[assignment]
 
     def another_frontend(self, **settings: Any) -> FrontendService:
-        return FrontendService(store=self.store, settings=FrontendSettings(**settings), runtime=self.runtime)
+        return Wiring(self.runtime, Timing()).frontend(self.store, FrontendSettings(**settings))
 
     async def claim(self, *ids: str, owner: str = "executor-1") -> list[Any]:
         await self.enqueue()

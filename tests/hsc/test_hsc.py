@@ -11,13 +11,13 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, InvalidArgument
-from atf.hsc.service import HscService
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.types import NewTask, RunResult, TaskRecord, Verdict
 from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
+from atf.testing.wiring import Wiring
 from tests.known import know
 
 START_US = 1_800_000_000 * US
@@ -32,7 +32,7 @@ class Bench:
         self.store = store
         self.now_us = START_US
         store.now = lambda: self.now_us
-        self.hsc = HscService(store=store, timing=Timing())
+        self.hsc = Wiring(SystemRuntime(), Timing()).hsc(store)
 
     async def enqueued(self, count: int, spec: bytes = b"spec") -> list[str]:
         items = [

@@ -21,6 +21,7 @@ from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.sweeper import Sweeper
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US, Status
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 from tests.known import know
 from tests.virtual import virtual
 
@@ -52,7 +53,7 @@ class World:
         return consumer
 
     def consumer(self) -> Consumer:
-        return Consumer(store=self.store, settings=StoreConsumerSettings(), timing=Timing(), runtime=self.runtime)
+        return Wiring(self.runtime, Timing()).consumer(self.store)
 
     async def stop(self) -> None:
         await end(self._duties)

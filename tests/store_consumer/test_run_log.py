@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import fakeredis
 import pytest
 
-from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import StoreSettings, Timing
 from atf.store.store import Store
 from atf.store.types import Beat, HeldClaim, NewTask
-from atf.store_consumer.consumer import Consumer
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 from tests.known import know
 from tests.virtual import virtual
 
@@ -23,7 +23,7 @@ LAMBDA = "shop/mail"
 class World:
     def __init__(self, store: Store, runtime: VirtualRuntime) -> None:
         self.store = store
-        self.consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=Timing(), runtime=runtime)
+        self.consumer = Wiring(runtime, Timing()).consumer(store)
 
     async def lose(self, *, started: bool, max_losses: int = 2, times: int = 1) -> str:
         """Lets leases of a task end in silence; answers its id."""

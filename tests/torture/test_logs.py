@@ -17,23 +17,16 @@ import pytest
 
 import atf
 from atf.config.settings import (
-    ControllerSettings,
-    ExecutorSettings,
     FrontendSettings,
     LogSettings,
-    StoreConsumerSettings,
     Timing,
 )
 from atf.controller.losses import parse_death, report_death
 from atf.controller.pool import ExecutorPool
 from atf.controller.reports import Reports
-from atf.controller.service import ControllerService
-from atf.executor.executor import Executor
-from atf.executor.table import Table
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
-from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.log import get_logger, setup
 from atf.rpc import batch_pb2 as b
@@ -41,7 +34,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
-from atf.store_consumer.consumer import Consumer
+from atf.testing.wiring import Wiring
 
 from .catalogue import RULES, put
 from .test_watch import initial, watched
@@ -174,7 +167,7 @@ async def test_a_stream_leaves_no_secret_in_a_log(said: Said) -> None:
 
 async def test_a_call_of_dapr_s_http_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened() as world:
-        frontend = FrontendService(store=world.store, settings=FrontendSettings(), runtime=world.runtime)
+        frontend = Wiring(world.runtime, Timing()).frontend(world.store)
         dapr = DaprRuntime(frontend, FrontendSettings(dapr_app="orders=127.0.0.1:1", dapr_app_id="orders"))
         port = HttpPort(dapr, grace=1)
         address = await port.open("127.0.0.1:0")
@@ -295,20 +288,11 @@ async def working(world: World) -> AsyncIterator[Hears]:
     """A store consumer, a controller, an HSC and an executor with the lanes of production, at work."""
     store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
     hsc = Hears(store=store, timing=timing, deploy_grace_us=0)
-    controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
-    consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
-    executor = Executor(
-        executor_id="executor-2",
-        lambdas=lambdas,
-        controller=controller,
-        hsc=hsc,
-        workers=ThreadAndLoopWorkers(2, 8),
-        table=Table.in_memory(64),
-        settings=ExecutorSettings(),
-        timing=timing,
-        runtime=runtime,
-    )
-    beats = executor.heartbeats(hsc, executor.abort)
+    wiring = Wiring(runtime, timing)
+    controller, consumer = wiring.controller(store, hsc), wiring.consumer(store)
+    workers = ThreadAndLoopWorkers(2, 8)
+    wired = wiring.executor("executor-2", lambdas, controller=controller, hsc=hsc, workers=workers)
+    executor, beats = wired.executor, wired.heartbeats
     register = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
     await world.answer("Frontend.RegisterLambdas", register)
     roles = [runtime.spawn(each.run(), name="role") for each in (consumer, controller, beats)]

@@ -15,12 +15,9 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from atf.config.settings import ControllerSettings, FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
-from atf.controller.service import ControllerService
+from atf.config.settings import FrontendSettings, StoreSettings, Timing
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.dapr.scheduler import SERVICE, SchedulerService
-from atf.frontend.service import FrontendService
-from atf.hsc.service import HscService
 from atf.rpc import batch_pb2 as b
 from atf.rpc import controller_pb2 as c
 from atf.rpc import dapr_runtime_pb2 as d
@@ -33,8 +30,8 @@ from atf.rpc import task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.service import PollService
+from atf.testing.wiring import Wiring
 
 SERVICES = [
     f.DESCRIPTOR.services_by_name["Frontend"],
@@ -568,11 +565,12 @@ async def opened() -> AsyncIterator[World]:
     runtime, timing, fake = SystemRuntime(), Timing(), fakeredis.FakeServer(version=(7, 4))
     settings = StoreSettings(partitions=2, poll_interval=0.05, wakeups=False)  # no subscription to wait for at the end
     store = await Store.open(settings, timing, runtime, fake=fake)
-    hsc = HscService(store=store, timing=timing)
+    wiring = Wiring(runtime, timing)
+    hsc = wiring.hsc(store)
     own = FrontendSettings(dapr_app="orders=127.0.0.1:1", dapr_app_id="orders")
-    frontend = FrontendService(store=store, settings=own, runtime=runtime)
-    controller = ControllerService(store=store, hsc=hsc, settings=ControllerSettings(), timing=timing, runtime=runtime)
-    consumer = Consumer(store=store, settings=StoreConsumerSettings(), timing=timing, runtime=runtime)
+    frontend = wiring.frontend(store, own)
+    controller = wiring.controller(store, hsc)
+    consumer = wiring.consumer(store)
     logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller, "StoreConsumer": PollService(consumer)}
     dapr = Service(DAPR, DaprRuntime(frontend, own), metadata=True)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)

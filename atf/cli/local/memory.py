@@ -27,33 +27,26 @@ from atf.config.settings import (
     StoreSettings,
     Timing,
 )
-from atf.controller.service import ControllerService
 from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
 from atf.executor.executor import Executor
-from atf.executor.heartbeat import Heartbeats
 from atf.executor.isolation.runs import IsolatedRuns
-from atf.executor.table import Table
 from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.doors import Listeners
-from atf.frontend.service import FrontendService
-from atf.hsc.service import HscService
 from atf.log import get_logger, setup
 from atf.process.descriptors import watch
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import Asked, stop_signals
 from atf.process.streams import exit_at_once, given_back
-from atf.rpc import api
 from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 from atf.store.store import Store
-from atf.store_consumer.consumer import Consumer
-from atf.task import MAX_BATCH
+from atf.testing.wiring import Wiring
 
 from .apart import end, imports
 from .cluster import ClusterSettings, free_if_taken
@@ -98,7 +91,8 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
     last.push_async_callback(store.close)
     listening = read(FrontendSettings, {}, "frontend")
-    frontend = FrontendService(store=store, settings=listening, runtime=runtime)
+    wiring = Wiring(runtime, timing)
+    frontend = wiring.frontend(store, listening)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
     doors = await Listeners.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
@@ -106,17 +100,22 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     bounds = _bounds(settings, doors.address)
     os.environ.setdefault("ATF_FRONTEND", doors.address)  # for tasks that schedule tasks, as in other executors
     lambdas = with_builtins(code.lambdas, bounds)
-    hsc = HscService(store=store, timing=timing)
-    controller = ControllerService(
-        store=store, hsc=hsc, settings=read(ControllerSettings, {}, "controller"), timing=timing, runtime=runtime
-    )
-    consumer = Consumer(
-        store=store, settings=read(StoreConsumerSettings, {}, "store_consumer"), timing=timing, runtime=runtime
-    )
+    hsc = wiring.hsc(store)
+    controller = wiring.controller(store, hsc, read(ControllerSettings, {}, "controller"))
+    consumer = wiring.consumer(store, read(StoreConsumerSettings, {}, "store_consumer"))
     isolated = await IsolatedRuns.start(code.names, code.lambdas, code.folder)
     workers = ThreadAndLoopWorkers(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
     hooks = WorkerHooks(code.apps, run_apart(workers.turn))
-    executor, heartbeats = _executor(workers, bounds, lambdas, isolated, controller, hsc, timing, runtime)
+    wired = wiring.executor(
+        f"memory-{new_id(runtime.random)}",
+        lambdas,
+        controller=controller,
+        hsc=hsc,
+        workers=workers,
+        settings=bounds,
+        isolated=isolated,
+    )
+    executor, heartbeats = wired.executor, wired.heartbeats
     executor.stop_hooks = hooks.stop
     if isolated is not None:
         executor.drains = isolated.drain
@@ -172,33 +171,6 @@ def _bounds(settings: ClusterSettings, frontend: str) -> ExecutorSettings:
         "frontend": frontend,
     }
     return read(ExecutorSettings, flags, "executor")
-
-
-def _executor(
-    workers: ThreadAndLoopWorkers,
-    bounds: ExecutorSettings,
-    lambdas: Mapping[str, Lambda[..., Any]],
-    isolated: IsolatedRuns | None,
-    controller: api.Controller,
-    hsc: api.HSC,
-    timing: Timing,
-    runtime: Runtime,
-) -> tuple[Executor, Heartbeats]:
-    """The one executor, with the lanes of all that were asked for, and its heartbeats."""
-    executor = Executor(
-        executor_id=f"memory-{new_id(runtime.random)}",
-        lambdas=lambdas,
-        controller=controller,
-        hsc=hsc,
-        workers=workers,
-        table=Table.in_memory(4 * MAX_BATCH),
-        settings=bounds,
-        timing=timing,
-        runtime=runtime,
-        isolated=isolated,
-    )
-    heartbeats = executor.heartbeats(hsc, executor.abort)
-    return executor, heartbeats
 
 
 def _fake_server() -> Any:

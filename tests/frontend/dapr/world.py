@@ -9,15 +9,15 @@ from typing import Any
 
 import fakeredis
 
-from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.frontend.dapr.scheduler import SchedulerService
-from atf.frontend.service import FrontendService
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.runtime import end
 from atf.store.store import Store
 from atf.store.types import JobRecord, TaskRecord
 from atf.store_consumer.consumer import Consumer
 from atf.testing.runtime import VirtualRuntime
+from atf.testing.wiring import Wiring
 
 TIMING = Timing()
 
@@ -78,7 +78,7 @@ class World:
         self._consumer: asyncio.Task[None] | None = None
 
     def _scheduler(self, store: Store) -> SchedulerService:
-        frontend = FrontendService(store=store, settings=FrontendSettings(), runtime=self.runtime)
+        frontend = Wiring(self.runtime, Timing()).frontend(store)
         scheduler = SchedulerService(frontend=frontend, store=store, timing=TIMING, runtime=self.runtime)
         scheduler.hosts = ("here:7401",)
         return scheduler
