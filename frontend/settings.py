@@ -152,7 +152,7 @@ _DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_EN
 def admission_settings(spec: f.LambdaSpec) -> dict[str, str]:
     """By the store's name, the settings that are not the default: names of [a-z_], values without white space.
 
-    Most lambdas have none, and pass a queue's door unseen; see atf/store/lua/shared/door.lua.
+    Most lambdas have none, and are pushed without a look at each task; see atf/store/lua/shared/admission.lua.
     """
     found = {
         each.stored: each.write(getattr(spec, each.field)) for name, each in SETTINGS.items() if name not in _FOR_PEOPLE

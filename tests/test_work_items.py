@@ -100,7 +100,7 @@ def test_other_tasks_are_no_items() -> None:
 
 def test_the_store_knows_where_extensions_begin() -> None:
     code = (Path(atf.store.__file__).parent / "lua" / "shared" / "batches.lua").read_text(encoding="utf-8")
-    assert f"local EXTRA_FIRST = {EXTRA_FIRST} " in code
+    assert f"batches.EXTRA_FIRST = {EXTRA_FIRST} " in code
 
 
 def test_the_longest_id_fits_into_the_executors_table() -> None:

@@ -87,7 +87,7 @@ PERMIT_FIELDS: Final = {
     "e": "when this partition's server last forgot something, as home was told",
     "ae": "the same, as home has answered",
     "he": "when home's server last forgot something",
-    "me": "when this partition's server last forgot something, or an instant after one of which home knows (lua/shared/permits.lua, epoch_of)",
+    "me": "when this partition's server last forgot something, or an instant after one of which home knows (lua/shared/permit_part.lua, epoch_of)",
     "ms": "the record's field `settled` when that was said",
 }
 

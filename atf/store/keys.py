@@ -1,7 +1,7 @@
 """Every key of the task store, with its Redis type, on one page.
 
 A partition's keys share the hash tag {p}, so that on a cluster they share a slot. The Lua functions build them the same
-way (lua/shared/common.lua); a test runs a whole life of tasks and holds every key it finds against `KEYS`.
+way (lua/shared/keys.lua); a test runs a whole life of tasks and holds every key it finds against `KEYS`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:h:<lambda>",
         "hash",
-        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/shared/home.lua); v, turn, e, seen, z",
+        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, turn, e, seen, z",
     ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
     KeySpec(

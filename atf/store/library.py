@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from importlib.resources import files
 from typing import Final, NamedTuple
 
 from atf import task as t
 
-SHARED: Final = (
-    *("common.lua", "gates.lua", "ticks.lua", "held_keys.lua", "permits.lua"),
-    *("home.lua", "door.lua", "shares.lua", "batches.lua"),
-    *("placement.lua", "misfits.lua"),
-)
-"""What several verbs use, of lua/shared; a file uses only those before it."""
+_PLAIN: Final = ("basics", "keys")
+"""Files of lua/shared whose local variables all others see; each of the others is a table of its name."""
 VERSION: Final = 1
 """Of the data: roles whose libraries differ in it must not share a store."""
 
@@ -153,63 +150,100 @@ VERBS: Final = {
 """The verbs, each with the text of its file: one function of the same name."""
 
 
+_OF_ROOMS: Final[dict[str, dict[str, int]]] = {
+    "store_clock": {
+        "IDLE": CLOCK_IDLE_US,
+        "NOTED": CLOCK_NOTED_US,
+        "STEP": CLOCK_STEP_US,
+        "REVISIT": UNBELIEVED_REVISIT_US,
+        "APART": CLOCK_APART_US,
+    },
+    "roster": {"SPEAKS": ROSTER_SPEAKS_US, "SILENT": ROSTER_SILENT_US},
+    "loss": {"DRAINING": DRAINING_LAPSES, "UNSTARTED": UNSTARTED_LAPSES},
+    "batches": {"CHECK": BATCH_CHECK_US, "PATIENCE": BATCH_PATIENCE_US},
+    "run_ends": {"STEP": ENDS_STEP_US, "STEPS": ENDS_STEPS},
+    "misfits": {
+        "FIRST": MISFIT_WAIT_US,
+        "MOST": MOST_MISFIT_WAIT_US,
+        "MOST_RETRY": MOST_MISFIT_RETRY_US,
+        "KEPT": MISFITS_KEPT,
+        "LATELY": MISFIT_LATELY_US,
+        "TIDIED": MISFITS_TIDIED,
+    },
+    "placement": {
+        "PATIENCE": PLACE_PATIENCE_US,
+        "AWAY": PLACE_AWAY_US,
+        "LIFE": NEAR_LIFE_US,
+        "KEPT": NEAR_KEPT,
+        "HOSTS": SPREAD_HOSTS,
+        "LOOKS": SPREAD_LOOKS,
+    },
+}
+"""Constants that stand in the table of a file of lua/shared."""
+_CONSTANTS: Final[dict[str, int | str]] = {
+    "DEFAULT_LIMITS": f"'{_DEFAULT_LIMITS}'",
+    "DEFAULT_RETENTION": t.DEFAULT_RETENTION_US,
+    "DEFAULT_QUEUE_LIMIT": t.DEFAULT_QUEUE_LIMIT,
+    "DEFAULT_ENQUEUE_TIMEOUT": t.DEFAULT_ENQUEUE_TIMEOUT_US,
+    "MAX_PRIORITY": t.MAX_PRIORITY,
+    "ENDED_RUNS_KEPT": t.ENDED_RUNS_KEPT,
+    "TOMBSTONE": t.TOMBSTONE_US,
+    "VISITS_PER_PASS": VISITS_PER_PASS,
+    "FULL_REVISIT": FULL_REVISIT_US,
+    "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
+    "PERMIT_REVISIT": PERMIT_REVISIT_US,
+    "PERMIT_TURN": PERMIT_TURN_US,
+    "RATE_STEP": RATE_STEP_US,
+    "OUTBOX_RETRY": OUTBOX_RETRY_US,
+    "JOBS_BYTES": JOBS_BYTES,
+    "JOB_RETRY": JOB_RETRY_US,
+    "JOB_WAIT": JOB_WAIT_US,
+    "JOB_ENDS": JOB_ENDS_US,
+    "TICKS_PER_CALL": TICKS_PER_CALL,
+    "LINE_CHECK": LINE_CHECK_US,
+    "LINES_PER_PASS": LINES_PER_PASS,
+    "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
+    "ITEM_RETENTION": ITEM_RETENTION_US,
+    "BATCHES_PER_SWEEP": BATCHES_PER_SWEEP,
+    "LOOKED_AT_ITEMS": LOOKED_AT_ITEMS,
+    "MAX_GATES": MAX_GATES,
+    "GATE_BYTES": GATE_BYTES,
+    "AUDIT_KEPT": AUDIT_KEPT,
+    "JUDGE_AGAIN": JUDGE_AGAIN_US,
+}
+"""All others: local variables of the library, or of the one verb that uses them."""
+
+
+def _declared(text: str, *, but: str = "") -> str:
+    """The constants that a text uses, and another one does not."""
+    return "".join(
+        f"local {name} = {value}\n"
+        for name, value in _CONSTANTS.items()
+        if re.search(rf"\b{name}\b", text) and not re.search(rf"\b{name}\b", but)
+    )
+
+
 def _code() -> str:
-    constants = {
-        "DEFAULT_LIMITS": f"'{_DEFAULT_LIMITS}'",
-        "DEFAULT_RETENTION": t.DEFAULT_RETENTION_US,
-        "DEFAULT_QUEUE_LIMIT": t.DEFAULT_QUEUE_LIMIT,
-        "DEFAULT_ENQUEUE_TIMEOUT": t.DEFAULT_ENQUEUE_TIMEOUT_US,
-        "MAX_PRIORITY": t.MAX_PRIORITY,
-        "ENDED_RUNS_KEPT": t.ENDED_RUNS_KEPT,
-        "TOMBSTONE": t.TOMBSTONE_US,
-        "VISITS_PER_PASS": VISITS_PER_PASS,
-        "FULL_REVISIT": FULL_REVISIT_US,
-        "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
-        "CLOCK": f"{{IDLE = {CLOCK_IDLE_US}, NOTED = {CLOCK_NOTED_US}, STEP = {CLOCK_STEP_US}, REVISIT = {UNBELIEVED_REVISIT_US}, APART = {CLOCK_APART_US}}}",
-        "roster": f"{{SPEAKS = {ROSTER_SPEAKS_US}, SILENT = {ROSTER_SILENT_US}}}",
-        "PERMIT_REVISIT": PERMIT_REVISIT_US,
-        "PERMIT_TURN": PERMIT_TURN_US,
-        "RATE_STEP": RATE_STEP_US,
-        "OUTBOX_RETRY": OUTBOX_RETRY_US,
-        "LAPSES": f"{{DRAINING = {DRAINING_LAPSES}, UNSTARTED = {UNSTARTED_LAPSES}}}",
-        "JOBS_BYTES": JOBS_BYTES,
-        "JOB_RETRY": JOB_RETRY_US,
-        "JOB_WAIT": JOB_WAIT_US,
-        "JOB_ENDS": JOB_ENDS_US,
-        "TICKS_PER_CALL": TICKS_PER_CALL,
-        "LINE_CHECK": LINE_CHECK_US,
-        "LINES_PER_PASS": LINES_PER_PASS,
-        "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
-        "BATCH": f"{{CHECK = {BATCH_CHECK_US}, PATIENCE = {BATCH_PATIENCE_US}}}",
-        "ITEM_RETENTION": ITEM_RETENTION_US,
-        "BATCHES_PER_SWEEP": BATCHES_PER_SWEEP,
-        "LOOKED_AT_ITEMS": LOOKED_AT_ITEMS,
-        "MAX_GATES": MAX_GATES,
-        "GATE_BYTES": GATE_BYTES,
-        "AUDIT_KEPT": AUDIT_KEPT,
-        "ENDS": f"{{STEP = {ENDS_STEP_US}, STEPS = {ENDS_STEPS}}}",
-        "JUDGE_AGAIN": JUDGE_AGAIN_US,
-        "misfits": f"{{FIRST = {MISFIT_WAIT_US}, MOST = {MOST_MISFIT_WAIT_US}, MOST_RETRY = {MOST_MISFIT_RETRY_US}, KEPT = {MISFITS_KEPT}, LATELY = {MISFIT_LATELY_US}, TIDIED = {MISFITS_TIDIED}}}",
-        "placement": f"{{PATIENCE = {PLACE_PATIENCE_US}, AWAY = {PLACE_AWAY_US}, LIFE = {NEAR_LIFE_US}, KEPT = {NEAR_KEPT}, HOSTS = {SPREAD_HOSTS}, LOOKS = {SPREAD_LOOKS}}}",
+    shared = {
+        name.removesuffix(".lua"): _text("shared", name)
+        for name in sorted(entry.name for entry in (_LUA / "shared").iterdir() if entry.name.endswith(".lua"))
     }
-    shared = [_text("shared", name) for name in SHARED]
-
-    def declared(text: str, *, but: str = "") -> str:
-        """The constants that a text uses, and another one does not."""
-        return "".join(
-            f"local {name} = {value}\n" for name, value in constants.items() if name in text and name not in but
-        )
-
-    everywhere = "\n".join(shared)
+    everywhere = "\n".join(shared.values())
     parts = [
-        declared(everywhere) + "local function register(name, flags, callback)\n"
+        _declared(everywhere) + "local function register(name, flags, callback)\n"
         "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
         "end"
     ]
-    parts += shared
-    # each verb in a function of its own: Lua allows 200 locals in one, and helpers of one verb stay unseen by the others
-    for text in VERBS.values():
-        parts.append(f"do local function verb()\n{declared(text, but=everywhere)}{text}end verb() end")
+    rooms = [name for name in shared if name not in _PLAIN]
+    for name in rooms:
+        constants = ", ".join(f"{each} = {value}" for each, value in _OF_ROOMS.get(name, {}).items())
+        parts.append(f"local {name} = {{{constants}}}")
+    parts += (shared[name] for name in _PLAIN)
+    # Lua allows 200 local variables at once: those of a file end with it, but for its table.
+    parts += (f"do\n{shared[name]}end" for name in rooms)
+    parts += (
+        f"do local function verb()\n{_declared(text, but=everywhere)}{text}end verb() end" for text in VERBS.values()
+    )
     return "\n".join(parts) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 A server that keeps an append-only file comes back with a prefix of what it had written. So where the last lease that a process was
 answered is there, all before it are. Each process that asks for leases has a name on the roster that the store keeps in each partition
-(`roster` in lua/shared/common.lua), and knows the number of the last call that was answered under it. After a restart the store takes that name no more:
+(lua/shared/roster.lua), and knows the number of the last call that was answered under it. After a restart the store takes that name no more:
 the process takes another one, and says the number that it had under the one before. When all have said one that is there, the store has
 forgotten no lease, and gives claims at once.
 

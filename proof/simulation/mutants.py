@@ -227,7 +227,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_gate_at_the_door": Mutant(
         "due tasks are pushed past a gate, and kept at their claim alone",
         {
-            "no_gate_at_the_door": "if false then ids, gated = past_gates(P, queue, status, ids, now, settings.gates) end"
+            "no_gate_at_the_door": "if false then ids, gated = parking.past_gates(P, queue, status, ids, now, settings.gates) end"
         },
     ),
     "no_gate_at_the_claim": Mutant(
@@ -280,7 +280,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
         {
-            "no_pause_after_rollback": "return nil, tonumber(record[4] or 0) > 0, record[5]",
+            "no_pause_after_rollback": "return nil, tonumber(gated or 0) > 0, clock",
             "no_pause_after_rollback_pop": "look.may = true",
         },
     ),
@@ -313,7 +313,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "pushed_early": Mutant(
         "the store consumer looks two seconds ahead",
-        {"pushed_early": "local ids = due_to_leave(P, queue, status, now + 2000000, most, firsts)"},
+        {"pushed_early": "local ids = due_to_leave(P, queue, status, now + 2000000, left, firsts)"},
         by="EARLY",
     ),
     "permits_not_counted": Mutant(
@@ -346,7 +346,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "core_claimed_twice": Mutant("a lambda has any number of core claims", patches=_core_claimed_twice),
     "items_lost_uncounted": Mutant(
         "a batch does not count that items are lost with their executors",
-        {"items_lost_uncounted": "if to ~= 'ENQUEUED' then recount(P, sets, id, from, to, now) end"},
+        {"items_lost_uncounted": "if to ~= 'ENQUEUED' then moves.recount(P, sets, id, from, to, now) end"},
     ),
     "identical_items_are_one": Mutant(
         "an item is taken for the one that is identical to it",
@@ -359,7 +359,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "no_backoff": Mutant("a failed attempt is repeated at once", {"no_backoff": "local retry_at = now"}),
     "loss_not_looked_at": Mutant(
         "a lost task waits for nobody",
-        {"lost_task_waits": "move(P, AT_ONCE, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses, 'R', runs)"},
+        {
+            "lost_task_waits": "moves.move(P, writes.AT_ONCE, id, queue, status, 'ENQUEUED', now + 1e15, now, 'l', losses, 'R', runs)"
+        },
     ),
     "no_order": Mutant(
         "a task does not wait for those of its ordering key before it",
@@ -525,7 +527,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a task that has lost its executor is deleted",
         {
             "lost_task_waits": (
-                "do rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13]) "
+                "do moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13]) "
                 "redis.call('ZREM', done_key(P, lambda_of(queue), 'CANCELLED'), id) "
                 "redis.call('DEL', task_key(P, id)) return end"
             )

@@ -232,7 +232,9 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:move|rest|lose_task|end_run|owe|visit_by|visit_all_by|set_paused|write_settings|write_gates|release|pass_over|start_afresh|hear|take_part|log_entry|ends_within|cancel_task|hear_part|tell_parts?|pause_claims|delete_batch|misfits\.take)\(",
+        r"\b(?:audit_log\.add|batch_parts\.(?:count|sync)|batches\.(?!key|EXTRA)\w+|due_index\.\w+|gate_records\.(?!lines|tally_key)\w+"
+        r"|limits_ledger\.\w+|loss\.\w+|misfits\.take|moves\.(?!holds)\w+|ordering_keys\.pass_over|outbox\.add|permit_part\.\w+"
+        r"|registry\.(?:forget|put|set_paused|write)|run_ends\.\w+|store_clock\.(?:note\w*|pause_claims))\(",
         LUA[verb],
     )
     if verb in CREATING:

@@ -4,11 +4,11 @@
 -- RETURNS  1 said now, 0 it was said before, or the batch was cancelled or is there no more
 register('close_batch', {'allow-oom'}, function(keys, args)
   local P, now, batch = keys[1], instant(args[1]), args[2]
-  local key = batch_key(P, batch)
+  local key = batches.key(P, batch)
   local home = redis.call('HMGET', key, 'v', 'main', 'cancelled', 'deleting', 'next')
   if not home[1] or home[2] or home[3] or home[4] then return 0 end
   redis.call('HSET', key, 'main', args[3], 'sealed', '1', 'next', home[5] or args[3], 'prefix', args[3])
   redis.call('HSET', key, 'v', fmt(math.max(tonumber(home[1]) + 1, now)))
-  tell_parts(P, batch, now)
+  batches.sync_parts(P, batch, now)
   return 1
 end)

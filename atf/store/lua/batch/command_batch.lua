@@ -4,25 +4,25 @@
 -- RETURNS  0 it is being done, 1 there is nothing to do, 2 there is no such batch, 3 it was cancelled, 4 it has not ended
 register('command_batch', {'allow-oom'}, function(keys, args)
   local P, now, batch, what = keys[1], instant(args[1]), args[2], args[3]
-  local key = batch_key(P, batch)
+  local key = batches.key(P, batch)
   local home = redis.call('HMGET', key, 'v', 'deleting', 'ended', 'cancelled', 'sums')
   if not home[1] then return 2 end
   if home[2] then return what == 'delete' and 1 or 2 end
   if what == 'delete' then
     if not home[3] then return 4 end
-    delete_batch(P, batch, now)
+    batches.delete(P, batch, now)
   elseif what == 'cancel' then
     if home[3] or home[4] then return 1 end
     redis.call('HSET', key, 'cancelled', '1', 'sealed', '1')
-    walk_batch(P, batch, what, now)
+    batches.walk(P, batch, what, now)
   else
     if home[4] then return 3 end
     if home[3] then
       if string.match(home[5], '^%d+ %d+ (%d+)') == '0' then return 1 end
-      goes_on(P, batch, now)
+      batches.goes_on(P, batch, now)
       redis.call('HINCRBY', key, 'round', 1)
     end
-    walk_batch(P, batch, what, now)
+    batches.walk(P, batch, what, now)
   end
   return 0
 end)

@@ -3,5 +3,5 @@
 -- ARGV     now, batch
 -- RETURNS  items, created, in progress, done, failed, failed for good, cancelled, 1 = some have been started
 register('count_items', {'no-writes'}, function(keys, args)
-  return BATCH.counted(keys[1], args[2])
+  return batch_parts.counted(keys[1], args[2])
 end)

@@ -7,11 +7,11 @@ register('list_batch_items', {'no-writes'}, function(keys, args)
   local wanted, any = {}, #args == 4
   for i = 5, #args do wanted[args[i]] = true end
   local most = any and size or math.max(size, LOOKED_AT_ITEMS)
-  local found = redis.call('ZRANGE', items_key(P, batch), args[3], '+inf', 'BYSCORE', 'LIMIT', 0, fmt(most), 'WITHSCORES')
+  local found = redis.call('ZRANGE', batch_parts.items_key(P, batch), args[3], '+inf', 'BYSCORE', 'LIMIT', 0, fmt(most), 'WITHSCORES')
   local answer, following = {''}, nil
   for i = 1, #found, 2 do
     if #answer > 2 * size then break end
-    local id = task_key(P, item_id(P, batch, found[i]))
+    local id = task_key(P, batch_parts.item_id(P, batch, found[i]))
     if any or wanted[redis.call('HGET', id, 's')] then
       answer[#answer + 1] = found[i + 1]
       answer[#answer + 1] = found[i]

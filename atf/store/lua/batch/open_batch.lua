@@ -6,14 +6,14 @@
 --          what is 0 made, 1 there, 2 there with another description, 3 there is none, 4 it was cancelled, 5 it was deleted
 register('open_batch', {}, function(keys, args)
   local P, now, batch, digest = keys[1], instant(args[1]), args[2], args[3]
-  local key = batch_key(P, batch)
+  local key = batches.key(P, batch)
   local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'prefix', 'alone', 'spec')
   if not home[1] then
     if digest == '' or args[9] == '1' then return {3, -1, 0, 0, 0, ''} end
     redis.call('HSET', key, 'd', digest, 'spec', args[4], 'l', args[5], 'ret', args[6], 'partitions', args[7], 'alone', args[8],
       'at', fmt(now), 'v', '1', 'wv', '0', 'round', '1')
     redis.call('ZADD', P .. ':batches', fmt(-now), batch)
-    goes_on(P, batch, now)
+    batches.goes_on(P, batch, now)
     return {0, -1, 0, 0, tonumber(args[8]), args[4]}
   end
   local what = 1
@@ -25,5 +25,5 @@ register('open_batch', {}, function(keys, args)
     what = 4
   end
   local total = home[5] and tonumber(home[5]) + tonumber(home[6] or 0) or -1
-  return {what, total, tonumber(home[8] or 0), tonumber(home[7] or (home[5] or EXTRA_FIRST)), tonumber(home[9] or 0), home[10] or ''}
+  return {what, total, tonumber(home[8] or 0), tonumber(home[7] or (home[5] or batches.EXTRA_FIRST)), tonumber(home[9] or 0), home[10] or ''}
 end)

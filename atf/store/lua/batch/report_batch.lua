@@ -4,6 +4,6 @@
 -- RETURNS  1 heard, 0 something newer was heard before
 register('report_batch', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  if args[4] == '' then return part_gone(P, args[2], args[3], now) end
-  return hear_part(P, args[2], args[3], args[4], now)
+  if args[4] == '' then return batches.part_gone(P, args[2], args[3], now) end
+  return batches.report(P, args[2], args[3], args[4], now)
 end)

@@ -7,7 +7,7 @@
 -- A request that asks again is about to store what is missing, so home gives up on nothing for another while.
 register('reserve_items', {}, function(keys, args)
   local P, batch, count = keys[1], args[2], tonumber(args[5])
-  local key, request = batch_key(P, batch), 'x' .. args[3] .. '.' .. args[4]
+  local key, request = batches.key(P, batch), 'x' .. args[3] .. '.' .. args[4]
   local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request)
   if not home[1] then return {3, 0} end
   if home[2] or home[3] then return {5, 0} end
@@ -18,11 +18,11 @@ register('reserve_items', {}, function(keys, args)
     return {0, tonumber(first)}
   end
   if home[4] then return {4, 0} end
-  local first = tonumber(home[7] or (home[5] or EXTRA_FIRST))
+  local first = tonumber(home[7] or (home[5] or batches.EXTRA_FIRST))
   redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(home[6] or 0) + count))
   if args[3] ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
   if home[8] and count > 0 then
-    goes_on(P, batch, instant(args[1]))
+    batches.goes_on(P, batch, instant(args[1]))
     redis.call('HINCRBY', key, 'round', 1)
   end
   return {0, first}

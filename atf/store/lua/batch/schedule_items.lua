@@ -11,15 +11,15 @@ register('schedule_items', {}, function(keys, args)
   local part = redis.call('HMGET', part_key(P, batch), 'closed', 'home')
   if part[1] then return {} end
   local answer, earliest, keyed, stored = {}, nil, false, 0
-  gathering((#args - 6) / 6, function(sets)
+  writes.gather((#args - 6) / 6, function(sets)
     for i = 7, #args, 6 do
       local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
-      local id = item_id(P, batch, item)
+      local id = batch_parts.item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
       local known = holder == number  -- mutant: identical_items_are_one
       if holder and not known then
         item = item .. '-' .. number
-        id = item_id(P, batch, item)
+        id = batch_parts.item_id(P, batch, item)
         known = redis.call('EXISTS', task_key(P, id)) == 1
       end
       if not known then
@@ -29,7 +29,7 @@ register('schedule_items', {}, function(keys, args)
         if ordering ~= '' then
           fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
           if pause ~= '0' then fields[#fields + 1] = 'gap'; fields[#fields + 1] = pause end
-          score = redis.call('RPUSH', order_key(P, ordering), id) == 1 and math.max(now, paused_until(P, ordering, id)) or nil
+          score = redis.call('RPUSH', order_key(P, ordering), id) == 1 and math.max(now, ordering_keys.paused_until(P, ordering, id)) or nil
         end
         if concurrency ~= '' then
           fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency
@@ -38,7 +38,7 @@ register('schedule_items', {}, function(keys, args)
         if args[i + 5] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 5] end
         redis.call('HSET', task_key(P, id), unpack(fields))
         sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
-        sets.ZADD(items_key(P, batch), number, item)
+        sets.ZADD(batch_parts.items_key(P, batch), number, item)
         if score then earliest = math.min(earliest or score, score) end
         stored = stored + 1
       end
@@ -46,8 +46,8 @@ register('schedule_items', {}, function(keys, args)
     end
   end)
   if not part[2] then redis.call('HSET', part_key(P, batch), 'home', args[3]) end
-  if stored > 0 then count_items(P, batch, {n = stored, c0 = stored}, now) end
+  if stored > 0 then batch_parts.count(P, batch, {n = stored, c0 = stored}, now) end
   if keyed then redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
-  if earliest then visit_by(P, queue, earliest) end
+  if earliest then due_index.visit_by(P, queue, earliest) end
   return answer
 end)

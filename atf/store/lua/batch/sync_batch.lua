@@ -3,5 +3,5 @@
 -- ARGV     now, batch, number of its home, version, 1 = no more items are to come, version of the walk, the walk ("" = none)
 -- RETURNS  1 where the walk is to go on: the same call again; else 0
 register('sync_batch', {'allow-oom'}, function(keys, args)
-  return tell_part(keys[1], args[2], args[3], args[4], args[5], args[6], args[7], instant(args[1]))
+  return batch_parts.sync(keys[1], args[2], args[3], args[4], args[5], args[6], args[7], instant(args[1]))
 end)

@@ -12,6 +12,6 @@ register('run_job_now', {}, function(keys, args)
   if args[8] ~= '' then redis.call('HSET', task_key(P, id), 'af', args[8]) end
   ticks.add(P, name, id, ticks.BESIDE)
   redis.call('ZADD', live_key(P, queue, 'NEW'), fmt(now), id)
-  visit_by(P, queue, now)
+  due_index.visit_by(P, queue, now)
   return {0, fmt(now)}
 end)

@@ -20,7 +20,7 @@ register('tick', {}, function(keys, args)
         if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 12]) end
         redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
         ticks.add(P, name, id, ticks.TICK)
-        visit_by(P, queue, tonumber(at))
+        due_index.visit_by(P, queue, tonumber(at))
       end
       if id ~= '' then
         redis.call('HINCRBY', key, 'k', 1)

@@ -9,6 +9,6 @@ register('ask_permits', {'allow-oom'}, function(keys, args)
   local n = {}
   for i = 3, 13 do n[i] = tonumber(args[i]) end
   local said = {nG = n[7], nR = n[8], nN = n[9], bG = n[10], bR = n[11], bN = n[12]}
-  hear(keys[1], args[2], n[3], n[4], n[5], n[6], said, n[13], tonumber(args[14]), instant(args[1]))
+  limits_ledger.report(keys[1], args[2], n[3], n[4], n[5], n[6], said, n[13], tonumber(args[14]), instant(args[1]))
   return 1
 end)

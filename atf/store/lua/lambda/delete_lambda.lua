@@ -10,9 +10,9 @@ register('delete_lambda', {'allow-oom'}, function(keys, args)
     if string.find(owed[i], '","' .. name .. '"', 1, true) then return 2 end
   end
   local body = grown(P, 'lambda_version', now) .. '\n["forget","' .. name .. '"]'
-  forget_lambda(P, name)
+  registry.forget(P, name)
   for target = 0, tonumber(args[3]) - 1 do
-    if target ~= home then owe(P, target, body, now) end
+    if target ~= home then outbox.add(P, target, body, now) end
   end
   return 1
 end)

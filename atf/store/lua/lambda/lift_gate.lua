@@ -6,12 +6,12 @@
 register('lift_gate', {'allow-oom'}, function(keys, args)
   local P, now, name = keys[1], instant(args[1]), args[4]
   if redis.call('EXISTS', lambda_key(P, name)) == 0 then return -1 end
-  local lines, wanted, kept = gate_lines(P, name, now), {}, {}
+  local lines, wanted, kept = gate_records.lines(P, name, now), {}, {}
   for i = 6, #args do wanted[args[i]] = true end
   for _, line in ipairs(lines) do
-    if not wanted[about(line)] then kept[#kept + 1] = line end
+    if not wanted[gate_rules.about(line)] then kept[#kept + 1] = line end
   end
-  write_gates(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now, #kept == #lines)
-  if #kept < #lines then log_entry(P, now, args[5]) end
+  gate_records.write(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now, #kept == #lines)
+  if #kept < #lines then audit_log.add(P, now, args[5]) end
   return #lines - #kept
 end)

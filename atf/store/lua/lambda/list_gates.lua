@@ -22,12 +22,12 @@ register('list_gates', {'no-writes'}, function(keys, args)
   for i = 2, #args do
     local name = args[i]
     local text = redis.call('HGET', lambda_key(P, name), 'gates') or ''
-    local answer = {fmt(now), due_of(P, name, now), redis.call('HGET', tally_key(P, name), 'dropped') or '0', text}
+    local answer = {fmt(now), due_of(P, name, now), redis.call('HGET', gate_records.tally_key(P, name), 'dropped') or '0', text}
     for line in string.gmatch(text, '[^;]+') do
       local number = string.match(line, '^%d+')
-      local tally = redis.call('HMGET', tally_key(P, name), number, 'r' .. number)
+      local tally = redis.call('HMGET', gate_records.tally_key(P, name), number, 'r' .. number)
       local at = #answer
-      answer[at + 1], answer[at + 2] = number, redis.call('ZCARD', parked_key(P, name, number))
+      answer[at + 1], answer[at + 2] = number, redis.call('ZCARD', parking.key(P, name, number))
       answer[at + 3], answer[at + 4] = tally[1] or '0', tally[2] or ''
     end
     answers[i - 1] = answer

@@ -6,7 +6,7 @@
 register('list_keys', {'no-writes'}, function(keys, args)
   local P, name, stops, answer = keys[1], args[2], stops_key(keys[1], args[2]), {}
   local function tell(k, head, at)
-    local stopped = string.sub(head, 1, 1) == STOPPED
+    local stopped = string.sub(head, 1, 1) == ordering_keys.STOPPED
     local id = stopped and string.sub(head, 2) or head
     local length = redis.call('LLEN', order_key(P, k)) - (stopped and 1 or 0)
     local err = redis.call('HGET', task_key(P, id), 'err') or ''

@@ -18,8 +18,8 @@ register('register_lambdas', {}, function(keys, args)
       redis.call('SADD', P .. ':lambdas', name)
       redis.call('HSET', key, 'spec', args[i + 1], 'code', code)
       -- New here: it may have been forgotten, and a pause of before be on its way still, which nobody could see and lift.
-      local gates = not known[1] and table.concat(gate_lines(P, name, now), ';') or nil
-      write_settings(P, name, spec64, code, known[3], gates, home, partitions, now)
+      local gates = not known[1] and table.concat(gate_records.lines(P, name, now), ';') or nil
+      registry.write(P, name, spec64, code, known[3], gates, home, partitions, now)
       changed = changed + 1
     end
   end

@@ -5,14 +5,14 @@
 --          it runs, 3 it has stopped at another one, 4 that task holds the unique key of the one that stopped it
 register('resume_key', {'allow-oom'}, function(keys, args)
   local P, now, name = keys[1], instant(args[1]), args[2]
-  local k, id = stopped_at(P, name, args[3])
+  local k, id = ordering_keys.stopped_at(P, name, args[3])
   if not k then return {0, ''} end
   if args[4] ~= '' and args[4] ~= id then return {3, id} end
   local task = redis.call('HMGET', task_key(P, id), 's', 'q')
   if task[1] == 'FATAL_FAILURE' then
-    local holder = start_afresh(P, id, task[2], task[1], k, now)
+    local holder = moves.start_afresh(P, id, task[2], task[1], k, now)
     return holder and {4, holder} or {1, id}
   end
-  pass_over(P, name, k, now)
+  ordering_keys.pass_over(P, name, k, now)
   return {2, id}
 end)

@@ -26,7 +26,7 @@ end
 
 -- Whether others know of newer versions of a lambda than home. Then home's versions go on behind those.
 local function go_on_behind(P, name, settings_there, gates_there)
-  local settings, gates = versions_of(P, name)
+  local settings, gates = registry.versions_of(P, name)
   if settings_there <= settings and gates_there <= gates then return false end
   local version = tonumber(redis.call('HGET', P, 'lambda_version') or 0)
   redis.call('HSET', P, 'lambda_version', fmt(math.max(version, settings_there, gates_there)))
@@ -41,14 +41,14 @@ register('resync_lambdas', {'allow-oom'}, function(keys, args)
   table.sort(names)
   for _, name in ipairs(names) do
     if told == STEP then
-      owe(P, home, '0\n["retell","' .. after .. '"]', now)
+      outbox.add(P, home, '0\n["retell","' .. after .. '"]', now)
       break
     end
     if name > after then
       local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
       if known[1] then
-        local gates = table.concat(gate_lines(P, name, now), ';')
-        write_settings(P, name, base64(known[1]), known[2], known[3], gates, home, partitions, now)
+        local gates = table.concat(gate_records.lines(P, name, now), ';')
+        registry.write(P, name, base64(known[1]), known[2], known[3], gates, home, partitions, now)
       end
       told, after = told + 1, name
     end

@@ -10,18 +10,18 @@
 register('set_gate', {'allow-oom'}, function(keys, args)
   local P, now, name, wanted = keys[1], instant(args[1]), args[4], args[5]
   if redis.call('EXISTS', lambda_key(P, name)) == 0 then return {} end
-  local lines, kept, others = gate_lines(P, name, now), {}, 0
+  local lines, kept, others = gate_records.lines(P, name, now), {}, 0
   for _, line in ipairs(lines) do
-    if about(line) ~= wanted then
+    if gate_rules.about(line) ~= wanted then
       kept[#kept + 1] = line
-      if not whole_pause(line) then others = others + 1 end
+      if not gate_rules.whole_pause(line) then others = others + 1 end
     else
-      local gate = gate_of(line)
+      local gate = gate_rules.parse(line)
       local number = fmt(gate.number)
-      local call = string.match(redis.call('HGET', tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
+      local call = string.match(redis.call('HGET', gate_records.tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
       local same = args[10] ~= '' and call == args[10]
       if same or args[9] == '1' or args[9] == '2' and gate.ends == 0 then
-        write_gates(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now, true)
+        gate_records.write(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now, true)
         return {number, fmt(gate.ends)}
       end
     end
@@ -31,8 +31,8 @@ register('set_gate', {'allow-oom'}, function(keys, args)
   local ends = args[7] ~= '' and args[7] or tonumber(args[8]) > 0 and fmt(now + tonumber(args[8])) or '0'
   local action, labels = string.match(wanted, '^(%l+) ?(.*)$')
   kept[#kept + 1] = number .. ' ' .. action .. ' ' .. ends .. ' ' .. args[6] .. (labels ~= '' and ' ' .. labels or '')
-  write_gates(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now)
-  redis.call('HSET', tally_key(P, name), 'r' .. number, fmt(now) .. ' ' .. args[10] .. ' ' .. args[11])
-  log_entry(P, now, args[12])
+  gate_records.write(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now)
+  redis.call('HSET', gate_records.tally_key(P, name), 'r' .. number, fmt(now) .. ' ' .. args[10] .. ' ' .. args[11])
+  audit_log.add(P, now, args[12])
   return {number, ends}
 end)

@@ -9,6 +9,6 @@ register('set_lambda', {'allow-oom'}, function(keys, args)
   if not known[1] then return 0 end
   if known[1] ~= args[5] or (known[3] or '') ~= args[7] then return 2 end
   redis.call('HSET', lambda_key(P, name), 'set', args[8])
-  write_settings(P, name, args[6], known[2], args[8], nil, tonumber(args[2]), tonumber(args[3]), now)
+  registry.write(P, name, args[6], known[2], args[8], nil, tonumber(args[2]), tonumber(args[3]), now)
   return 1
 end)

@@ -16,7 +16,7 @@ register('waiting', {'no-writes'}, function(keys, args)
     local found = 0
     if redis.call('EXISTS', lambda_key(P, name)) == 0 then
       found = 3
-    elseif redis.call('EXISTS', unpack(lists)) > 0 and given(P, name, args[2]) then
+    elseif redis.call('EXISTS', unpack(lists)) > 0 and registry.gives_to(P, name, args[2]) then
       found = 2
     elseif redis.call('EXISTS', unpack(taken)) > 0 then
       found = 1

@@ -9,15 +9,15 @@ local function ask_again(P, name, settings, gates, now)
   local asked = redis.call('HGET', lambda_key(P, name), 'asked')
   if asked and redis.call('HEXISTS', P .. ':outbox', asked) == 1 then return end
   local question = '0\n["retell","","' .. name .. '","' .. fmt(settings) .. '","' .. fmt(gates) .. '"]'
-  redis.call('HSET', lambda_key(P, name), 'asked', owe(P, 0, question, now))
+  redis.call('HSET', lambda_key(P, name), 'asked', outbox.add(P, 0, question, now))
 end
 
 register('apply_outbox', {'allow-oom'}, function(keys, args)
   local P, now, version, name = keys[1], instant(args[1]), args[2], args[4]
-  local said, settings, gates = tonumber(version), versions_of(P, name)
+  local said, settings, gates = tonumber(version), registry.versions_of(P, name)
   if args[3] == 'forget' then
     if math.max(settings, gates) >= said then return 0 end  -- it was registered again since
-    forget_lambda(P, name)
+    registry.forget(P, name)
     return 1
   end
   local of_settings = args[3] == 'register'
@@ -27,10 +27,10 @@ register('apply_outbox', {'allow-oom'}, function(keys, args)
   if of_settings then
     redis.call('SADD', P .. ':lambdas', name)
     redis.call('HSET', lambda_key(P, name), 'spec', args[5])
-    if args[9] and gates < said then put_gates(P, name, args[9], version, now) end  -- before anything of it is pushed
-    put_settings(P, name, args[6], args[7], args[8] or '', version, now)
+    if args[9] and gates < said then gate_records.put(P, name, args[9], version, now) end  -- before anything of it is pushed
+    registry.put(P, name, args[6], args[7], args[8] or '', version, now)
   else
-    put_gates(P, name, args[5], version, now)
+    gate_records.put(P, name, args[5], version, now)
   end
   return 1
 end)

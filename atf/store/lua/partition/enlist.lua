@@ -1,7 +1,7 @@
 -- enlist: puts a holder of leases on the roster under a new name, and takes its answer to whether its last lease is still there; no task
 --         changes its state
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), heartbeat timeout, the new name ("" = it leaves), the
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), heartbeat timeout, the new name ("" = it leaves), the
 --          one that it had before ("" = none), the highest number that it was answered under that one
 -- RETURNS  1 = it must not be answered a lease before this call is safe on the disk; what its answer was, "" (it was not asked), "yes" or
 --          "no"; how many are still to answer, 0 once the pause of claims is over
@@ -10,7 +10,7 @@
 -- speaks for it any more, the pause lasts its whole time.
 register('enlist', {'allow-oom'}, function(keys, args)
   local P, now, name, before = keys[1], instant(args[1]), args[5], args[6]
-  local pause = note_server(P, args[2], args[3], now, tonumber(args[4]))
+  local pause = store_clock.note_server(P, args[2], args[3], now, tonumber(args[4]))
   local listed, asked = roster.key(P, 'roster'), roster.key(P, 'asked')
   local known, said = redis.call('HDEL', listed, before) == 1, ''
   local number = before ~= '' and tonumber(redis.call('HGET', asked, before) or nil)

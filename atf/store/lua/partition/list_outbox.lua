@@ -5,8 +5,7 @@
 register('list_outbox', {'no-writes'}, function(keys, args)
   local P, answer = keys[1], {}
   for _, number in ipairs(redis.call('ZRANGE', P .. ':outbox:due', 0, fmt(tonumber(args[2]) - 1))) do
-    answer[#answer + 1] = number
-    answer[#answer + 1], answer[#answer + 2] = string.match(redis.call('HGET', P .. ':outbox', number), '^(%d+)\n(.*)$')
+    outbox.tell(P, number, answer)
   end
   return answer
 end)

@@ -1,6 +1,6 @@
 -- open_partition: makes the partition's record where there is none, and notes the server
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), number of partitions,
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), number of partitions,
 --          version of the data, heartbeat timeout, 1 = put it on record where none is
 -- RETURNS  what is on record: number of partitions, version of the data, heartbeat timeout (where none is, the given one), and
 --          the instant at which it was made
@@ -12,7 +12,7 @@ register('open_partition', {'allow-oom'}, function(keys, args)
   if redis.call('HEXISTS', P, 'partitions') == 0 then
     redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(now))
   end
-  note_server(P, args[2], args[3], now, tonumber(args[6]))
+  store_clock.note_server(P, args[2], args[3], now, tonumber(args[6]))
   local record = redis.call('HMGET', P, 'partitions', 'data', 'timeout', 'created')
   if not record[3] and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
   return {record[1], record[2], record[3] or args[6], record[4]}

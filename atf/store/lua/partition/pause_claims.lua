@@ -1,9 +1,9 @@
 -- pause_claims: has `claim` give none for a while: until executors have ended that hold claims which this store knows nothing of
 -- KEYS[1]  the partition's record
--- ARGV     now, how long, the cause (see pause_claims)
+-- ARGV     now, how long, the cause (see store_clock.pause_claims)
 -- RETURNS  the instant from which on claims are given again
 register('pause_claims', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local settled = redis.call('HGET', P, 'settled')
-  return fmt(pause_claims(P, tonumber(settled or nil), now, tonumber(args[2]), args[3]))
+  return fmt(store_clock.pause_claims(P, tonumber(settled or nil), now, tonumber(args[2]), args[3]))
 end)

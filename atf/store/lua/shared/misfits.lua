@@ -7,15 +7,13 @@
 -- another signature it is looked at again after a while, which doubles; once its time of grace is over that is a failed attempt. The time of
 -- grace counts from when the last executors were gone that it might fit, however long it stood beside its queue for them.
 
-;(function()  -- what other files use goes into the table `misfits`: Lua allows 200 locals in one function
-
 -- The sets that hold something, "<queue> <digest>,<digest>"; and such a set.
 local apart_key = remembered(function(P) return P .. ':misfits' end)
 local set_key = remembered(function(P, name) return P .. ':m:' .. name end)
 
 -- The field mf: since when it fits nobody (0: it has been read since), how long that may last, the wait before its next attempt and before
 -- the next look (0: somebody was there that it might fit, so what comes begins anew), µs; when the payload was accepted; the digests, in the order of their names.
-misfits.read = function(text)
+function misfits.read(text)
   local since, grace, retry, wait, made, digests = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   return {since = tonumber(since), grace = tonumber(grace), retry = tonumber(retry), wait = tonumber(wait), made = tonumber(made), digests = digests}
 end
@@ -24,11 +22,11 @@ local function text_of(m)
   return fmt(m.since) .. ' ' .. fmt(m.grace) .. ' ' .. fmt(m.retry) .. ' ' .. fmt(m.wait) .. ' ' .. fmt(m.made) .. ' ' .. m.digests
 end
 
-misfits.has = function(digests, digest) return string.find(',' .. digests .. ',', ',' .. digest .. ',', 1, true) ~= nil end
+function misfits.has(digests, digest) return string.find(',' .. digests .. ',', ',' .. digest .. ',', 1, true) ~= nil end
 
 -- The digests of the signatures of a lambda that live executors run, of the pool that it is given to.
-misfits.alive = function(P, name, now)
-  local of = (settings_of(redis.call('HGET', lambda_key(P, name), 'door')).pool or '') .. ' ' .. name
+function misfits.alive(P, name, now)
+  local of = (registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door')).pool or '') .. ' ' .. name
   local found = {}
   for digest in string.gmatch(redis.call('HGET', P .. ':signatures', of) or '', '%S+') do
     if tonumber(redis.call('ZSCORE', P .. ':served', of .. ' ' .. digest) or 0) > now then found[#found + 1] = digest end
@@ -50,18 +48,18 @@ local function alive_of(P, name, now, known)
 end
 
 -- Whether pushes of a lambda have to look for such tasks: some were there lately. One that is pushed without a look comes back from its claim.
-misfits.lately = function(noted, now) return tonumber(noted or 0) > now end
+function misfits.lately(noted, now) return tonumber(noted or 0) > now end
 local function note_lambda(P, name, now) redis.call('HSET', lambda_key(P, name), 'mis', fmt(now + misfits.LATELY)) end
 
 -- A task out of the set in which it stands.
-misfits.leave = function(P, id, queue, m)
+function misfits.leave(P, id, queue, m)
   local name = queue .. ' ' .. m.digests
   redis.call('ZREM', set_key(P, name), id)
   if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
 end
 
 -- ... and into it, while somebody is there that it might fit.
-misfits.join = function(P, id, queue, m, now)
+function misfits.join(P, id, queue, m, now)
   local name = queue .. ' ' .. m.digests
   if m.wait > 0 then
     m.wait = 0
@@ -97,7 +95,7 @@ local function with_digest(digests, digest, alive)
 end
 
 -- CLAIMED, PROCESSING -> NEW: a payload does not fit `digest`. `watched`, `held`: its fields w and h. More fields to set may follow.
-misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, watched, held, now, ...)
+function misfits.back(P, sets, id, queue, status, digest, retry, grace, err, watched, held, now, ...)
   local name = lambda_of(queue)
   local before, alive = redis.call('HMGET', task_key(P, id), 'mf', 't1', 'at'), misfits.alive(P, name, now)
   -- One that was put off has become NEW once more since it was accepted; one with a delay is due only later.
@@ -106,28 +104,28 @@ misfits.back = function(P, sets, id, queue, status, digest, retry, grace, err, w
   m.digests, m.grace, m.retry = with_digest(m.digests, digest, alive), grace, retry
   m.since, m.wait = now, misfits.FIRST  -- until now it might have fitted this one
   local at = wait_on(P, id, m, now, some_other(m.digests, alive))
-  move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
-  let_go(P, id, queue, held, now)
+  moves.move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
+  moves.let_go(P, id, queue, held, now)
   if watched then ticks.hold(P, sets, id, queue, 'NEW', watched, at, nil, now) end
   note_lambda(P, name, now)
-  visit_by(P, queue, at)
+  due_index.visit_by(P, queue, at)
 end
 
 -- ENQUEUED -> NEW: it was popped for an executor that it does not fit, or those have gone that it might fit.
-misfits.set_aside = function(P, sets, id, queue, m, now, other)
+function misfits.set_aside(P, sets, id, queue, m, now, other)
   begin(m, now)
   local at = wait_on(P, id, m, now, other)
   local task = redis.call('HMGET', task_key(P, id), 'h', 'w')
   misfits.leave(P, id, queue, m)
-  move(P, sets, id, queue, 'ENQUEUED', 'NEW', at, now, 'e', '', 'mf', text_of(m))
-  let_go(P, id, queue, task[1], now)
+  moves.move(P, sets, id, queue, 'ENQUEUED', 'NEW', at, now, 'e', '', 'mf', text_of(m))
+  moves.let_go(P, id, queue, task[1], now)
   if task[2] then ticks.hold(P, sets, id, queue, 'NEW', task[2], at, nil, now) end
   note_lambda(P, lambda_of(queue), now)
-  visit_by(P, queue, at)
+  due_index.visit_by(P, queue, at)
 end
 
 -- At a claim: whether it is set aside, since it does not fit the signature `digest` of the executor that it would be given to.
-misfits.refused = function(P, sets, id, queue, text, digest, now, known)
+function misfits.refused(P, sets, id, queue, text, digest, now, known)
   local m = misfits.read(text)
   if not misfits.has(m.digests, digest) then return false end
   misfits.set_aside(P, sets, id, queue, m, now, some_other(m.digests, alive_of(P, lambda_of(queue), now, known)))
@@ -135,7 +133,7 @@ misfits.refused = function(P, sets, id, queue, text, digest, now, known)
 end
 
 -- A run has ended otherwise: the payload was read, and what may come later begins anew.
-misfits.was_read = function(P, id, text)
+function misfits.was_read(P, id, text)
   local m = misfits.read(text)
   if m.since == 0 then return end
   m.since = 0
@@ -159,24 +157,24 @@ local function fail(P, id, queue, status, m, alive, now)
     .. (#alive > 0 and table.concat(alive, ', ') .. (#alive > 1 and ' run now' or ' runs now') or 'none of its lambda runs now')
   local last = attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))
   if last then
-    rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, key, task[4], false, task[5], 'a', attempts, 'err', err)
+    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, key, task[4], false, task[5], 'a', attempts, 'err', err)
   else
     local at = now + m.retry
     if key then
-      pause_target(P, key, id, now)
-      at = math.max(at, paused_until(P, key, id))
+      ordering_keys.pause_target(P, key, id, now)
+      at = math.max(at, ordering_keys.paused_until(P, key, id))
     end
     m.retry = math.min(math.max(m.retry, 1) * 2, math.max(m.retry, misfits.MOST_RETRY))
-    move(P, AT_ONCE, id, queue, status, 'RETRIABLE_FAILURE', at, now, 'a', attempts, 'err', err, 'mf', text_of(m))
-    let_go(P, id, queue, task[5], now)
-    visit_by(P, queue, at)
+    moves.move(P, writes.AT_ONCE, id, queue, status, 'RETRIABLE_FAILURE', at, now, 'a', attempts, 'err', err, 'mf', text_of(m))
+    moves.let_go(P, id, queue, task[5], now)
+    due_index.visit_by(P, queue, at)
   end
   misfits.failed[#misfits.failed + 1] = id
-  count_ends(P, lambda_of(queue), 1, last and 1 or 0, now)
+  run_ends.count(P, lambda_of(queue), 1, last and 1 or 0, now)
 end
 
 -- Of due tasks, those that may be pushed; and by id, of which of them that is beside the queue, the field mf. The others were dealt with.
-misfits.sift = function(P, queue, status, ids, now)
+function misfits.sift(P, queue, status, ids, now)
   local left, apart, alive, known = {}, {}, nil, {}
   for _, id in ipairs(ids) do
     local text = redis.call('HGET', task_key(P, id), 'mf')
@@ -203,14 +201,14 @@ misfits.sift = function(P, queue, status, ids, now)
 end
 
 -- Until when one stands beside its queue before it is looked at: also where the enqueue timeout is long, those that it might fit may go.
-misfits.stands = function(expires, now) return math.min(expires, now + misfits.MOST) end
+function misfits.stands(expires, now) return math.min(expires, now + misfits.MOST) end
 
 -- One that is ENQUEUED and expired. Returns what became of it: 'aside', 'standing' where it stands where it was put, 'again' where it was put
 -- there again.
-misfits.look = function(P, id, queue, text, expires, now)
+function misfits.look(P, id, queue, text, expires, now)
   local m = misfits.read(text)
   if not some_other(m.digests, misfits.alive(P, lambda_of(queue), now)) then
-    misfits.set_aside(P, AT_ONCE, id, queue, m, now, false)
+    misfits.set_aside(P, writes.AT_ONCE, id, queue, m, now, false)
     return 'aside'
   end
   local stood = redis.call('ZSCORE', set_key(P, queue .. ' ' .. m.digests), id)
@@ -220,13 +218,13 @@ misfits.look = function(P, id, queue, text, expires, now)
 end
 
 -- The names of the sets that hold something: for executors that have another signature.
-misfits.apart = function(P)
+function misfits.apart(P)
   if redis.call('EXISTS', apart_key(P, '')) == 0 then return NOTHING end
   return redis.call('SMEMBERS', apart_key(P, ''))
 end
 
 -- Strikes off those that have ended where they stood: of each set the first few, now and then.
-misfits.tidy = function(P)
+function misfits.tidy(P)
   for _, name in ipairs(misfits.apart(P)) do
     for _, id in ipairs(redis.call('ZRANGE', set_key(P, name), 0, misfits.TIDIED - 1)) do
       if redis.call('HGET', task_key(P, id), 's') ~= 'ENQUEUED' then redis.call('ZREM', set_key(P, name), id) end
@@ -236,11 +234,9 @@ misfits.tidy = function(P)
 end
 
 -- Takes so many out of such a set.
-misfits.take = function(P, name, most)
+function misfits.take(P, name, most)
   local ids = redis.call('ZRANGE', set_key(P, name), 0, most - 1)
   if #ids > 0 then redis.call('ZREM', set_key(P, name), unpack(ids)) end
   if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
   return ids
 end
-
-end)()

@@ -4,8 +4,6 @@
 -- anybody's once others have been passed over for placement.PATIENCE in its favour; and a host that let that happen is waited for no more
 -- for placement.AWAY, or until it asks again. So a preference costs a task placement.PATIENCE at most, and hosts that are busy or gone little.
 
-;(function()  -- what other files use goes into the table `placement`: Lua allows 200 locals in one function
-
 local spread_key = remembered(function(P, name) return P .. ':spread:' .. name end)
 local function away_field(name, host) return '!' .. name .. ' ' .. host end
 
@@ -102,7 +100,7 @@ local function leave_to_others(P, found, host, now)
 end
 
 -- Draws so many ids from a queue. Returns the number of those that this host may take.
-placement.draw = function(P, found, count, host, now)
+function placement.draw(P, found, count, host, now)
   local ids = redis.call('LPOP', list_key(P, found.queue), count)
   found.tasks, found.wants = {}, 0
   for i, id in ipairs(ids) do
@@ -122,7 +120,7 @@ placement.draw = function(P, found, count, host, now)
 end
 
 -- Takes found.gets of the tasks that were drawn, and puts the others back. Returns their ids, and whether some were left to other hosts.
-placement.take = function(P, found, host, now, hungry)
+function placement.take(P, found, host, now, hungry)
   local taken, back, last, ids, left, near, away = {}, {}, 0, {}, false, {}, {}
   for i, each in ipairs(found.tasks) do
     each.place = i
@@ -165,8 +163,8 @@ end
 local function looks_of(list) return 2 + #list / 1600 end
 
 -- A host serves some lambdas: it has its part of those that are spread.
-placement.join_spread = function(P, name, host, now)
-  if settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil).placement ~= 'spread' then return end
+function placement.join_spread(P, name, host, now)
+  if registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil).placement ~= 'spread' then return end
   if redis.call('HEXISTS', spread_key(P, name), host) == 1 or looks_left(now) <= 0 then return end
   local counts, looked = spread_over(P, name, host, now)
   redis.call('HSET', spread_key(P, name), host, fmt(least_of(counts, host)))
@@ -174,7 +172,7 @@ placement.join_spread = function(P, name, host, now)
 end
 
 -- A lambda is spread from now on: hosts that serve it have their parts at once, and not when they say next what they serve.
-placement.spread = function(P, name, now)
+function placement.spread(P, name, now)
   if looks_left(now) <= 0 then return end
   local hosts = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, placement.HOSTS)
   local counts, looked = spread_over(P, name, '', now)
@@ -189,5 +187,3 @@ placement.spread = function(P, name, now)
     end
   end
 end
-
-end)()

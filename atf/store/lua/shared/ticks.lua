@@ -1,4 +1,77 @@
--- What becomes of the live tasks of a job when it is deleted, is paused, or goes on. Each call deals with TICKS_PER_CALL of them at most.
+-- The live tasks of a job, and what becomes of them when it is deleted, is paused, or goes on. Each call deals with TICKS_PER_CALL of them
+-- at most.
+
+-- The live tasks of a job stand in a sorted set, scored by what they are to it:
+ticks.ORPHAN = 0  -- a tick that runs, of a job that was deleted; the ticks of one of its name that was made since wait for it as for their own
+ticks.TICK = 1
+ticks.HELD = 2  -- a tick that the job's pause has met: it waits for the job to go on, or will when its run has failed
+ticks.BESIDE = 3  -- a task that somebody had made beside the ticks
+ticks.OF = '@'  -- begins the field w of a tick, before the job's name
+ticks.BESIDE_OF = '+'  -- the same, of a task that was made beside the ticks
+ticks.LAST_RUN = 'j'  -- the field x of a task whose job was deleted while it ran
+
+function ticks.key(P, name) return P .. ':ticks:' .. name end
+
+-- Has a job looked at from `at` on, and wakes the store consumers where that is earlier than any other job. Jobs have an index of
+-- their own.
+function ticks.look_at_job(P, name, at)
+  local first = redis.call('ZRANGE', P .. ':jobs', 0, 0, 'WITHSCORES')
+  redis.call('ZADD', P .. ':jobs', fmt(at), name)
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
+end
+
+-- A task of a job is live from now on. The name is listed where its deletion by prefix finds it, also when the job has ended.
+function ticks.add(P, name, id, kind)
+  redis.call('ZADD', ticks.key(P, name), kind, id)
+  redis.call('ZADD', P .. ':ticking', 0, name)
+end
+
+-- Strikes off a job that has no tasks left which could be cancelled.
+function ticks.strike_off(P, name)
+  if redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE) == 0 then redis.call('ZREM', P .. ':ticking', name) end
+end
+
+-- A task of a job has ended.
+function ticks.drop(P, name, id)
+  redis.call('ZREM', ticks.key(P, name), id)
+  ticks.strike_off(P, name)
+end
+
+-- A tick of a job has ended: what waits for that may be due.
+function ticks.ended(P, name, id, status, now)
+  ticks.drop(P, name, id)
+  local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'p', 'task', 'o')
+  if not job[1] then return end
+  if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
+  if redis.call('ZCOUNT', ticks.key(P, name), ticks.ORPHAN, ticks.HELD) == 0 then
+    redis.call('HSET', job_key(P, name), 'ended', fmt(now))
+  elseif job[5] ~= 'cancel_running' then  -- else the next of them is to be cancelled
+    return
+  end
+  if job[2] ~= '' and not job[3] then ticks.look_at_job(P, name, tonumber(job[2])) end
+end
+
+-- Keeps a tick that waits, or is about to, until its job goes on: NEW, RETRIABLE_FAILURE -> the same, never due; ENQUEUED -> NEW, never due.
+-- `at`: when it would be due. `held`: see moves.let_go.
+function ticks.keep(P, sets, name, id, queue, status, at, held, now)
+  redis.call('ZADD', ticks.key(P, name), ticks.HELD, id)
+  redis.call('HSET', task_key(P, id), 'hd', fmt(at))
+  if status == 'ENQUEUED' then  -- it passes its queue's door anew
+    sets.ZREM(live_key(P, queue, status), id)
+    status = 'NEW'
+    redis.call('HDEL', task_key(P, id), 'e')
+    redis.call('HSET', task_key(P, id), 's', status, MOVED[status], fmt(now))
+    moves.let_go(P, id, queue, held, now)
+  end
+  sets.ZADD(live_key(P, queue, status), '+inf', id)
+end
+
+-- The run of a task that somebody watches has not ended it. Where it is a tick, and its job is paused, it does not run again before that goes on.
+function ticks.hold(P, sets, id, queue, status, watched, at, held, now)
+  if string.sub(watched, 1, 1) ~= ticks.OF then return end
+  local name = string.sub(watched, 2)
+  if redis.call('HEXISTS', job_key(P, name), 'p') == 1 then ticks.keep(P, sets, name, id, queue, status, at, held, now) end  -- mutant: pause_forgets_retries
+end
 
 -- Cancels the tasks of a job that have not started; of those that run, this run is the last. `budget.left`: of how many this call may still do
 -- so. Returns how many there were, and whether there are more.
@@ -15,7 +88,7 @@ function ticks.cancel(P, name, budget, now)
       local beside = tonumber(redis.call('ZSCORE', ticks.key(P, name), id)) == ticks.BESIDE
       if beside then redis.call('ZREM', ticks.key(P, name), id) else redis.call('ZADD', ticks.key(P, name), ticks.ORPHAN, id) end
     elseif status and status ~= 'TOMBSTONE' and not FINISHED[status] then
-      cancel_task(P, AT_ONCE, id, now)  -- mutant: delete_leaves_ticks
+      moves.cancel(P, writes.AT_ONCE, id, now)  -- mutant: delete_leaves_ticks
     else
       redis.call('ZREM', ticks.key(P, name), id)  -- somebody has deleted its record
     end
@@ -33,11 +106,11 @@ function ticks.hold_all(P, name, now)
     if task[4] then  -- a gate keeps it as well
       redis.call('HSET', task_key(P, id), 'hd', task[3])
     elseif status == 'NEW' or status == 'RETRIABLE_FAILURE' then
-      ticks.keep(P, AT_ONCE, name, id, task[2], status, tonumber(redis.call('ZSCORE', live_key(P, task[2], status), id)), nil, now)
+      ticks.keep(P, writes.AT_ONCE, name, id, task[2], status, tonumber(redis.call('ZSCORE', live_key(P, task[2], status), id)), nil, now)
     elseif status == 'ENQUEUED' then
       if task[6] then misfits.leave(P, id, task[2], misfits.read(task[6])) end
       -- from its own instant on, so that those that stood in the queue come back in their order
-      ticks.keep(P, AT_ONCE, name, id, task[2], status, math.min(tonumber(task[3]), now), task[5], now)
+      ticks.keep(P, writes.AT_ONCE, name, id, task[2], status, math.min(tonumber(task[3]), now), task[5], now)
     end
   end
   return redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.TICK) > 0
@@ -52,9 +125,44 @@ function ticks.release(P, name, now)
       redis.call('HDEL', task_key(P, id), 'hd')
       if not task[4] then  -- else a gate keeps it
         redis.call('ZADD', live_key(P, task[2], task[1]), task[3], id)
-        visit_by(P, task[2], math.max(tonumber(task[3]), now))
+        due_index.visit_by(P, task[2], math.max(tonumber(task[3]), now))
       end
     end
   end
   return redis.call('ZCOUNT', ticks.key(P, name), ticks.HELD, ticks.HELD) > 0
+end
+
+-- A tick of a job that has not ended, or "": there is none. One whose record somebody has deleted holds up no others.
+local function live_tick(P, name, now)
+  for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.ORPHAN, ticks.HELD, 'BYSCORE', 'LIMIT', 0, 16)) do
+    local status = redis.call('HGET', task_key(P, id), 's')
+    if status and status ~= 'TOMBSTONE' and not FINISHED[status] then return id end
+    ticks.ended(P, name, id, '', now)
+  end
+  return ''
+end
+
+-- Jobs whose tick is due, for a consumer to say what comes of it; until it has, its peers leave them alone for a while. A job
+-- whose tick before this one has not ended yet is passed on where its policy is to `skip` or to `cancel`, and otherwise looked at
+-- again when that tick ends, or after a while, should its record have been deleted.
+function ticks.due_jobs(P, now, most, answer)
+  local bytes = 0
+  for _, name in ipairs(redis.call('ZRANGE', beside_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
+    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'p', 'ended', 'b')
+    if not job[1] or job[2] == '' or job[5] then
+      redis.call('ZREM', beside_key(P, 'jobs'), name)
+    else
+      local running = live_tick(P, name, now)
+      local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')  -- mutant: tick_at_once
+      redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)  -- mutant: tick_forgotten
+      if not waits or job[4] == 'cancel_running' then
+        local count = #answer
+        answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
+        local spec = redis.call('HGET', job_key(P, name), 'spec')
+        answer[count + 5], answer[count + 6], answer[count + 7], answer[count + 8] = running, job[6] or '', job[7], spec
+        bytes = bytes + #spec
+        if bytes > JOBS_BYTES then break end
+      end
+    end
+  end
 end

@@ -5,6 +5,6 @@
 register('cancel_tasks', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
-  for i = 2, #args do answer[#answer + 1] = cancel_task(P, AT_ONCE, args[i], now) end
+  for i = 2, #args do answer[#answer + 1] = moves.cancel(P, writes.AT_ONCE, args[i], now) end
   return answer
 end)

@@ -1,7 +1,7 @@
 -- claim: ENQUEUED -> CLAIMED, with a new token; where a gate keeps the task, -> NEW, parked, or CANCELLED; where it does not fit the
 --        executor's signature, -> NEW
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, owner, nonce,
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
 -- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", then as of `claim_pauses`} while no claims are given; else per id {id, counter, spec,
@@ -11,14 +11,14 @@
 -- call, since they may be long; `kept`, what was kept in it.
 local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
   local name = lambda_of(queue)
-  known[name] = known[name] or gates_of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
+  known[name] = known[name] or gate_rules.of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
   local gates = known[name]
   if #gates == 0 then return false end
   local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields, 1, 6))
-  local gate, newest = keeper(gates, id, spec, tonumber(task[5] or 0))
+  local gate, newest = gate_rules.keeper(gates, id, spec, tonumber(task[5] or 0))
   if not gate then return false end
-  kept[name] = kept[name] or kept_none()
-  keep(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, task)
+  kept[name] = kept[name] or parking.none()
+  parking.park(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, task)
   return true
 end
 
@@ -57,7 +57,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
       else
         if not again then
           counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
-          move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+          moves.move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
           leased[task[2]] = now + timeout
         end
         local attempt = fmt(tonumber(earlier[1] or 0) + 1)
@@ -69,17 +69,17 @@ end
 
 register('claim', {'allow-oom'}, function(keys, args)
   local P, now, timeout = keys[1], instant(args[1]), tonumber(args[7])
-  local pause, gated, clock = note_server(P, args[2], args[3], now, timeout)
+  local pause, gated, clock = store_clock.note_server(P, args[2], args[3], now, timeout)
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
-  note_clock(P, now, clock, CLOCK.NOTED)
+  store_clock.note(P, now, clock, store_clock.NOTED)
   if pause then return {'settling', unpack(roster.pause(P, now))} end
 
   local answer, leased, kept = {}, {}, {}
-  gathering(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)
-  for name, each in pairs(kept) do tell_kept(P, name, each) end
+  writes.gather(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)
+  for name, each in pairs(kept) do parking.note(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
-  visit_all_by(P, leased)
+  due_index.visit_all_by(P, leased)
   local gives = false
   for _, each in ipairs(answer) do gives = gives or #each > 2 end  -- also once more: the call before may have been somebody else's
   answer[#answer + 1] = gives and roster.count(P, args[4], last, now) or fmt(last)

@@ -34,7 +34,7 @@ register('explain_task', {'no-writes'}, function(keys, args)
     local head = redis.call('LINDEX', order_key(P, task[3]), 0)
     position = redis.call('LPOS', order_key(P, task[3]), id) or -1
     if head and head ~= id then behind = head end
-    if string.sub(behind, 1, 1) == STOPPED then behind, stopped = '', string.sub(behind, 2) end
+    if string.sub(behind, 1, 1) == ordering_keys.STOPPED then behind, stopped = '', string.sub(behind, 2) end
   end
   local taken, before, key = 0, -1, string.match(task[5] or '', '^%S+')
   if key then
@@ -43,8 +43,8 @@ register('explain_task', {'no-writes'}, function(keys, args)
   end
   local paused = config[1] == '1' and 1 or 0
   local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
-  local waits_for = permits_wait(P, task[2], config[3])
-  local pool = settings_of(config[3]).pool
+  local waits_for = permits.why_waits(P, task[2], config[3])
+  local pool = registry.settings_of(config[3]).pool
   local now = instant(args[1])
   local served = tonumber(redis.call('ZSCORE', P .. ':workers', pool or '') or 0) > now
   local function said(what) return tonumber(redis.call('ZSCORE', P .. ':served', (pool or '') .. ' ' .. what) or 0) end

@@ -9,17 +9,17 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
     local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w', 'h')
-    if task[1] ~= 'CLAIMED' or not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then  -- mutant: release_without_token
+    if task[1] ~= 'CLAIMED' or not moves.holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else
       redis.call('HSET', task_key(P, id), 'r', tonumber(task[6]) - 1)
       if task[5] then
-        rest(P, AT_ONCE, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9], true, task[10])
+        moves.end_task(P, writes.AT_ONCE, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9], true, task[10])
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
-        move(P, AT_ONCE, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
-        if task[9] then ticks.hold(P, AT_ONCE, id, task[4], 'ENQUEUED', task[9], now, task[10], now) end
-        visit_by(P, task[4], now)
+        moves.move(P, writes.AT_ONCE, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
+        if task[9] then ticks.hold(P, writes.AT_ONCE, id, task[4], 'ENQUEUED', task[9], now, task[10], now) end
+        due_index.visit_by(P, task[4], now)
       end
       answer[#answer + 1] = 1
     end
@@ -36,7 +36,7 @@ register('hand_back', {'allow-oom'}, function(keys, args)
     if gone then
       redis.call('HDEL', task_key(P, id), 'e')
       redis.call('ZADD', live_key(P, task[2], 'ENQUEUED'), fmt(now), id)
-      visit_by(P, task[2], now)
+      due_index.visit_by(P, task[2], now)
     end
     answer[#answer + 1] = gone and 1 or 2
   end

@@ -1,12 +1,12 @@
 -- heartbeat: CLAIMED, PROCESSING (same token) -> the same with a new lease; CLAIMED -> PROCESSING where it has started
 -- KEYS[1]  the partition's record
--- ARGV     now, server's run id ("" = unknown), what it remembers (see note_server), the caller's name on the roster, heartbeat timeout,
+-- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, heartbeat timeout,
 --          1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1), progress ("" = unchanged)
 -- RETURNS  {"unlisted"} = the name is not on the roster; else per claim 1 ok, 2 lost, 3 its cancellation was asked for; and then the call's
 --          number. Without a claim it says that the caller lives, and is answered for how long no claims are given, where that is so
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout, draining = keys[1], instant(args[1]), tonumber(args[5]), args[6] == '1'
-  local pause, _, clock = note_server(P, args[2], args[3], now, timeout)
+  local pause, _, clock = store_clock.note_server(P, args[2], args[3], now, timeout)
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
   if #args == 6 then
@@ -14,16 +14,16 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
     return pause and {fmt(pause), number} or {number}
   end
   local answer, leased = {}, {}
-  note_clock(P, now, clock, CLOCK.NOTED)
-  gathering((#args - 6) / 5, function(sets)
+  store_clock.note(P, now, clock, store_clock.NOTED)
+  writes.gather((#args - 6) / 5, function(sets)
     for i = 7, #args, 5 do
       local id = args[i]
       local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
-      if not holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
+      if not moves.holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
         answer[#answer + 1] = 2
       else
         if task[1] == 'CLAIMED' and args[i + 3] == '1' then
-          move(P, sets, id, task[5], 'CLAIMED', 'PROCESSING', now + timeout, now)
+          moves.move(P, sets, id, task[5], 'CLAIMED', 'PROCESSING', now + timeout, now)
         else
           sets.ZADD(live_key(P, task[5], task[1]), fmt(now + timeout), id)
         end
@@ -34,7 +34,7 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
       end
     end
   end)
-  visit_all_by(P, leased)  -- only after the clock has stepped back can that be sooner
+  due_index.visit_all_by(P, leased)  -- only after the clock has stepped back can that be sooner
   answer[#answer + 1] = next(leased) and roster.count(P, args[4], last, now) or fmt(last)
   return answer
 end)

@@ -10,7 +10,7 @@ register('list_unique_keys', {'no-writes'}, function(keys, args)
   for i = 1, #found, 2 do
     answer[#answer + 1] = found[i]
     local id = redis.call('HGET', P .. ':uniques', found[i]) or ''
-    answer[#answer + 1] = never_ran(P, id) and '' or id
+    answer[#answer + 1] = run_log.never_ran(P, id) and '' or id
     answer[#answer + 1] = found[i + 1]
   end
   return answer

@@ -11,7 +11,7 @@
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted. What a lambda
 -- gets by that is dealt among its priorities by their shares, so that those of the other groups have theirs.
 -- Paused lambdas are passed over, and those that another pool runs. A queue that was full is visited again once a tenth of it is free. While no claims are given
--- (see note_server), nothing is taken.
+-- (see store_clock.note_server), nothing is taken.
 
 local MAX_NAMED = 8192  -- queues that are looked into where all are to be named
 local IN_ONE_CALL = 64  -- that one call of Redis tells to be empty
@@ -46,8 +46,7 @@ end
 -- Whether claims are given, which is asked where anything was found: most pops, of hosts that wait for work, find nothing.
 local function may_give(P, look, now)
   if look.may == nil then
-    local record = redis.call('HMGET', P, 'settled', 'calm')
-    look.may = not record[1] or not pause_left(tonumber(record[1]), record[2], instant(now))  -- mutant: no_pause_after_rollback_pop
+    look.may = store_clock.gives(P, instant(now))  -- mutant: no_pause_after_rollback_pop
   end
   return look.may
 end
@@ -59,7 +58,7 @@ local function filled(P, queues, from, to, args, lambdas, look, wanted)
   local last = each_filled(P, queues, from, to, function(queue, length)
     local name = lambda_of(queue)
     local ours, placed
-    if may_give(P, look, args[1]) then ours, placed = given(P, name, pool) end
+    if may_give(P, look, args[1]) then ours, placed = registry.gives_to(P, name, pool) end
     if not ours then return false end
     local each = {queue = queue, length = length, wants = length, gets = 0}
     if (placed == 'sticky' or placed == 'spread') and host ~= '' and look.drawn < MAX_DRAWN then
@@ -122,7 +121,7 @@ local function take(P, each, hungry, args)
     local limit = tonumber(redis.call('HGET', lambda_key(P, lambda_of(queue)), 'limit') or DEFAULT_QUEUE_LIMIT)
     if left * 10 <= limit * 9 then
       redis.call('HDEL', queue_key(P, queue), 'full')
-      visit_by(P, queue, instant(args[1]))
+      due_index.visit_by(P, queue, instant(args[1]))
     end
   end
   return ids, leaves
@@ -149,7 +148,7 @@ register('pop', {'allow-oom'}, function(keys, args)
   filled(P, behind, 1, #behind, args, lambdas, look, #behind)
   for _, name in ipairs(lambdas) do
     local queues = lambdas[name]
-    if #queues > 1 and got(queues) > 0 then deal(P, name, queues, got(queues), 'pops') end
+    if #queues > 1 and got(queues) > 0 then fair_shares.deal(P, name, queues, got(queues), 'pops') end
     for _, each in ipairs(queues) do
       local ids, leaves = take(P, each, wanted > 0, args)
       answer[#answer + 1], answer[#answer + 2] = each.queue, ids

@@ -4,11 +4,10 @@
 -- RETURNS  per set {ids}; {"paused"} while no claims are given
 register('pop_misfits', {'allow-oom'}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
-  local record = redis.call('HMGET', P, 'settled', 'calm')
-  if record[1] and pause_left(tonumber(record[1]), record[2], now) then return {'paused'} end
+  if not store_clock.gives(P, now) then return {'paused'} end
   for i = 3, #args, 2 do
     local queue = string.match(args[i], '^%S+')
-    answer[#answer + 1] = given(P, lambda_of(queue), args[2]) and misfits.take(P, args[i], tonumber(args[i + 1])) or NOTHING
+    answer[#answer + 1] = registry.gives_to(P, lambda_of(queue), args[2]) and misfits.take(P, args[i], tonumber(args[i + 1])) or NOTHING
   end
   return answer
 end)

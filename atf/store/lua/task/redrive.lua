@@ -9,7 +9,7 @@ register('redrive', {'allow-oom'}, function(keys, args)
     local dead = task[1] == 'FATAL_FAILURE'
     if dead then
       local at = math.max(begun + tonumber(args[i + 1]), now)
-      dead = not start_afresh(P, args[i], task[2], task[1], task[3], now, at)
+      dead = not moves.start_afresh(P, args[i], task[2], task[1], task[3], now, at)
     end
     answer[#answer + 1] = dead and 1 or 0
   end

@@ -11,7 +11,7 @@
 -- A key that has tasks already goes on as it does.
 local function stop_at(P, ordering, id, queue, since)
   if redis.call('EXISTS', order_key(P, ordering)) == 1 then return end
-  redis.call('RPUSH', order_key(P, ordering), STOPPED .. id)
+  redis.call('RPUSH', order_key(P, ordering), ordering_keys.STOPPED .. id)
   redis.call('ZADD', stops_key(P, lambda_of(queue)), fmt(since), ordering)
 end
 
@@ -20,7 +20,7 @@ local function join_job(P, id, queue, status, job, at, now)
   local name = string.sub(job, 2)
   redis.call('HSET', task_key(P, id), 'w', job)
   ticks.add(P, name, id, string.sub(job, 1, 1) == ticks.OF and ticks.TICK or ticks.BESIDE)
-  ticks.hold(P, AT_ONCE, id, queue, status, job, at, nil, now)
+  ticks.hold(P, writes.AT_ONCE, id, queue, status, job, at, nil, now)
 end
 
 register('restore', {}, function(keys, args)
@@ -55,13 +55,13 @@ register('restore', {}, function(keys, args)
       redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(next_at), id)
       local limits = args[i + 6] ~= '' and args[i + 6] or nil
       if stopped then
-        rest(P, AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, nil, nil, false, nil)
+        moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, nil, nil, false, nil)
         stop_at(P, ordering, id, queue, -tonumber(args[i + 5]))
       elseif cancelled then
-        rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil, nil, false, nil)
+        moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering ~= '' and ordering or nil, nil, false, nil)
       elseif not waits then
         if args[i + 16] ~= '' then join_job(P, id, queue, status, args[i + 16], next_at, now) end
-        visit_by(P, queue, next_at)
+        due_index.visit_by(P, queue, next_at)
       end
       answer[#answer + 1] = 1
     end

@@ -32,7 +32,7 @@ local function of_window(P, key, now)
   if not until_ or tonumber(until_) <= now then return nil end  -- mutant: window_forgotten
   local id = redis.call('HGET', P .. ':uniques', key)
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'at')
-  if task[1] == 'CANCELLED' and never_ran(P, id) then return nil end
+  if task[1] == 'CANCELLED' and run_log.never_ran(P, id) then return nil end
   return id, task, task[1] == 'NEW' and tonumber(task[4]) > now
 end
 
@@ -102,7 +102,7 @@ local function store_each(sets, P, now, args, records, all_new, answers, earlies
         if unique then redis.call('HSET', record, 'uk', unique) end
         if args[i + 10] ~= '' then redis.call('HSET', record, 'af', args[i + 10]) end
         -- at once, where the next request of this call may put it off
-        local written = unique and AT_ONCE or sets
+        local written = unique and writes.AT_ONCE or sets
         written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
         if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
         if score then earliest[queue] = math.min(earliest[queue] or score, score) end
@@ -116,8 +116,8 @@ register('schedule', {}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answers, earliest, keyed = {}, {}, {}
   local records, all_new = records_of(P, args)
-  gathering(#records, store_each, P, now, args, records, all_new, answers, earliest, keyed)
+  writes.gather(#records, store_each, P, now, args, records, all_new, answers, earliest, keyed)
   for queue in pairs(keyed) do redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
-  visit_all_by(P, earliest)
+  due_index.visit_all_by(P, earliest)
   return answers
 end)

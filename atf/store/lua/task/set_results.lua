@@ -23,11 +23,11 @@ end
 -- has to wait is NEW: it lets go of its permit and its slot, passes its queue's door anew, and no late copy of a claim finds it.
 local function run_again(P, sets, id, queue, status, wait, ordering, watched, held, now, ...)
   local at = now + wait
-  if wait > 0 and ordering then at = math.max(at, paused_until(P, ordering, id)) end
-  move(P, sets, id, queue, status, wait > 0 and 'NEW' or 'ENQUEUED', at, now, 'e', '', 'o', '', ...)
-  if wait > 0 then let_go(P, id, queue, held, now) end
+  if wait > 0 and ordering then at = math.max(at, ordering_keys.paused_until(P, ordering, id)) end
+  moves.move(P, sets, id, queue, status, wait > 0 and 'NEW' or 'ENQUEUED', at, now, 'e', '', 'o', '', ...)
+  if wait > 0 then moves.let_go(P, id, queue, held, now) end
   if watched then ticks.hold(P, sets, id, queue, wait > 0 and 'NEW' or 'ENQUEUED', watched, at, wait == 0 and held or nil, now) end
-  visit_by(P, queue, at)
+  due_index.visit_by(P, queue, at)
 end
 
 local function record_each(sets, P, now, args, answer, ends)
@@ -35,7 +35,7 @@ local function record_each(sets, P, now, args, answer, ends)
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
     local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
     local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
-    if not holds(status, counter, nonce, task[2], task[3]) then  -- mutant: finish_without_token
+    if not moves.holds(status, counter, nonce, task[2], task[3]) then  -- mutant: finish_without_token
       local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
       answer[#answer + 1] = before and 1 or 2
     else
@@ -46,10 +46,10 @@ local function record_each(sets, P, now, args, answer, ends)
       if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
       if earlier[4] and outcome ~= MISFIT then misfits.was_read(P, id, earlier[4]) end
       local ended = now - tonumber(args[i + 9])
-      local runs = with_run(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, args[i + 6]))
+      local runs = run_log.add(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, args[i + 6]))
       if not counted then
         if flagged then
-          rest(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11],
+          moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11],
             'f', counter, 'R', runs, 'err', args[i + 6])
         elseif outcome == MISFIT then
           local digest, grace = string.match(args[i + 4], '^(%S+) (%d+)$')
@@ -60,22 +60,22 @@ local function record_each(sets, P, now, args, answer, ends)
         end
       elseif outcome == 1 then
         if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
-        rest(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
+        moves.end_task(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
           'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])  -- mutant: wrong_result
       elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
-        rest(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
+        moves.end_task(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
           'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
       else
         local retry_at = now + tonumber(args[i + 7])  -- mutant: no_backoff
         if task[9] then
-          pause_target(P, task[9], id, now)
-          retry_at = math.max(retry_at, paused_until(P, task[9], id))
+          ordering_keys.pause_target(P, task[9], id, now)
+          retry_at = math.max(retry_at, ordering_keys.paused_until(P, task[9], id))
         end
-        move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
+        moves.move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
           'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
-        let_go(P, id, queue, task[11], now)
+        moves.let_go(P, id, queue, task[11], now)
         if task[10] then ticks.hold(P, sets, id, queue, 'RETRIABLE_FAILURE', task[10], retry_at, nil, now) end
-        visit_by(P, queue, retry_at)
+        due_index.visit_by(P, queue, retry_at)
       end
       if counted then  -- else it says nothing of the lambda
         local count = ends[queue] or {0, 0}
@@ -93,8 +93,8 @@ end
 register('set_results', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer, ends = {}, {}
-  gathering((#args - 1) / 10, record_each, P, now, args, answer, ends)
+  writes.gather((#args - 1) / 10, record_each, P, now, args, answer, ends)
   if next(ends) and tonumber(redis.call('HGET', P, 'watched') or 0) <= 0 then return answer end  -- mostly: one call for all lambdas
-  for queue, count in pairs(ends) do count_ends(P, lambda_of(queue), count[1], count[2], now) end
+  for queue, count in pairs(ends) do run_ends.count(P, lambda_of(queue), count[1], count[2], now) end
   return answer
 end)

@@ -18,6 +18,36 @@ local function drop(P, id, now)
   end
 end
 
+-- Removes finished tasks of a lambda and status: those that are too many, else those whose retention is over. Returns how many.
+local function sweep_finished(P, member, kept, now, budget)
+  local name, status = string.match(member, '^(.*):([A-Z_]+)$')
+  local set, ids = done_key(P, name, status), NOTHING
+  local excess = redis.call('ZCOUNT', set, '-inf', fmt(ITEM_RETENTION)) - kept  -- without items, which go with their batch
+  if excess > 0 then ids = redis.call('ZRANGE', set, 0, fmt(math.min(excess, budget) - 1)) end
+  if #ids == 0 then ids = redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget)) end
+  for _, id in ipairs(ids) do drop(P, id, now) end
+  if #ids > 0 then redis.call('ZREM', set, unpack(ids)) end
+  if redis.call('EXISTS', set) == 0 then redis.call('SREM', P .. ':sweep', member) end
+  return #ids
+end
+
+local function sweep_job(P, name, now)
+  if redis.call('EXISTS', ticks.key(P, name)) == 1 then  -- it can be paused and deleted for as long as it has live tasks
+    redis.call('ZADD', P .. ':jobs:ended', fmt(now + JOB_ENDS), name)
+  else
+    redis.call('DEL', job_key(P, name))
+    redis.call('ZREM', P .. ':jobs:ended', name)
+  end
+end
+
+-- What else expires: the index that says when, what to do with each, and how many at most (nil: as many as the call has left).
+local EXPIRE = {
+  {':jobs:ended', sweep_job},
+  {':batches:ended', function(P, batch, now) batches.sweep(P, batch, now) end, BATCHES_PER_SWEEP},
+  {':batches:open', function(P, batch, now) batches.check(P, batch, now) end, BATCHES_PER_SWEEP},
+}
+local HASHES = {':firsts', ':uniques', ':near'}  -- each beside an index that says when its fields expire
+
 register('sweep', {'allow-oom'}, function(keys, args)
   local P, now, kept, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
   local swept = 0
@@ -25,56 +55,26 @@ register('sweep', {'allow-oom'}, function(keys, args)
   roster.strike(P, now)
   if redis.call('EXISTS', P .. ':due') == 1 then budget = math.min(budget, SWEPT_BESIDE) end
   for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
-    local name, status = string.match(member, '^(.*):([A-Z_]+)$')
-    local set = done_key(P, name, status)
-    local excess = redis.call('ZCOUNT', set, '-inf', fmt(ITEM_RETENTION)) - kept  -- without items, which go with their batch
-    local ids = {}
-    if excess > 0 then ids = redis.call('ZRANGE', set, 0, fmt(math.min(excess, budget - swept) - 1)) end
-    if #ids == 0 then
-      ids = redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-    end
-    for _, id in ipairs(ids) do drop(P, id, now) end
-    if #ids > 0 then redis.call('ZREM', set, unpack(ids)) end
-    swept = swept + #ids
-    if redis.call('EXISTS', set) == 0 then redis.call('SREM', P .. ':sweep', member) end
+    swept = swept + sweep_finished(P, member, kept, now, budget - swept)
     if swept >= budget then return swept end
   end
-  local jobs = redis.call('ZRANGE', P .. ':jobs:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-  for _, name in ipairs(jobs) do
-    if redis.call('EXISTS', ticks.key(P, name)) == 1 then  -- it can be paused and deleted for as long as it has live tasks
-      redis.call('ZADD', P .. ':jobs:ended', fmt(now + JOB_ENDS), name)
-    else
-      redis.call('DEL', job_key(P, name))
-      redis.call('ZREM', P .. ':jobs:ended', name)
+  for _, each in ipairs(EXPIRE) do
+    local most = math.min(each[3] or budget, budget - swept)
+    local expired = redis.call('ZRANGE', P .. each[1], '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))
+    for _, name in ipairs(expired) do each[2](P, name, now) end
+    swept = swept + #expired
+  end
+  local tombs = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+  for _, id in ipairs(tombs) do redis.call('DEL', task_key(P, id)) end
+  if #tombs > 0 then redis.call('ZREM', P .. ':tombs', unpack(tombs)) end
+  swept = swept + #tombs
+  for _, hash in ipairs(HASHES) do
+    local expired = redis.call('ZRANGE', P .. hash .. ':expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+    if #expired > 0 then
+      redis.call('HDEL', P .. hash, unpack(expired))
+      redis.call('ZREM', P .. hash .. ':expiry', unpack(expired))
     end
+    swept = swept + #expired
   end
-  swept = swept + #jobs
-  local batches = redis.call('ZRANGE', P .. ':batches:ended', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(math.min(BATCHES_PER_SWEEP, budget - swept)))
-  for _, batch in ipairs(batches) do sweep_batch(P, batch, now) end
-  swept = swept + #batches
-  local open = redis.call('ZRANGE', P .. ':batches:open', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(math.min(BATCHES_PER_SWEEP, budget - swept)))
-  for _, batch in ipairs(open) do check_batch(P, batch, now) end
-  swept = swept + #open
-  local old = redis.call('ZRANGE', P .. ':tombs', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-  for _, id in ipairs(old) do redis.call('DEL', task_key(P, id)) end
-  if #old > 0 then redis.call('ZREM', P .. ':tombs', unpack(old)) end
-  swept = swept + #old
-  local firsts = redis.call('ZRANGE', P .. ':firsts:expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-  if #firsts > 0 then
-    redis.call('HDEL', P .. ':firsts', unpack(firsts))
-    redis.call('ZREM', P .. ':firsts:expiry', unpack(firsts))
-  end
-  swept = swept + #firsts
-  local ended = redis.call('ZRANGE', P .. ':uniques:expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-  if #ended > 0 then
-    redis.call('HDEL', P .. ':uniques', unpack(ended))
-    redis.call('ZREM', P .. ':uniques:expiry', unpack(ended))
-  end
-  swept = swept + #ended
-  local forgotten = redis.call('ZRANGE', P .. ':near:expiry', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
-  if #forgotten > 0 then
-    redis.call('HDEL', P .. ':near', unpack(forgotten))
-    redis.call('ZREM', P .. ':near:expiry', unpack(forgotten))
-  end
-  return swept + #forgotten
+  return swept
 end)

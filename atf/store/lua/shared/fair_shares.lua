@@ -4,11 +4,10 @@
 -- strictly by priority. What it is owed beyond that stands over to the next time (in the lambda's record, as "priority:owed"), so that
 -- a small share has its place even where places are dealt one by one. Whoever got all it wanted is owed nothing: nothing is saved up.
 
-local deal
-do  -- Lua allows 200 locals in one function: what only deal uses is gone after it
-
 local WHOLE = 10000  -- shares, and what is owed of a place, are counted in parts of it
+
 local SMALL = 20     -- a priority without a share of its own has this fraction of what the others leave
+
 local LEAST = 10     -- and so many parts where they leave less: none starves
 
 -- The shares by priority, of those without one of their own for the queues that wait. Together they are no more than the whole: to deal
@@ -34,9 +33,9 @@ end
 
 -- Deals places among queues of a lambda: each says in `wants` how many it could use, and `gets` so many. `field` of the lambda's
 -- record is where this keeps what it owes.
-deal = function(P, name, queues, places, field)
+function fair_shares.deal(P, name, queues, places, field)
   local record = redis.call('HMGET', lambda_key(P, name), 'door', field)
-  local wanted, shares, owed, left, over = 0, shares_of(settings_of(record[1]).shares, queues), {}, places, {}
+  local wanted, shares, owed, left, over = 0, shares_of(registry.settings_of(record[1]).shares, queues), {}, places, {}
   table.sort(queues, function(a, b) return a.queue < b.queue end)  -- most urgent first
   for digit, parts in string.gmatch(record[2] or '', '(%d):(%d+)') do owed[digit] = tonumber(parts) end
   for _, each in ipairs(queues) do wanted = wanted + each.wants end
@@ -54,6 +53,4 @@ deal = function(P, name, queues, places, field)
   end
   over = table.concat(over, ' ')
   if over ~= (record[2] or '') then redis.call('HSET', lambda_key(P, name), field, over) end
-end
-
 end

@@ -1,25 +1,32 @@
--- What keys hold back. An ordering key is a list of its unfinished tasks in the order of their acceptance, of which only the first
--- may become due (see `advance` and `release` in common.lua). A lambda may have its keys stop at a task that fails for good.
---
 -- A concurrency key has slots, as many as each of its tasks says. A due task takes one before it is pushed, and holds it until it
--- ends or backs off (`let_go`). Where none is free it waits in the key's line, never due, until `give_slots` gives it one: each task is
+-- ends or backs off (`moves.let_go`). Where none is free it waits in the key's line, never due, until `concurrency_keys.give_slots` gives it one: each task is
 -- looked at once, however many wait.
 
--- The field k of a lambda's ordering key, and the task at which the key has stopped; nil where it has not.
-local function stopped_at(P, name, key)
-  local k = name .. ':' .. key
-  local head = redis.call('LINDEX', order_key(P, k), 0)
-  if head and string.sub(head, 1, 1) == STOPPED then return k, string.sub(head, 2) end
-end
-
--- Takes a stop away. The task that failed stays what it is.
-local function pass_over(P, name, k, now)
-  redis.call('LPOP', order_key(P, k))
-  redis.call('ZREM', stops_key(P, name), k)
-  advance(P, k, now)
+-- Gives the free slots of a concurrency key to those that have waited longest: they are due, and hold them from now on.
+function concurrency_keys.give_slots(P, key, now)
+  local taken = redis.call('ZCARD', slots_key(P, key))
+  for _ = 1, PART do
+    local first = redis.call('ZRANGE', line_key(P, key), 0, 0, 'WITHSCORES')
+    local id = first[1]
+    if not id then
+      redis.call('ZREM', P .. ':lines', key)
+      return
+    end
+    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'kc')
+    local waits = task[3] and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- else somebody has deleted its record
+    if waits and taken >= tonumber(string.match(task[3], ' (%d+) ')) then return end
+    redis.call('ZREM', line_key(P, key), id)
+    if waits then
+      redis.call('ZADD', slots_key(P, key), fmt(now), id)
+      redis.call('ZADD', live_key(P, task[2], task[1]), first[2], id)
+      due_index.visit_by(P, task[2], now)
+      taken = taken + 1
+    end
+  end
 end
 
 local QUEUE, SKIP, CANCEL_RUNNING = '0', '1', '2'
+
 local LOOKED_AT = 64  -- of the tasks that hold a slot, when one of them is to be cancelled
 
 -- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait. Returns
@@ -33,7 +40,7 @@ local function cancel_oldest(P, key, now, but)
         redis.call('HSET', task_key(P, id), 'x', '1')
         return nil
       elseif id ~= but and not held and task[6] and not FINISHED[task[1]] then
-        rest(P, AT_ONCE, id, task[2], task[1], 'CANCELLED', now, task[3], task[4], task[5], false, task[6],
+        moves.end_task(P, writes.AT_ONCE, id, task[2], task[1], 'CANCELLED', now, task[3], task[4], task[5], false, task[6],
           'err', 'cancelled for a later task of its concurrency key')
         return id
       end
@@ -43,7 +50,7 @@ end
 
 -- Of due tasks, those that hold a slot of their concurrency key or have none, and by id which hold one, and how many tasks were
 -- cancelled; what finds no slot waits in line, or is cancelled. A task that has run before always waits: it was let in once.
-local function with_slots(P, queue, status, ids, now)
+function concurrency_keys.admit(P, queue, status, ids, now)
   local free, holding, gone, cancelled = {}, {}, {}, 0
   for _, id in ipairs(ids) do
     local task = redis.call('HMGET', task_key(P, id), 'kc', 'lim', 'k', 'w')
@@ -63,7 +70,7 @@ local function with_slots(P, queue, status, ids, now)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         free[#free + 1], holding[id] = id, true
       elseif policy == SKIP and status == 'NEW' and tonumber(redis.call('HGET', task_key(P, id), 'r') or 0) == 0 then
-        rest(P, AT_ONCE, id, queue, status, 'CANCELLED', now, task[2], task[3], task[4], false, nil,
+        moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, task[2], task[3], task[4], false, nil,
           'err', 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way')
         cancelled = cancelled + 1
       else
@@ -88,7 +95,7 @@ end
 
 -- A task whose record somebody has deleted lets go of nothing. So a key whose line is not empty is looked at now and then: slots of tasks
 -- that are neither due nor pushed are free.
-local function check_lines(P, now)
+function concurrency_keys.check(P, now)
   for _, key in ipairs(redis.call('ZRANGE', P .. ':lines', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, LINES_PER_PASS)) do
     redis.call('ZADD', P .. ':lines', fmt(now + LINE_CHECK), key)
     for _, id in ipairs(redis.call('ZRANGE', slots_key(P, key), 0, PART - 1)) do
@@ -97,6 +104,6 @@ local function check_lines(P, now)
       local score = task[2] and not pushed and tonumber(redis.call('ZSCORE', live_key(P, task[2], task[1]), id) or nil)
       if not pushed and not (score and score <= now) then redis.call('ZREM', slots_key(P, key), id) end
     end
-    give_slots(P, key, now)
+    concurrency_keys.give_slots(P, key, now)
   end
 end

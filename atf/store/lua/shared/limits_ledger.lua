@@ -1,13 +1,10 @@
--- Home: the one partition that gives out a lambda's permits, where a store has several. It remembers what each partition got and gave
+-- The limits ledger: it gives out a lambda's permits, where a store has several partitions, and lies in one of them, the lambda's home. It remembers what each partition got and gave
 -- back, so that a message may come twice, late or never, and gives out no more than the limit. Where more is asked for than there is,
 -- those that ask share it evenly: whoever has more is told the most to keep. Where that is less than one for each, who has waited
 -- longest comes first, and has it for a while (`T`: until when).
 --
 -- Nothing is given before every partition has said what it has and what runs there: a limit may be new, and this server may have
 -- forgotten something.
-
-local hear
-do  -- Lua allows 200 locals in one function: what only this file uses is gone after it
 
 local ENTRY = {'s', 'e', 'he', 'nG', 'nR', 'nN', 'nC', 'bG', 'bR', 'bN', 'bC', 'turn', 'sent', 'nT', 'bT'}
 
@@ -21,7 +18,7 @@ end
 
 local function new_entry() return {s = 0, e = -1, he = -1, nG = 0, nR = 0, nN = 0, nC = -1, bG = 0, bR = 0, bN = 0, bC = -1, turn = 0, sent = 0, nT = 0, bT = 0} end
 
--- What home knows of a lambda, and how many partitions there are. `heard`: of which epoch of it (see epoch_of) somebody else knows.
+-- What home knows of a lambda, and how many partitions there are. `heard`: of which epoch of it (see permit_part.epoch_of) somebody else knows.
 local function read_home(P, name, heard)
   local record = redis.call('HMGET', P, 'partitions', 'settled')
   local partitions, settled = tonumber(record[1]), tonumber(record[2] or 0)
@@ -41,7 +38,7 @@ local function read_home(P, name, heard)
   end
   for number = 0, partitions - 1 do home.parts[number] = home.parts[number] or new_entry() end
   home.v, home.turn, home.counts = home.v or 0, home.turn or 0, home.counts or 0
-  home.e, home.seen = epoch_of(home.e, home.seen, settled), settled
+  home.e, home.seen = permit_part.epoch_of(home.e, home.seen, settled), settled
   if heard > home.e then home.e = heard + 1 end
   return home, partitions
 end
@@ -58,19 +55,19 @@ local function write_home(P, name, home)
 end
 
 -- Tells a partition what its part is. `P` is home's own record.
-local function tell_part(P, home, number, limits, here, now)
+local function sync_part(P, home, number, limits, here, now)
   local entry = home.parts[number]
   home.v = home.v + 1
   entry.sent = now
   if number == here then
-    take_part(P, home.name, home.v, home.e, entry.e, entry, home.z or 0, limits, now)
+    permit_part.sync(P, home.name, home.v, home.e, entry.e, entry, home.z or 0, limits, now)
     return
   end
   local strings = {'grant_permits', home.name}
   for _, each in ipairs({home.v, home.e, entry.e, entry.nG, entry.nR, entry.nC, entry.bG, entry.bR, entry.bC, home.z or 0}) do
     strings[#strings + 1] = fmt(each)
   end
-  owe(P, number, '0\n["' .. table.concat(strings, '","') .. '"]', now)
+  outbox.add(P, number, '0\n["' .. table.concat(strings, '","') .. '"]', now)
 end
 
 local function by_place(one, other) return one.number < other.number end
@@ -113,7 +110,7 @@ local function share_out(home, kind, limit, limits, changed, now)
   for _, entry in pairs(home.parts) do out = out + entry[kind .. 'G'] - entry[kind .. 'R'] end
   local free = limit - out  -- mutant: permits_given_twice
   local short = out > limit
-  if kind == 'b' then home.z = math.min(math.max(home.z or 0, fullest(limits, free, now)), now) end
+  if kind == 'b' then home.z = math.min(math.max(home.z or 0, buckets.fullest(limits, free, now)), now) end
   for _, entry in ipairs(askers) do
     local lacks = entry.target - (entry[kind .. 'G'] - entry[kind .. 'R'])
     local gets = math.min(lacks, free)
@@ -121,7 +118,7 @@ local function share_out(home, kind, limit, limits, changed, now)
       entry[kind .. 'G'], free = entry[kind .. 'G'] + gets, free - gets
       home.turn = home.turn + 1
       entry.turn, changed[entry.number] = home.turn, true
-      entry[kind .. 'T'] = now + PERMIT_TURN + (kind == 'b' and math.ceil(SECOND * limits.b / limits.rate) or 0)
+      entry[kind .. 'T'] = now + PERMIT_TURN + (kind == 'b' and math.ceil(buckets.SECOND * limits.b / limits.rate) or 0)
     end
     short = short or entry[kind .. 'N'] > entry[kind .. 'G'] - entry[kind .. 'R']
   end
@@ -156,19 +153,19 @@ local function give_out(P, home, limits, partitions, asker, now)
     end
   end
   for number = 0, partitions - 1 do
-    if changed[number] then tell_part(P, home, number, limits, here, now) end
+    if changed[number] then sync_part(P, home, number, limits, here, now) end
   end
   write_home(P, home.name, home)
 end
 
 -- What a partition said: its number, the number of its message, when it and (as it knows) home last forgot something, per kind permits
 -- got, given back and needed, tasks that run there (-1: it knows of no max_running yet), and when its bucket was empty.
-hear = function(P, name, from, number, epoch, home_epoch, said, runs, z, now)
-  local limits = limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
+function limits_ledger.report(P, name, from, number, epoch, home_epoch, said, runs, z, now)
+  local limits = permits.limits_of(registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
   local home, partitions = read_home(P, name, home_epoch)
   local entry = home.parts[from]
   if epoch < entry.e then  -- an old message; or its server has forgotten that it said something later
-    tell_part(P, home, from, limits, tonumber(string.sub(P, 6, -2)), now)
+    sync_part(P, home, from, limits, tonumber(string.sub(P, 6, -2)), now)
     write_home(P, name, home)
     return
   end
@@ -180,7 +177,7 @@ hear = function(P, name, from, number, epoch, home_epoch, said, runs, z, now)
       local free = limits.b
       for _, each in pairs(home.parts) do free = free - each.bG + each.bR end
       free = math.max(free, 0)
-      local mine = math.max(home.z or 0, fullest(limits, free, now))
+      local mine = math.max(home.z or 0, buckets.fullest(limits, free, now))
       home.z = math.min(math.floor((mine * free + z * back) / (free + back)), now)
     end
     entry[kind .. 'G'] = math.max(entry[kind .. 'G'], said[kind .. 'G'])
@@ -192,27 +189,25 @@ hear = function(P, name, from, number, epoch, home_epoch, said, runs, z, now)
   give_out(P, home, limits, partitions, from, now)
 end
 
-ask_home = function(P, name, partitions, runs, part, now)
+function limits_ledger.ask(P, name, partitions, runs, part, now)
   local here, home = tonumber(string.sub(P, 6, -2)), home_of(name, partitions)
   local said = {}
   for _, field in ipairs({'nG', 'nR', 'nN', 'bG', 'bR', 'bN'}) do said[field] = part[field] or 0 end
   if home == here then
-    hear(P, name, here, part.s, part.e, part.he or -1, said, runs, part.z or now, now)
+    limits_ledger.report(P, name, here, part.s, part.e, part.he or -1, said, runs, part.z or now, now)
     return
   end
   local strings = {'ask_permits', name, fmt(here)}
   for _, each in ipairs({part.s, part.e, part.he or -1, said.nG, said.nR, said.nN, said.bG, said.bR, said.bN, runs, part.z or now}) do
     strings[#strings + 1] = fmt(each)
   end
-  owe(P, home, '0\n["' .. table.concat(strings, '","') .. '"]', now)
+  outbox.add(P, home, '0\n["' .. table.concat(strings, '","') .. '"]', now)
 end
 
 -- A lambda's settings have changed: home is to hear again what runs here, and where this is its home, what is given out changes, too.
-settings_changed = function(P, name, now)
-  if redis.call('EXISTS', permits_key(P, name)) == 1 then redis.call('HSET', permits_key(P, name), 'e', '') end
+function limits_ledger.settings_changed(P, name, now)
+  if redis.call('EXISTS', permit_part.key(P, name)) == 1 then redis.call('HSET', permit_part.key(P, name), 'e', '') end
   if redis.call('EXISTS', home_key(P, name)) == 0 then return end
   local home, partitions = read_home(P, name, -1)
-  give_out(P, home, limits_of(settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)), partitions, -1, now)
-end
-
+  give_out(P, home, permits.limits_of(registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)), partitions, -1, now)
 end

@@ -1,0 +1,42 @@
+-- The due index: when which queue is to be visited by a pass of a store consumer (enqueue.lua).
+
+-- Makes sure that a queue is visited at `at` or before, and wakes the store consumers where that is earlier than anything
+-- else they wait for.
+function due_index.visit_by(P, queue, at)
+  local index = P .. ':due'
+  if redis.call('ZADD', index, 'LT', 'CH', fmt(at), queue) == 0 then return end
+  if redis.call('ZRANGE', index, 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+end
+
+-- The same for several queues, by the instants in `ats`: a few calls instead of two per queue.
+function due_index.visit_all_by(P, ats)
+  local index, scores, only = P .. ':due', {}, next(ats)
+  if not only then return end
+  if not next(ats, only) then return due_index.visit_by(P, only, ats[only]) end
+  for queue, at in pairs(ats) do scores[#scores + 1], scores[#scores + 2] = fmt(at), queue end
+  local before = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+  for first = 1, #scores, PART do
+    redis.call('ZADD', index, 'LT', unpack(scores, first, math.min(first + PART - 1, #scores)))
+  end
+  local after = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+  if before[1] ~= after[1] or before[2] ~= after[2] then redis.call('SPUBLISH', P .. ':bell:due', after[1]) end
+end
+
+-- Has all queues of a lambda looked at that hold live tasks.
+function due_index.visit_lambda(P, name, now)
+  local sets = {}
+  for priority = 0, MAX_PRIORITY do
+    for _, status in ipairs(LIVE) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
+  end
+  if redis.call('EXISTS', unpack(sets)) == 0 then return end  -- as when it is new: one call for all of its queues
+  for priority = 0, MAX_PRIORITY do
+    local first = priority * #LIVE + 1
+    if redis.call('EXISTS', unpack(sets, first, first + #LIVE - 1)) > 0 then due_index.visit_by(P, name .. ':' .. priority, now) end
+  end
+end
+
+-- How long it is until the first instant of a sorted set, or nil: it is empty.
+function due_index.first_in(set, now)
+  local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+  return first[2] and math.max(tonumber(first[2]) - now, 0)
+end

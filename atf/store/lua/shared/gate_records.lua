@@ -1,0 +1,49 @@
+-- A lambda's gates as they stand in a partition, and in the registry partition, which adds them to its outbox for the others.
+
+gate_records.tally_key = remembered(function(P, name) return P .. ':g:' .. name end)
+
+-- Has a lambda's gates looked at at `at` or before.
+function gate_records.look_by(P, name, at)
+  local first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')
+  redis.call('ZADD', P .. ':gates', 'LT', fmt(at), name)
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
+end
+
+-- Writes a lambda's gates within one partition; their numbers are those of the text. No `version`: some of them have ended, which is a
+-- change all the same.
+function gate_records.put(P, name, text, version, now)
+  local key, paused, single = lambda_key(P, name), '0', false
+  local known = redis.call('HMGET', key, 'gates', 'paused')
+  for line in string.gmatch(text, '[^;]+') do
+    if gate_rules.whole_pause(line) then paused = '1' else single = true end
+    redis.call('HINCRBY', gate_records.tally_key(P, name), string.match(line, '^%d+'), 0)
+  end
+  local single_before = known[1] and #gate_rules.of(known[1]) > 0 or false
+  if single ~= single_before then redis.call('HINCRBY', P, 'gated', single and 1 or -1) end
+  if text ~= '' then redis.call('HSET', key, 'gates', text) elseif known[1] then redis.call('HDEL', key, 'gates') end
+  if version then redis.call('HSET', key, 'gv', version) else grown(P, 'lambda_version', now) end
+  if version or paused ~= known[2] then registry.set_paused(P, name, paused, now) end
+  gate_records.look_by(P, name, now)
+end
+
+-- Writes a lambda's gates in its home partition, and owes them to the others. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
+-- heard of what home has forgotten, but not where much is owed already: one of them may be away for long.
+function gate_records.write(P, name, text, home, partitions, now, same)
+  if same and redis.call('ZCARD', P .. ':outbox:due') >= 64 then return end
+  local version = grown(P, 'lambda_version', now)
+  gate_records.put(P, name, text, version, now)
+  local body = version .. '\n["gate","' .. name .. '","' .. text .. '"]'  -- nothing in it needs to be escaped
+  for target = 0, partitions - 1 do
+    if target ~= home then outbox.add(P, target, body, now) end
+  end
+end
+
+-- The lines of a lambda's gates, without those that have ended, though no visit has struck them off yet.
+function gate_records.lines(P, name, now)
+  local lines = {}
+  for line in string.gmatch(redis.call('HGET', lambda_key(P, name), 'gates') or '', '[^;]+') do
+    local ends = gate_rules.parse(line).ends
+    if ends == 0 or ends > now then lines[#lines + 1] = line end
+  end
+  return lines
+end

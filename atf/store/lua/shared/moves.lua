@@ -1,0 +1,116 @@
+-- Moves of tasks that several verbs make: atf/task.py has the table of all moves.
+
+-- A task goes from one status to another: its batch counts that, if it is an item.
+function moves.recount(P, sets, id, from, to, now)
+  if batch_parts.COUNTED[from] == batch_parts.COUNTED[to] then return end
+  local batch = batch_of(id)
+  if batch then sets.COUNT(P, batch, batch_parts.COUNTED[from], batch_parts.COUNTED[to], now) end
+end
+
+-- Moves a live task between two live states. `fields` are more fields to set.
+function moves.move(P, sets, id, queue, from, to, score, now, ...)
+  if from ~= to then
+    sets.ZREM(live_key(P, queue, from), id)
+    moves.recount(P, sets, id, from, to, now)  -- mutant: items_lost_uncounted
+  end
+  sets.ZADD(live_key(P, queue, to), fmt(score), id)
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
+end
+
+-- Whether the caller's token is the task's, and the task is held: the condition of every move out of a claim.
+function moves.holds(status, counter, nonce, task_counter, task_nonce)
+  return (status == 'CLAIMED' or status == 'PROCESSING') and task_counter == counter and task_nonce == nonce  -- mutant: no_fence
+end
+
+-- A task has failed for good: the version of its lambda's code is noted, where the code says one.
+local function note_version(P, id, name)
+  local version = registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door')).version
+  if version then redis.call('HSET', task_key(P, id), 'v', version) end
+end
+
+-- A task leaves its queue, or its executor, for good or for a while: what it held meanwhile (its field `h`, letters: p a permit,
+-- k a slot of its concurrency key or a place in that key's line) others may have.
+function moves.let_go(P, id, queue, held, now)
+  if not held then return end
+  redis.call('HDEL', task_key(P, id), 'h')
+  if string.find(held, 'p', 1, true) then permits.freed(P, queue, now) end
+  if string.find(held, 'k', 1, true) then
+    local key = string.match(redis.call('HGET', task_key(P, id), 'kc'), '^%S+')
+    redis.call('ZREM', slots_key(P, key), id)
+    redis.call('ZREM', line_key(P, key), id)
+    concurrency_keys.give_slots(P, key, now)
+  end
+end
+
+local sweep_key = remembered(function(P) return P .. ':sweep' end)
+
+local swept = remembered(function(_, name, status) return name .. ':' .. status end)
+
+-- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. More fields to set
+-- may follow. `held`: see moves.let_go.
+function moves.end_task(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, held, ...)
+  local name = lambda_of(queue)
+  local retention = limits and tonumber(string.match(limits, '^%d+ %d+ (%d+)')) or DEFAULT_RETENTION
+  sets.ZREM(live_key(P, queue, from), id)
+  local batch = batch_of(id)
+  sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
+  sets.SADD(sweep_key(P, ''), swept(P, name, to))
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
+  if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
+  if held then moves.let_go(P, id, queue, held, now) end
+  if to == 'FATAL_FAILURE' then note_version(P, id, name) end
+  if ordering then ordering_keys.release(P, ordering, id, queue, to, now) end
+  if watched then
+    local of = string.sub(watched, 1, 1)
+    if of == ticks.OF then ticks.ended(P, string.sub(watched, 2), id, to, now) end
+    if of == ticks.BESIDE_OF then ticks.drop(P, string.sub(watched, 2), id) end
+    redis.call('SPUBLISH', P .. ':bell:done', id)
+  end
+  if batch then sets.COUNT(P, batch, batch_parts.COUNTED[from], batch_parts.COUNTED[to], now) end
+end
+
+-- FATAL_FAILURE, CANCELLED -> NEW, due at `at`, which is now unless it is given, or behind others of its ordering key: at their end, or where it stopped them.
+-- A window of its unique key that is open becomes its own. Where an unfinished task holds that, nothing is done, and that task is returned.
+function moves.start_afresh(P, id, queue, status, key, now, at, sets)
+  local unique, waits = redis.call('HGET', task_key(P, id), 'uk'), false
+  if unique and tonumber(redis.call('ZSCORE', P .. ':uniques:expiry', unique) or 0) > now then
+    local holder = redis.call('HGET', P .. ':uniques', unique)
+    local its = holder ~= id and redis.call('HGET', task_key(P, holder), 's')
+    if its and not FINISHED[its] then return holder end  -- mutant: retry_beside_holder
+    redis.call('HSET', P .. ':uniques', unique, id)
+  end
+  at = at or now
+  if key then at = math.max(at, ordering_keys.paused_until(P, key, id)) end
+  if key and redis.call('LINDEX', order_key(P, key), 0) == ordering_keys.STOPPED .. id then
+    redis.call('LPOP', order_key(P, key))
+    redis.call('LPUSH', order_key(P, key), id)
+    redis.call('ZREM', stops_key(P, lambda_of(queue)), key)
+  elseif key then
+    waits = redis.call('RPUSH', order_key(P, key), id) > 1
+  end
+  redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
+  redis.call('HDEL', task_key(P, id), 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd')
+  redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
+  redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
+  if not waits then due_index.visit_by(P, queue, at) end
+  moves.recount(P, sets or writes.AT_ONCE, id, status, 'NEW', now)
+end
+
+-- Cancels a task that has not started, or flags one that runs. Returns {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}.
+function moves.cancel(P, sets, id, now)
+  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g', 'mf')
+  local status = task[1]
+  if not status or status == 'TOMBSTONE' then return {'', 0, 0} end
+  if FINISHED[status] then return {status, status == 'CANCELLED' and 1 or 0, 0} end
+  if status == 'CLAIMED' or status == 'PROCESSING' then  -- mutant: cancel_without_state_check
+    redis.call('HSET', task_key(P, id), 'x', '1')
+    return {status, 0, 1}
+  end
+  if task[8] and status == 'ENQUEUED' then misfits.leave(P, id, task[2], misfits.read(task[8])) end
+  if task[7] then  -- a gate has parked it
+    redis.call('ZREM', parking.key(P, lambda_of(task[2]), task[7]), id)
+    redis.call('HDEL', task_key(P, id), 'g')
+  end
+  moves.end_task(P, sets, id, task[2], status, 'CANCELLED', now, task[3], task[4], task[5], false, task[6])
+  return {'CANCELLED', 1, 0}
+end

@@ -1,0 +1,32 @@
+-- The outbox: changes that a partition owes another one. Each lies in the due index until it has been applied there, and acknowledged.
+
+outbox.MEMBER = '>'  -- the outbox's member in the due index; no queue can have this name
+
+-- Adds a change: "version" and, in JSON behind a line break, a word that says what it is, and more words. Returns its number.
+function outbox.add(P, target, body, now)
+  local number = fmt(redis.call('HINCRBY', P, 'outbox', 1))
+  redis.call('HSET', P .. ':outbox', number, target .. '\n' .. body)
+  redis.call('ZADD', P .. ':outbox:due', fmt(now), number)
+  due_index.visit_by(P, outbox.MEMBER, now)
+  return number
+end
+
+function outbox.words(...) return '\n["' .. table.concat({...}, '","') .. '"]' end  -- nothing in them needs to be escaped
+
+-- The changes that are due, for a store consumer to apply: number, target, body, ...; others leave them alone for a while.
+function outbox.due(P, now)
+  local due, found = P .. ':outbox:due', {}
+  for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
+    redis.call('ZADD', due, fmt(now + OUTBOX_RETRY), number)
+    outbox.tell(P, number, found)
+  end
+  local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
+  if first[2] then redis.call('ZADD', P .. ':due', first[2], outbox.MEMBER) else redis.call('ZREM', P .. ':due', outbox.MEMBER) end
+  return found
+end
+
+-- Adds a change to an answer, as its number, its target and its body.
+function outbox.tell(P, number, answer)
+  answer[#answer + 1] = number
+  answer[#answer + 1], answer[#answer + 2] = string.match(redis.call('HGET', P .. ':outbox', number), '^(%d+)\n(.*)$')
+end

@@ -1,0 +1,241 @@
+-- A visit of a queue by a pass of a store consumer, in four steps: it ends leases, pushes again what went astray, pushes what is due,
+-- and says in the due index when the queue is to be visited next.
+--
+-- A pass is a table of what its visits count and find (see enqueue.lua). Of a queue's lambda it has `limit`, `timeout`, `paused`, `door` (its
+-- other settings), `gates` and `misfits_until`, as they stand in its record.
+
+local LEASED = {'CLAIMED', 'PROCESSING'}
+local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
+
+local function first_score(P, queue, status)
+  local first = redis.call('ZRANGE', live_key(P, queue, status), 0, 0, 'WITHSCORES')
+  local score = first[2] and tonumber(first[2])
+  if score and score < math.huge then return score end
+end
+
+local PLACE = {NEW = 1, RETRIABLE_FAILURE = 2, ENQUEUED = 3, CLAIMED = 4, PROCESSING = 5}
+
+local function none_read() return {true, true, true, true, true} end  -- true: not read; in an array, which is less to make
+
+-- The first instant of those with a status, or false. `firsts` holds what was read so, since each call of Redis counts: of a task that
+-- comes and goes alone, a visit is a third of all that the store does.
+local function first_of(P, queue, status, firsts)
+  local place = PLACE[status]
+  if firsts[place] == true then firsts[place] = first_score(P, queue, status) or false end
+  return firsts[place]
+end
+
+local function due_ids(P, queue, status, now, limit, firsts)
+  local first = limit > 0 and first_of(P, queue, status, firsts)
+  if not first or first > now then return NOTHING end
+  firsts[PLACE[status]] = true
+  return redis.call('ZRANGE', live_key(P, queue, status), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(limit))
+end
+
+-- The same, of those that leave the set in this visit. One that is due alone, as of tasks that come one by one, is told by the call that
+-- also says what is first then.
+local function due_to_leave(P, queue, status, now, limit, firsts)
+  local place = PLACE[status]
+  if limit <= 0 or firsts[place] == false then return NOTHING end
+  local two = redis.call('ZRANGE', live_key(P, queue, status), 0, 1, 'WITHSCORES')
+  local first, second = tonumber(two[2]) or math.huge, tonumber(two[4]) or math.huge
+  if second <= now then
+    firsts[place] = first
+    return due_ids(P, queue, status, now, limit, firsts)
+  end
+  local left = first > now and first or second
+  firsts[place] = left < math.huge and left
+  return first <= now and {two[1]} or NOTHING
+end
+
+-- Begins a visit. `pushed` and `length` follow the queue as it changes; `door` is nil where nothing has to be checked there.
+local function open_visit(P, queue, lambda, now)
+  local pushed, keyed = fields_of(queue_key(P, queue), 'pushed', 'keyed')
+  local limit, timeout, list = lambda.limit, lambda.timeout, list_key(P, queue)
+  local door = (lambda.door or keyed or lambda.gates) and registry.settings_of(lambda.door) or nil
+  if door then door.gates = lambda.gates or nil end
+  local visit = {
+    queue = queue, list = list, door = door, keyed = keyed, pushed = tonumber(pushed or 0), length = 0, now = now,
+    unknown = not limit, paused = lambda.paused == '1' or not limit,  -- where it is not known, its limits and gates are not, either
+    limit = tonumber(limit or DEFAULT_QUEUE_LIMIT), expires = now + tonumber(timeout or DEFAULT_ENQUEUE_TIMEOUT),
+    unfit = misfits.lately(lambda.misfits_until, now), looked = 0, enqueued = 0, again = 0,
+  }
+  local processing, retriable = live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')
+  if redis.call('EXISTS', list, processing, retriable, live_key(P, queue, 'ENQUEUED'), live_key(P, queue, 'CLAIMED')) == 0 then
+    visit.firsts = {true, false, false, false, false}  -- all of it is NEW, as where many lambdas have a task each: one call instead of five
+    return visit
+  end
+  visit.firsts, visit.length = none_read(), redis.call('LLEN', list)
+  if redis.call('EXISTS', processing, retriable) == 0 then
+    visit.firsts[PLACE.PROCESSING], visit.firsts[PLACE.RETRIABLE_FAILURE] = false, false
+  end
+  return visit
+end
+
+-- CLAIMED, PROCESSING whose leases are over.
+local function end_leases(P, visit, pass, most)
+  local queue, lost = visit.queue, 0
+  for _, status in ipairs(LEASED) do
+    for _, id in ipairs(due_ids(P, queue, status, pass.lease_now, most - visit.looked, visit.firsts)) do
+      visit.looked = visit.looked + 1
+      if redis.call('EXISTS', task_key(P, id)) == 1 then
+        loss.record(P, id, visit.now)
+        lost, pass.expired[#pass.expired + 1] = lost + 1, id
+      else
+        redis.call('ZREM', live_key(P, queue, status), id)
+      end
+    end
+  end
+  if lost == 0 then return end
+  visit.firsts = none_read()  -- one that ends may make others due
+  pass.lost, pass.rare = pass.lost + lost, true
+end
+
+-- Puts tasks to the front of their queue: they waited before.
+local function push_to_front(P, visit, ids)
+  local length = visit.length
+  for i = #ids, 1, -1 do
+    moves.move(P, writes.AT_ONCE, ids[i], visit.queue, 'ENQUEUED', 'ENQUEUED', visit.expires, visit.now, 'e', fmt(visit.pushed - length))
+    length = redis.call('LPUSH', visit.list, ids[i])
+    visit.again = visit.again + 1
+  end
+  visit.length = length
+end
+
+-- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
+-- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
+-- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on. What the rate holds back does, too.
+local function push_again(P, visit, pass, most, most_again)
+  local queue, front, parked = visit.queue, NOTHING, false
+  for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', visit.now, visit.paused and 0 or most - visit.looked, visit.firsts)) do
+    local status, entry, misfit = fields_of(task_key(P, id), 's', 'e', 'mf')
+    entry = tonumber(entry or nil)
+    visit.looked = visit.looked + 1
+    if not status then
+      redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
+    elseif entry and entry > visit.pushed - visit.length then  -- mutant: backlog_pushed_again
+      redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(visit.expires), id)
+      pass.standing = pass.standing + 1
+    elseif visit.length + #front >= visit.limit then
+      visit.stuck = true
+    elseif #front + visit.again >= most_again then
+      visit.held = true
+      break
+    elseif misfit then
+      local what = misfits.look(P, id, queue, misfit, visit.expires, visit.now)
+      if what == 'standing' then pass.standing = pass.standing + 1 elseif what == 'again' then visit.again = visit.again + 1 else parked = true end
+    else
+      if #front == 0 then front = {} end
+      front[#front + 1] = id  -- mutant: lost_pop_not_redriven
+    end
+  end
+  if #front > 0 then push_to_front(P, visit, front) end
+  if parked then visit.firsts = none_read() end  -- it is NEW now, and holds nothing
+end
+
+-- Pushes tasks with a status, past their lambda's admission. `apart`: those that stand beside the queue; `slotted`: those with a slot of their
+-- concurrency key.
+local function push_some(P, visit, room, status, ids, apart, slotted)
+  local queue, now, expires, pushed = visit.queue, visit.now, visit.expires, visit.pushed
+  local found, scores, beside = {}, {}, 0
+  for _, id in ipairs(ids) do
+    local number = not apart[id] and fmt(pushed + #found + 1) or ''
+    if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', number) == 3 then
+      redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
+    else
+      if status == 'RETRIABLE_FAILURE' then moves.recount(P, writes.AT_ONCE, id, status, 'ENQUEUED', now) end
+      if room and room.running then redis.call('HSET', task_key(P, id), 'h', slotted and slotted[id] and 'kp' or 'p') end
+      if apart[id] then
+        misfits.join(P, id, queue, apart[id], now)
+        beside = beside + 1
+      else
+        found[#found + 1] = id
+      end
+      scores[#scores + 1], scores[#scores + 2] = fmt(apart[id] and misfits.stands(expires, now) or expires), id
+    end
+  end
+  redis.call('ZREM', live_key(P, queue, status), unpack(ids))
+  if #scores == 0 then return end
+  redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
+  local first = visit.firsts[PLACE.ENQUEUED]
+  if first ~= true then visit.firsts[PLACE.ENQUEUED] = math.min(first or expires, expires) end
+  if #found > 0 then visit.length = redis.call('RPUSH', visit.list, unpack(found)) end
+  visit.pushed, visit.enqueued = pushed + #found, visit.enqueued + #found + beside
+  if room then room.left = room.left - #found - beside end
+end
+
+-- NEW, RETRIABLE_FAILURE and due: `most` of them at most are looked at, and pushed unless something keeps them.
+local function push_due(P, visit, pass, room, most)
+  local queue, now, door, firsts = visit.queue, visit.now, visit.door, visit.firsts
+  for _, status in ipairs(PUSHED) do
+    local left = math.min(most - visit.looked, visit.limit - visit.length)
+    if room then left = math.min(left, room.left) end
+    local apart, gated, slotted = NOTHING, 0, nil
+    local ids = due_to_leave(P, queue, status, now, left, firsts)  -- mutant: pushed_early
+    visit.looked = visit.looked + #ids
+    if visit.unfit and #ids > 0 then ids, apart = misfits.sift(P, queue, status, ids, now) end
+    if door and #ids > 0 then
+      ids, gated, slotted = admission.admit(P, queue, status, ids, now, door, visit.keyed)
+      pass.gated = pass.gated + gated
+    end
+    if #ids > 0 then push_some(P, visit, room, status, ids, apart, slotted) end
+  end
+  if visit.enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(visit.pushed)) end
+end
+
+-- When tasks of a status are to be looked at next, whose first instant is `score`; and whether they wait for the lambda's limits.
+local function look_again(visit, pass, room, status, score)
+  if visit.unknown then
+    return math.max(score, visit.now + UNKNOWN_REVISIT), false  -- the answer may be forgotten by its server: then it is asked anew
+  end
+  if score > visit.now then return score, false end
+  if status == 'CLAIMED' or status == 'PROCESSING' then
+    -- Overdue by a clock that is not believed yet. It may be believed any moment, by a consumer that has just started: soon again.
+    return visit.now + math.min(score - pass.lease_now, store_clock.REVISIT), false
+  end
+  local waits = room and (status == 'ENQUEUED' and visit.held or status ~= 'ENQUEUED' and room.left <= 0)
+  return waits and room.again or score, waits
+end
+
+-- Says when the queue is to be visited next. `most`: of tasks that this visit might have looked at.
+local function close_visit(P, visit, pass, room, most)
+  local queue, now, next_at, short = visit.queue, visit.now, nil, false
+  if visit.door or visit.unfit then visit.firsts = none_read() end  -- gates, slots and permits move tasks of each status
+  for _, status in ipairs(visit.paused and not visit.unknown and LEASED or LIVE) do
+    local score, waits = first_of(P, queue, status, visit.firsts), false
+    if score then score, waits = look_again(visit, pass, room, status, score) end
+    short = short or waits
+    if score and (not next_at or score < next_at) then next_at = score end
+  end
+  if room and permits.take(P, queue, room, visit.enqueued, visit.again, short, now) then next_at = now end
+  -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
+  if next_at and next_at <= now and visit.length >= visit.limit and (visit.stuck or visit.looked < most) then
+    redis.call('HSET', queue_key(P, queue), 'full', '1')
+    next_at = now + FULL_REVISIT
+  end
+  if next_at then
+    redis.call('ZADD', beside_key(P, 'due'), fmt(math.max(next_at, now)), queue)
+  else
+    redis.call('ZREM', beside_key(P, 'due'), queue)
+  end
+end
+
+-- Visits a queue, and adds what it did to the pass. Returns how many tasks it looked at: of those that are pushed for the first time `budget`
+-- at most, of others `budget_again`. Of the budget and the lambda's permits so many are `kept` for its other queues.
+function queue_visit.visit(P, queue, lambda, pass, budget_again, budget, kept)
+  local now = pass.now
+  local visit = open_visit(P, queue, lambda, now)
+  end_leases(P, visit, pass, budget_again)
+  local room = visit.door and not visit.paused and permits.room(P, queue, visit.door, now) or nil
+  push_again(P, visit, pass, budget_again, room and room.bucket and room.bucket.left - kept or math.huge)
+  if room then
+    if room.bucket then permits.bound_by_rate(room, visit.again, visit.held, now) end
+    room.left = math.max(room.left - kept, 0)
+  end
+  if not visit.paused then push_due(P, visit, pass, room, budget - kept) end
+  close_visit(P, visit, pass, room, budget - kept)
+  pass.enqueued, pass.again = pass.enqueued + visit.enqueued, pass.again + visit.again
+  if visit.door then pass.rare = true end
+  if visit.enqueued + visit.again > 0 then pass.pushed[#pass.pushed + 1] = queue end
+  return visit.looked
+end

@@ -1,0 +1,17 @@
+-- What a task's record says of runs that have ended.
+
+-- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.
+function run_log.add(runs, owner, started, ended, attempt, why)
+  local line = owner .. '\t' .. string.format('%d\t%d\t%d\t', started, ended, attempt) .. why .. '\n'
+  if not runs then return line end
+  local _, count = string.gsub(runs, '\n', '')
+  if count >= ENDED_RUNS_KEPT then runs = string.match(runs, '^[^\n]*\n(.*)$') end
+  return runs .. line
+end
+
+-- Whether a task was cancelled, by whomever, and its lambda was never called.
+function run_log.never_ran(P, id)
+  local task = redis.call('HMGET', task_key(P, id), 's', 'a', 't4', 'R')
+  if task[1] ~= 'CANCELLED' or task[2] or task[3] then return false end
+  return not string.find('\n' .. (task[4] or ''), '\n[^\t\n]*\t[1-9]')  -- a run that ended, and had started
+end

@@ -1,0 +1,132 @@
+-- What the server's clock, TIME, can be believed, and whether claims are given. All of it stands in the partition's record:
+--
+--   clock          how far TIME was noted to have come
+--   stepped        the last step back of TIME, named by what `clock` was then
+--   stepped_over   the last step that some store consumer has seen a heartbeat timeout go by since
+--   stepped_start  the step that a store consumer which had just started met, and when
+--   settled        when the last pause of claims ends at the soonest; also its name, which strictly increases
+--   calm           `settled` of the last pause that has ended
+--
+-- Leases end by TIME only as far as a store consumer believes it:
+--
+--                     TIME is behind `clock` (or behind what a store consumer believes)
+--   leases end  ─────────────────────────────────────────────────────────────────────────▶  no lease ends (`stepped` is new)
+--        ▲                                                                                                │
+--        └── a store consumer has seen a heartbeat timeout go by since then (`stepped_over` = `stepped`) ◀┘
+--
+-- Claims are given unless the server may have forgotten some:
+--
+--                     another server process that forgets, or an import (store_clock.pause_claims)
+--   claims given  ──────────────────────────────────────────────────────────────────────▶  paused (`calm` ≠ `settled`)
+--   (`calm` = `settled`) ◀── a pass has seen `settled` go by, on the clock it believes ─────┤
+--                     ◀── all on the roster have answered: nothing was forgotten ───────────┘
+
+-- What a pass of a store consumer needs of it.
+function store_clock.read(P)
+  local settled, clock, stepped, calm, forgot = fields_of(P, 'settled', 'clock', 'stepped', 'calm', 'forgot')
+  return {settled = settled, clock = clock, stepped = stepped, calm = calm, forgot = forgot}
+end
+
+-- Whether claims are given now.
+function store_clock.gives(P, now)
+  local settled, calm = fields_of(P, 'settled', 'calm')
+  return not settled or not store_clock.pause_left(tonumber(settled), calm, now)
+end
+
+-- Notes how far TIME has come, where that is `least` further than it was noted to be (`clock`). Where TIME has gone back, leases end early
+-- that are given before it is set forward again, and a store consumer that had no answer in between can't tell. So no store consumer ends
+-- any until it has seen a heartbeat timeout go by since it was told (see enqueue.lua). Returns what that step back is known by, or nil.
+function store_clock.note(P, now, clock, least)
+  local behind = tonumber(clock or 0) - now
+  if behind > store_clock.STEP then  -- mutant: step_back_unnoticed
+    redis.call('HSET', P, 'clock', fmt(now), 'stepped', clock)
+    return clock
+  elseif behind <= -least then
+    redis.call('HSET', P, 'clock', fmt(now))
+  end
+end
+
+-- How long no claims are given at least, or nil: a pause of claims is over once `calm` is `settled`. That is so when a pass of a store
+-- consumer has seen `settled` go by on the clock that it believes, since this server's clock may leap ahead while executors whose claims
+-- were forgotten live on; or as soon as it is known that nothing was forgotten.
+function store_clock.pause_left(settled, calm, now)
+  if not settled or tonumber(calm or nil) == settled then return nil end
+  return now < settled and settled - now or store_clock.REVISIT
+end
+
+-- No claims are given from now on, for so long. `cause` is for people: "restart", "emptied" or "import". Returns the pause's end: another
+-- one each time, since it is an epoch, too.
+function store_clock.pause_claims(P, settled, now, time, cause)
+  settled = math.max((settled or 0) + 1, now + time)
+  redis.call('HSET', P, 'settled', fmt(settled), 'cause', cause)
+  return settled
+end
+
+-- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
+-- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
+-- nor the one before forgets anything is there no such pause; where both have at least a prefix, the roster may end it. While roles change to
+-- a longer timeout, which is on record then, the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has
+-- gates that look at single tasks; and how far TIME was noted to have come.
+function store_clock.note_server(P, server, memory, now, timeout)
+  local before, settled, durable, gated, clock, calm = fields_of(P, 'server', 'settled', 'durable', 'gated', 'clock', 'calm')
+  settled = tonumber(settled or nil)
+  local pause = store_clock.pause_left(settled, calm, now)
+  if server ~= '' and before ~= server then
+    redis.call('HSET', P, 'server', server, 'durable', memory)
+    if before and (memory ~= '1' or durable ~= '1') then
+      local known, old = redis.call('HGET', P, 'timeout'), settled
+      settled = store_clock.pause_claims(P, settled, now, math.max(timeout, tonumber(known or 0)), 'restart')
+      redis.call('HSET', P, 'forgot', '1')
+      local over = roster.ask(P, roster.MEMORY[memory] and roster.MEMORY[durable], pause, old, settled)
+      pause = not over and settled - now or nil
+    end
+  elseif server ~= '' and (roster.MEMORY[memory] or 0) < (roster.MEMORY[durable] or 0) then
+    redis.call('HSET', P, 'durable', memory)  -- its settings were changed: what it forgets from now on, it forgets
+  end
+  return pause, tonumber(gated or 0) > 0, clock  -- mutant: no_pause_after_rollback
+end
+
+-- The last step back of TIME (see store_clock.note), and whether this store consumer may end leases: it has seen a heartbeat timeout go by
+-- since the one that is `seen`. One that has just started may where another one has, or one that had just started long enough ago: both
+-- believe TIME by the clocks of their hosts, and some live too shortly to see that.
+function store_clock.step_back(P, now, believed, seen, timeout, known)
+  local stepped, over, started = known.stepped or '0', '0', ''
+  if known.stepped then
+    local stepped_over, stepped_start = fields_of(P, 'stepped_over', 'stepped_start')
+    over, started = stepped_over or '0', stepped_start or ''
+  end
+  local starts = seen == ''
+  local may = stepped == seen or starts and stepped == over
+  -- where it may not, it has been told, or will be, of the step for which TIME is behind what it believes
+  local further = may and believed > now + store_clock.APART and fmt(believed)
+  local step = store_clock.note(P, now, further or known.clock, math.huge)
+  if step then return step, false end
+  if starts and not may and believed > 1 then  -- 1: it does not believe any TIME yet
+    local name, since = string.match(started, '^(%d+) (%d+)$')
+    if name ~= stepped then
+      redis.call('HSET', P, 'stepped_start', stepped .. ' ' .. fmt(math.min(now, believed)))
+    else
+      may = math.min(now, believed) >= tonumber(since) + timeout
+    end
+  end
+  if may and stepped ~= over then redis.call('HSET', P, 'stepped_over', stepped) end
+  return stepped, may
+end
+
+-- Notes whether a pause of claims has gone by on the clock that this pass believes (see store_clock.pause_left). Returns how long that is to come yet,
+-- or nil.
+--
+-- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
+-- home says it all again (resync_lambdas.lua).
+function store_clock.note_pass(P, now, lease_now, known)
+  if now - tonumber(known.clock or 0) > store_clock.IDLE then redis.call('HSET', P, 'clock', fmt(now)) end
+  local settled = tonumber(known.settled or 0)
+  if known.forgot then
+    redis.call('HDEL', P, 'forgot')
+    if redis.call('HGET', P, 'partitions') ~= '1' then outbox.add(P, 0, '0\n["retell",""]', now) end
+  end
+  if tonumber(known.calm or 0) == settled then return nil end
+  if lease_now < settled then return math.min(settled - lease_now, store_clock.REVISIT) end
+  redis.call('HSET', P, 'calm', fmt(settled))
+  redis.call('DEL', roster.key(P, 'asked'))  -- whoever has not answered holds nothing any more that was forgotten
+end

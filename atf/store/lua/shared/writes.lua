@@ -1,0 +1,61 @@
+-- Where moves write what they change in sets: at once, or gathered for all tasks of a call.
+
+-- Where the moves below write what they change in sets: at once, or gathered.
+writes.AT_ONCE = {
+  ZADD = function(key, score, member) redis.call('ZADD', key, score, member) end,
+  ZREM = function(key, member) redis.call('ZREM', key, member) end,
+  SADD = function(key, member) redis.call('SADD', key, member) end,
+  COUNT = function(P, batch, from, to, now) batch_parts.count(P, batch, {[from] = -1, [to] = 1}, now) end,
+}
+
+-- Calls work(sets, ...), and then writes what it has put there: one command per set costs a fraction of one per task. A task moves
+-- once in a call at most, also where a call names it twice. Also if `work` fails: what has moved must be found where it is now.
+-- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
+function writes.gather(tasks, work, ...)
+  if tasks == 1 then return work(writes.AT_ONCE, ...) end
+  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}, SADD = {}}, {}, nil
+  local function list(command, key)
+    local into = values[command][key]
+    if not into then
+      into = {}
+      values[command][key] = into
+      order[#order + 1] = {command, key, into}
+    end
+    return into
+  end
+  local done, failure = pcall(work, {
+    ZADD = function(key, score, member)
+      local into = list('ZADD', key)
+      local count = #into
+      into[count + 1], into[count + 2] = score, member
+    end,
+    ZREM = function(key, member)
+      local into = list('ZREM', key)
+      into[#into + 1] = member
+    end,
+    SADD = function(key, member)
+      if noted[member] then return end
+      noted[member] = true
+      local members = list('SADD', key)
+      members[#members + 1] = member
+    end,
+    COUNT = function(P, batch, from, to, now)
+      counts = counts or {P = P, now = now, of = {}}
+      local mine = counts.of[batch]
+      if not mine then
+        mine = {}
+        counts.of[batch] = mine
+      end
+      mine[from], mine[to] = (mine[from] or 0) - 1, (mine[to] or 0) + 1
+    end,
+  }, ...)
+  for _, command in ipairs({'SADD', 'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
+    for _, each in ipairs(order) do
+      for first = 1, each[1] == command and #each[3] or 0, PART do
+        redis.call(command, each[2], unpack(each[3], first, math.min(first + PART - 1, #each[3])))
+      end
+    end
+  end
+  for batch, mine in pairs(counts and counts.of or {}) do batch_parts.count(counts.P, batch, mine, counts.now) end
+  if not done then error(failure, 0) end
+end
