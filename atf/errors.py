@@ -35,7 +35,7 @@ from atf.sdk.durations import in_seconds
 from atf.sdk.failure import failure_of
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What an exception says of itself. Its class may be a user's, whose `__str__` raises."""
     try:
         return str(error)
@@ -56,7 +56,7 @@ class AtfError(Exception):
         """The name of the class, which brings it back at the caller; or the word of another domain."""
         return self._reason or type(self).__name__
 
-    def said_as(self, reason: str, domain: str) -> Self:
+    def with_reason(self, reason: str, domain: str) -> Self:
         """Itself, from now on with a reason of another API's, whose clients look for that."""
         self._reason, self.domain = reason, domain
         return self

@@ -41,7 +41,7 @@ class Logger:
         return Logger(**{**self._fields, **fields})
 
     @staticmethod
-    def says_debug() -> bool:
+    def debug_enabled() -> bool:
         """Whether `debug` says anything, for who would have to count first."""
         return _out.debug
 

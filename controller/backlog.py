@@ -2,9 +2,9 @@
 
 Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, that of the calls it serves.
 
-- A queue is *waiting* once it rang or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
+- A queue is *waiting* once it was notified or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
 - A waiting queue counts as one priority higher for every `ageing` seconds, so that none starves.
-- Only waiting queues are asked for. As the net for a lost ring, each partition is scanned every poll_interval: a pop that takes
+- Only waiting queues are asked for. As the net for a lost notification, each partition is scanned every poll_interval: a pop that takes
   nothing and names the queues that hold something. So a thousand lambdas without tasks cost nothing.
 """
 
@@ -66,7 +66,7 @@ class Backlog:
         self._scan_at = [0.0] * partitions
         self._shut_until = [0.0] * partitions
 
-    def rang(self, partition: int, queue: str, now: float) -> bool:
+    def notified(self, partition: int, queue: str, now: float) -> bool:
         """Something was pushed onto a queue. Returns whether it is one of ours."""
         if lambda_of(queue) not in self.lambdas:
             return False
@@ -74,7 +74,7 @@ class Backlog:
         return True
 
     def missed(self) -> None:
-        """Rings may have been missed: every partition is to be scanned."""
+        """Notifications may have been missed: every partition is to be scanned."""
         self._scan_at = [0.0] * len(self._scan_at)
 
     def choose(self, want: int, now: float) -> PopRequest | None:
@@ -91,7 +91,7 @@ class Backlog:
         return self._serve(min(best)[1], want, now) if best else None
 
     def next_look(self) -> float:
-        """The instant of the next scan, where no ring comes before."""
+        """The instant of the next scan, where no notification comes before."""
         return min(map(max, self._scan_at, self._shut_until))
 
     def popped(self, ask: PopRequest, found: Sequence[tuple[str, Sequence[str]]], now: float) -> None:
@@ -100,12 +100,12 @@ class Backlog:
             self._scan_at[ask.partition] = now + self._poll_interval
             for queue, ids in found:
                 if not ids:
-                    self.rang(ask.partition, queue, now)
+                    self.notified(ask.partition, queue, now)
             return
         if sum(len(ids) for _, ids in found) < ask.want:
             if not all(ids for _, ids in found):
                 self._scan_at[ask.partition] = min(self._scan_at[ask.partition], now + LEFT_S)
-            return  # of all that were asked for nothing else is there now; what has rung since is back already
+            return  # of all that were asked for nothing else is there now; what was notified since is back already
         for queue, ids in found:  # those that are not named are empty
             if not ids:
                 self._restore(ask, queue)
@@ -126,7 +126,7 @@ class Backlog:
     def _serve(self, partition: int, want: int, now: float) -> PopRequest:
         waiting = self._waiting[partition]
         order = sorted(waiting, key=lambda queue: (self._rank(queue, waiting[queue], now), waiting[queue]))
-        # Taken out while the pop is under way: a ring that comes in between puts its queue back.
+        # Taken out while the pop is under way: a notification that comes in between puts its queue back.
         since = {queue: waiting.pop(queue) for queue in order[:MAX_QUEUES]}
         return PopRequest(partition, self._groups(since, now), want, since, scan=False)
 

@@ -21,7 +21,7 @@ from atf.cores.pool import CorePool
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
 from atf.runtime import Runtime, happens
-from atf.store.capacity import CoresKnown, CoresRecord, WaitingTasks
+from atf.store.capacity import CapacityRecord, KnownCapacity, WaitingTasks
 from atf.store.store import Store
 from atf.task import US
 
@@ -41,7 +41,7 @@ LOOK_S: Final = 0.05
 GRACE_S: Final = 0.3
 """Seconds by which what is over on others' cores is left to them."""
 SPREAD_S: Final = 0.005
-"""Seconds within which controllers that heard the same ring write it down, so that most find it done."""
+"""Seconds within which controllers that heard the same notification write it down, so that most find it done."""
 SEED_BYTES: Final = 16
 _TRIES: Final = 20
 
@@ -77,7 +77,7 @@ class Cores:
         self._hungry = hungry
         self._guarded = guarded
         self._pool: CorePool | None = None
-        self._known = CoresKnown()
+        self._known = KnownCapacity()
         self._now_us = 0
         """The store's time when the record was read last, which was at:"""
         self._read_at = 0.0
@@ -141,7 +141,7 @@ class Cores:
             self._gone.add(executor_id)
             self._stir.set()
 
-    def rang(self, lambda_name: str) -> None:
+    def notified(self, lambda_name: str) -> None:
         """Tasks of a lambda wait in some queue."""
         pool = self._pool
         if pool is not None and not pool.has_turn(lambda_name) and lambda_name not in self._wanted:
@@ -252,7 +252,7 @@ class Cores:
                 self.left(each)
         return bool(self._here)
 
-    async def _read(self) -> CoresRecord | None:
+    async def _read(self) -> CapacityRecord | None:
         now, gone = self._runtime.monotonic(), set(self._gone)
         attend = now >= self._attend_at
         record = await self._store.get_capacity(
@@ -273,17 +273,17 @@ class Cores:
             self._pool = CorePool.decode(record.state)
         if record.groups is not None:
             self._groups = {each: number for number, group in enumerate(record.groups) for each in group}
-        self._known = CoresKnown(record.version, record.deal)
+        self._known = KnownCapacity(record.version, record.deal)
         return record
 
     def _forget(self) -> None:
-        self._pool, self._known = None, CoresKnown()
+        self._pool, self._known = None, KnownCapacity()
         self._groups = {}
         for each in (self._wanted, self._handed, self._over, self._unregistered, self._idle):
             each.clear()
         self._attend_at = self._survey_at = 0.0
 
-    async def _write(self, record: CoresRecord) -> bool:
+    async def _write(self, record: CapacityRecord) -> bool:
         """Makes of the record what it has to be now. Returns whether it is; else somebody else has written it meanwhile."""
         assert self._pool is not None
         before, now = self._pool.encode(), self._store_us()
@@ -312,7 +312,7 @@ class Cores:
             if version == 0:
                 return False
             self._pool = pool
-            self._known = CoresKnown(version, version if dealt else self._known.deal)
+            self._known = KnownCapacity(version, version if dealt else self._known.deal)
             if dealt is not None:
                 self._groups = {each: number for number, group in enumerate(dealt[0]) for each in group}
         self._wanted -= wanted

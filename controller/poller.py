@@ -3,7 +3,7 @@
 One loop: for what calls wait for, choose a pop (backlog.py), make it, deal out what it found (demand.py). Calls that may be given
 the same share a pop; those that may be given something else have one of their own beside it, so that a quiet lambda does not
 wait until a busy one's tasks are popped. The loop sleeps while no call waits, while the HSC does not answer claims, while pops
-are under way, and while all queues are empty: then until one rings, or poll_interval.
+are under way, and while all queues are empty: then until one is notified, or poll_interval.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.config.settings import ControllerSettings
 from atf.log import get_logger
 from atf.runtime import Runtime, end, happens
-from atf.store.servers.notifications import where
+from atf.store.servers.notifications import place_of
 from atf.store.store import Store
 from atf.task import MAX_BATCH
 
@@ -33,7 +33,7 @@ FORGET_S: Final = 120.0
 """Seconds without a call for a set of lambdas until what is known of its queues is forgotten."""
 
 BUSY_S: Final = 1.0
-"""Seconds for which a lambda counts as busy after a queue of its rang or a pop brought some of its tasks, and as one that floods after a
+"""Seconds for which a lambda counts as busy after a queue of its was notified or a pop brought some of its tasks, and as one that floods after a
 pop that its tasks filled."""
 FLOODS: Final = 8
 """Tasks that it brings at least in such a pop. Who claims and reports many at once makes the others wait in the store, in the HSC and in
@@ -64,7 +64,7 @@ class Poller:
         may_pop: cleared while popped ids could not be claimed.
         give_back: takes ids that nobody here wants any more.
         may_run: of its lambdas, those that an executor may be given tasks of now.
-        heard: told of each lambda whose queue rang, or of a pool whose cores were written ("%", then its name).
+        heard: told of each lambda whose queue was notified, or of a pool whose cores were written ("%", then its name).
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Poller:
         for queue, ids in found:
             if ids:
                 counts[lambda_of(queue)] += len(ids)
-        self._busy |= dict.fromkeys(counts, now)  # one whose queue is long seldom rings
+        self._busy |= dict.fromkeys(counts, now)  # one whose queue is long is seldom notified
         if counts.total() >= ask.want:
             least = max(FLOODS, ask.want // len(counts))
             self._floods |= {name: now for name, count in counts.items() if count >= least}
@@ -287,7 +287,7 @@ class Poller:
         return backlog
 
     async def _rest(self) -> None:
-        """Sleeps until a call comes, a pop has ended, a queue rings, or the next look is due."""
+        """Sleeps until a call comes, a pop has ended, a queue is notified, or the next look is due."""
         looks = [self._backlogs[each].next_look() for each in self._needs() if each in self._backlogs]
         looks.extend(self._rests_until.values())
         stale_at = self._buffer.stale_at()
@@ -297,19 +297,19 @@ class Poller:
         await happens(self._stir, None if wait is None else max(wait, 0.0))
 
     async def _listen(self) -> None:
-        async with self._store.listen("ready", range(self._store.partitions)) as bell:
+        async with self._store.listen("ready", range(self._store.partitions)) as notifications:
             while True:
-                messages = await bell.wait(LISTEN_S)
+                messages = await notifications.wait(LISTEN_S)
                 now = self._runtime.monotonic()
                 for message in messages:
-                    rung = where(message)[1]
-                    self._heard(rung)
-                    if rung[:1] not in {"%", "&"}:
-                        self._busy[lambda_of(rung)] = now
+                    name = place_of(message)[1]
+                    self._heard(name)
+                    if name[:1] not in {"%", "&"}:
+                        self._busy[lambda_of(name)] = now
                 for backlog in self._backlogs.values():
                     if not messages:  # one may have been missed
                         backlog.missed()
                         self._stir.set()
                     for message in messages:
-                        if backlog.rang(*where(message), now):
+                        if backlog.notified(*place_of(message), now):
                             self._stir.set()

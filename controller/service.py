@@ -93,7 +93,7 @@ class ControllerService:
         self._pool = settings.pool
         self._host = host
         self._guarded = guarded
-        self._aside = Quarantine()
+        self._quarantine = Quarantine()
         self._drains = False
         self.on_drain: Callable[[bool], None] = lambda _: None
         """Called when an operator has this host drain, or take tasks again."""
@@ -147,7 +147,7 @@ class ControllerService:
         """Says again and again that workers of this pool are alive, and at once what this host sets aside and which code is new here."""
         while True:
             now = self._runtime.monotonic()
-            change = self._aside.next_change(now)
+            change = self._quarantine.next_change(now)
             self._poller.rearrange()
             await self.say_state()
             rest = _DRAINING_S if self._drains and self._executors() else KNOWN_S / 3
@@ -157,7 +157,7 @@ class ControllerService:
     async def say_state(self) -> None:
         """Says to the store what there is to know of this host."""
         now, why_not = self._runtime.monotonic(), self._starts.to_say
-        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._aside.listing(now)}
+        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._quarantine.listing(now)}
         known = FAILING_KNOWN_S if why_not not in {"", STARTS} else KNOWN_S
         with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
             drains = await self._store.serve(
@@ -243,9 +243,9 @@ class ControllerService:
         now = self._runtime.monotonic()
         undelivered = refs(self._answers.died(death.executor_id, now))
         report_death(death, undelivered, self._reports)
-        name = self._aside.died(death, undelivered, now)
+        name = self._quarantine.died(death, undelivered, now)
         if name is not None:
-            (found,) = (each for each in self._aside.listing(now) if each.lambda_name == name)
+            (found,) = (each for each in self._quarantine.listing(now) if each.lambda_name == name)
             _log.warning(
                 "set aside",
                 what="this host" if name == EVERYTHING else name,
@@ -277,16 +277,16 @@ class ControllerService:
     def _may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
         if self._drains:
             return frozenset()
-        return self._aside.may_run(self._cores.may_run(executor_id, lambdas), self._runtime.monotonic())
+        return self._quarantine.may_run(self._cores.may_run(executor_id, lambdas), self._runtime.monotonic())
 
-    def _heard(self, rung: str) -> None:
-        if rung[:1] == "&":
-            if rung[1:] == self._host:
+    def _heard(self, name: str) -> None:
+        if name[:1] == "&":
+            if name[1:] == self._host:
                 self._tell.set()
-        elif rung[:1] == "%":
-            self._cores.changed(rung[1:])
+        elif name[:1] == "%":
+            self._cores.changed(name[1:])
         else:
-            self._cores.rang(lambda_of(rung))
+            self._cores.notified(lambda_of(name))
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ class ControllerService:
                 queues = ids if all_claimed else {each.task_id: ids[each.task_id] for each in grant.claims}
                 handed = {lambda_of(each) for each in set(queues.values())}
                 self._cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
-                self._aside.handed(call.executor_id, queues, self._runtime.monotonic())
+                self._quarantine.handed(call.executor_id, queues, self._runtime.monotonic())
                 number = self._answers.answer(call.executor_id, call.lane, grant.claims)
                 _log.debug("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))
                 return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)
@@ -369,7 +369,7 @@ class ControllerService:
 
     def _admitted(self, ids: dict[str, str]) -> dict[str, str]:
         """Without those of which this host tries a single one first: others may have them."""
-        refused, tries = self._aside.admit(ids, self._runtime.monotonic())
+        refused, tries = self._quarantine.admit(ids, self._runtime.monotonic())
         if tries:
             self._tell.set()
         if refused:

@@ -22,7 +22,7 @@ _log = get_logger(duty="run")
 
 def say_all_ended(tasks: Iterable[HeldTask]) -> None:
     """Says how these runs ended. Of one that overran that was said then."""
-    debug = _log.says_debug()
+    debug = _log.debug_enabled()
     for task in tasks:
         if (debug or type(task.outcome) is not Returned) and task.outcome is not None and not task.overrun:
             say_ended(task, task.outcome)
@@ -43,6 +43,6 @@ def say_ended(task: HeldTask, outcome: Outcome) -> None:
             error_type=failure_of(outcome.error).type,
             error=sentence_of(outcome.error, _SHOWN_CHARS),
         )
-    elif _log.says_debug():
+    elif _log.debug_enabled():
         seconds = round(task.ended_at - task.started_at, 6) if task.started else 0.0
         _log.debug("run ended", **names, how=_HOW[type(outcome)], seconds=seconds)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future  # noqa: TID251  how its thread answers
 from typing import Final
 
-from atf.errors import ConfigError, said
+from atf.errors import ConfigError, message_of
 from atf.log import get_logger
 from atf.sdk.app import App
 from atf.sdk.hooks import WorkerHook
@@ -31,7 +31,7 @@ def nobody(_what: str) -> None:
 
 def not_started(hook: WorkerHook, error: BaseException) -> ConfigError:
     """What keeps an executor from starting whose hook raised."""
-    return ConfigError(f"{hook.name}: {where(error)}{type(error).__name__}: {said(error)}")
+    return ConfigError(f"{hook.name}: {where(error)}{type(error).__name__}: {message_of(error)}")
 
 
 def call_start_hooks(apps: Sequence[App], doing: Doing = nobody) -> None:

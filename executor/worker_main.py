@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 return await _work(executor_id, lambdas, workers, hooks, table, isolated, settings, timing, process)
             finally:
-                process.deaf()
+                process.ignore_signals()
 
     code = run_role("executor", body, logs, first=imports, told=lambda: notes.told)
     output.end()

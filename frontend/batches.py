@@ -22,7 +22,7 @@ from atf.task import US, Status
 from . import batch_view as view
 from .batch_writer import BatchWriter
 from .lambdas import Lambdas
-from .new_batch import Template, completed, digest, home_only, lambdas_of, spec_of
+from .new_batch import Template, completed, digest, lambdas_of, needs_single_partition, spec_of
 from .pending import PendingLimits
 from .redaction import Redaction
 from .validate import asked_durability, shown
@@ -158,7 +158,7 @@ class BatchRpcs:
             getattr(made, "lambda"),
             made.options.retention_us,
             extend=header.extend,
-            home_only=home_only(made),
+            single_partition=needs_single_partition(made),
         )
         _check_found(header.id, opened.found)
         if opened.found is BatchAnswer.SAME:
@@ -169,7 +169,7 @@ class BatchRpcs:
                 f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"
                 " be; begin there"
             )
-        return opened, Template(header.id, made, self._store.partition_for, home_only=opened.home_only)
+        return opened, Template(header.id, made, self._store.partition_for, single_partition=opened.single_partition)
 
     async def _feed(
         self,
@@ -271,7 +271,7 @@ class BatchRpcs:
                 return reply
             last = found[-1]
         if last is not None:
-            reply.next_page_token = f"{last.created_at_us}:{last.home}:{last.id}"
+            reply.next_page_token = f"{last.created_at_us}:{last.partition}:{last.id}"
         return reply
 
     def _after(self, token: str) -> BatchPlace | None:
@@ -324,24 +324,24 @@ class BatchRpcs:
         return [each._replace(task=task) for each, task in zip(items, tasks, strict=True)]
 
     async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
-        """How a batch goes on, until it has ended. Its counters are read now and then, and when the bell rings at its end."""
+        """How a batch goes on, until it has ended. Its counters are read now and then, and when its end is notified."""
         every_us = request.at_most_every_us or DEFAULT_EVERY_US
         if not MIN_EVERY_US <= every_us <= MAX_EVERY_US:
             raise InvalidArgument(
                 f"at_most_every_us {every_us}: {MIN_EVERY_US} (50 ms) to {MAX_EVERY_US} (60 s); 0 means {DEFAULT_EVERY_US}"
             )
         check_batch_id(shown(request.id))
-        with self._waiting.notification_of(request.id) as rung:
+        with self._waiting.notification_of(request.id) as notified:
             said: b.Batch | None = None
             while True:
-                rung.clear()
+                notified.clear()
                 now = view.batch(await self._record(request.id))
                 if said is None or not view.same(now, said):
                     said = now
                     yield now
                 if now.ended_at_us or now.status == b.BATCH_DELETED or self._draining:
                     return
-                await happens(rung, every_us / US)
+                await happens(notified, every_us / US)
 
     async def _record(self, batch_id: str) -> BatchRecord:
         record = await self._store.get_batch(check_batch_id(shown(batch_id)))

@@ -16,7 +16,7 @@ from atf.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailabl
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
-from atf.store.capacity import CoresRecord
+from atf.store.capacity import CapacityRecord
 from atf.store.store import Store
 from atf.store.types import ExplainedTask
 from atf.task import check_lambda, check_name, pool_called, pool_stored
@@ -112,7 +112,7 @@ class CapacityRpcs:
         raise Unavailable("others change the pool's cores at the same time; try again")
 
     async def _write(
-        self, name: str, record: CoresRecord | None, pool: CorePool | None, settings: CoreSettings
+        self, name: str, record: CapacityRecord | None, pool: CorePool | None, settings: CoreSettings
     ) -> bool:
         if record is None or pool is None:
             made = CorePool.make(settings, await self._store.time_us())
@@ -193,7 +193,7 @@ def _settings(request: f.SetCapacityRequest, pool: CorePool | None) -> CoreSetti
     ).check()
 
 
-def view(name: str, pool: CorePool, record: CoresRecord) -> f.Capacity:
+def view(name: str, pool: CorePool, record: CapacityRecord) -> f.Capacity:
     """A pool as callers see it, at the store's time of the record."""
     settings, now = pool.settings, record.now_us
     rotation, next_us = pool.rotation.at(now), pool.rotation.next_us(now)

@@ -55,7 +55,7 @@ def spec_of(stored: bytes) -> b.BatchSpec:
         return b.BatchSpec()
 
 
-def home_only(spec: b.BatchSpec) -> bool:
+def needs_single_partition(spec: b.BatchSpec) -> bool:
     """Whether all items lie in one partition, since they share keys."""
     return bool(spec.max_in_flight or spec.pause_us or spec.workers)
 
@@ -187,7 +187,7 @@ class Template:
     """
 
     def __init__(
-        self, batch_id: str, spec: b.BatchSpec, partition_for: Callable[[str], int], *, home_only: bool
+        self, batch_id: str, spec: b.BatchSpec, partition_for: Callable[[str], int], *, single_partition: bool
     ) -> None:
         self.lambda_name = _lambda(spec)
         self._batch_id = batch_id
@@ -197,7 +197,7 @@ class Template:
             self.lambda_name, options.priority, options.max_attempts, options.max_losses, spec.pause_us
         )
         self._partition_for = partition_for
-        self._home = partition_for(batch_id) if home_only else None
+        self._partition = partition_for(batch_id) if single_partition else None
         self._concurrency = ""
         task = t.TaskSpec(options=spec.options, labels=spec.labels, affinity_key=spec.affinity_key)
         setattr(task, "lambda", self.lambda_name)
@@ -261,7 +261,7 @@ class Template:
         if self._chunks:
             more, concurrency, affinity = self._chunks[number % len(self._chunks)]
             spec += more
-        partition = self._partition_for(f"{self._batch_id}.{md5}") if self._home is None else self._home
+        partition = self._partition_for(f"{self._batch_id}.{md5}") if self._partition is None else self._partition
         return partition, NewItem(number, md5, spec, ordering_key, concurrency, affinity)
 
 

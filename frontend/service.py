@@ -88,7 +88,7 @@ class FrontendService:
     async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
         """Stores many tasks, at most 1000."""
         reply = await self._scheduling.schedule_many(request.requests)
-        if _log.says_debug():
+        if _log.debug_enabled():
             refused = sum(result.HasField("error") for result in reply.results)
             _log.debug("schedule_many", tasks=len(reply.results) - refused, refused=refused)
         return reply

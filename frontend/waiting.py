@@ -1,6 +1,6 @@
 """Waits for tasks to finish: any number of WaitTasks calls share one listener and one look at the store per interval.
 
-The store rings the bell "done" at the end of a task that is watched, and of a batch. A ring may be lost, so what is waited for is also
+The store notifies "done" at the end of a task that is watched, and of a batch. A notification may be lost, so what is waited for is also
 looked at once per poll_interval.
 """
 
@@ -72,15 +72,15 @@ class TaskWaits:
 
     @contextlib.contextmanager
     def notification_of(self, name: str) -> Iterator[asyncio.Event]:
-        """Within the block the event is set when the bell rings for this name. A ring may be lost."""
-        rung = asyncio.Event()
-        self._notified.setdefault(name, set()).add(rung)
+        """Within the block the event is set at a notification for this name. A notification may be lost."""
+        notified = asyncio.Event()
+        self._notified.setdefault(name, set()).add(notified)
         if not self._draining:
             self._listen()
         try:
-            yield rung
+            yield notified
         finally:
-            self._notified[name].discard(rung)
+            self._notified[name].discard(notified)
             if not self._notified[name]:
                 del self._notified[name]
 
@@ -106,11 +106,11 @@ class TaskWaits:
     def _finished(self, task_id: str) -> None:
         for call in self._calls.get(task_id, ()):
             call.finished(task_id)
-        for rung in self._notified.get(task_id, ()):
-            rung.set()
+        for notified in self._notified.get(task_id, ()):
+            notified.set()
 
     async def _read(self, ids: list[str]) -> list[str]:
-        """Asks the store, and has it ring for those that go on. Returns those that don't exist."""
+        """Asks the store, and has it notify of those that go on. Returns those that don't exist."""
         statuses = await self._store.watch_tasks(ids)
         for task_id, status in zip(ids, statuses, strict=True):
             if status is None or status.finished:
@@ -140,18 +140,18 @@ class TaskWaits:
 
     async def _listener_loop(self) -> None:
         idle, looked_at = 0, self._runtime.monotonic()
-        async with self._store.listen("done", range(self._store.partitions)) as bell:
+        async with self._store.listen("done", range(self._store.partitions)) as notifications:
             while idle < _IDLE_LOOKS:
-                rung = await bell.wait(self._poll)
-                for task_id in rung:
+                notified = await notifications.wait(self._poll)
+                for task_id in notified:
                     self._finished(task_id)
                 now = self._runtime.monotonic()
-                if rung and now - looked_at < self._poll:
+                if notified and now - looked_at < self._poll:
                     continue
                 looked_at = now
                 idle = 0 if self._calls or self._notified else idle + 1
                 await self._read_everywhere([each for each, calls in self._calls.items() if any(map(_is_open, calls))])
-            self._listener = None  # at once, not after the bell has been let go: a call may come in between
+            self._listener = None  # at once, not after the notifications have been let go: a call may come in between
 
 
 def _is_open(call: _Waiter) -> bool:

@@ -50,7 +50,7 @@ _log = get_logger()
 
 
 class HscService:
-    """The door through which claims and outcomes are recorded.
+    """Records claims and outcomes.
 
     Args:
         store: where they are.

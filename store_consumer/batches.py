@@ -1,6 +1,6 @@
-"""Delivers what batches owe: what is to be done to all items in a partition, step by step, and the callbacks of a batch that has ended.
+"""Delivers the outbox of batches: what is to be done to all items in a partition, step by step, and the callbacks of a batch that has ended.
 
-Both may take seconds, so they have lines of their own: nothing else that is owed waits behind them. Nothing is remembered: what is not
+Both may take seconds, so they have lines of their own: nothing else in the outbox waits behind them. Nothing is remembered: what is not
 done comes up again, and goes on where it was.
 """
 
@@ -18,14 +18,14 @@ from atf.errors import AtfError, ResourceExhausted, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
-from atf.store.registry import BATCH_ENDED, BATCH_TOLD
+from atf.store.registry import BATCH_ENDED, BATCH_SYNC
 from atf.store.store import Store
 from atf.store.types import BatchAnswer, OpenedBatch, OutboxRecord
 from atf.task import clip
 
 from .callbacks import ChainLink, EndedBatch, Results, item_of, link_of, spec_of, task_of
 
-KINDS: Final = (BATCH_TOLD, BATCH_ENDED)
+KINDS: Final = (BATCH_SYNC, BATCH_ENDED)
 """Of outbox records that are delivered here."""
 AT_ONCE: Final = 8
 """Records that are delivered side by side."""
@@ -115,7 +115,7 @@ class BatchOutbox:
                 opened = await self._open(link)
                 # Else it was made before, and somebody has done away with it.
                 if opened.found in {BatchAnswer.NEW, BatchAnswer.SAME}:
-                    await self._store.schedule_items(self._store.batch_home(link.id), link.id, terms, [item])
+                    await self._store.schedule_items(self._store.batch_partition(link.id), link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
                 await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])
@@ -156,5 +156,5 @@ class BatchOutbox:
     async def _open(self, link: ChainLink) -> OpenedBatch:
         """Makes a link, whose only item lies at its home, or finds it."""
         return await self._store.open_batch(
-            link.id, link.digest, link.spec, link.lambda_name, link.retention_us, home_only=True
+            link.id, link.digest, link.spec, link.lambda_name, link.retention_us, single_partition=True
         )

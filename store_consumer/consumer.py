@@ -21,7 +21,7 @@ from atf.config.settings import StoreConsumerSettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
 from atf.runtime import Runtime, end, happens
-from atf.store.servers.notifications import where
+from atf.store.servers.notifications import place_of
 from atf.store.store import Store
 from atf.store.types import EnqueuePass
 from atf.task import US
@@ -153,7 +153,9 @@ class Consumer:
         fruitless = Pauses(_FRUITLESS, self._runtime)
 
         async def look() -> EnqueuePass:
-            self._notifications[partition].clear()  # before the pass: what rings during it counts for the next one
+            self._notifications[
+                partition
+            ].clear()  # before the pass: what is notified during it counts for the next one
             return await self.once(partition)
 
         while True:
@@ -179,9 +181,9 @@ class Consumer:
         pauses = Pauses(_LISTEN_AGAIN, self._runtime)
         while True:
             try:
-                async with self._store.listen("due", self._partitions) as bell:
+                async with self._store.listen("due", self._partitions) as notifications:
                     while True:
-                        messages = await bell.wait(LISTEN_S)
+                        messages = await notifications.wait(LISTEN_S)
                         pauses.reset()
                         self._notify(messages)
                         self._trouble.ended("listen")
@@ -190,8 +192,8 @@ class Consumer:
                 await asyncio.sleep(pauses.next())
 
     def _notify(self, messages: set[str]) -> None:
-        # No message: a ring may have been missed.
-        for partition in {where(each)[0] for each in messages} or self._partitions:
+        # No message: a notification may have been missed.
+        for partition in {place_of(each)[0] for each in messages} or self._partitions:
             self._notifications[partition].set()
 
     def _log_clock(self, partition: int, clock: StoreClock) -> None:

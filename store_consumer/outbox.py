@@ -1,4 +1,4 @@
-"""Delivers what one partition owes another: the changes that a store function could not make outside its own partition.
+"""Delivers the outbox of a partition: the changes that a store function could not make outside its own partition.
 
 A record lies in the due index until it has been delivered, and each pass of the store consumer brings it up again; so a
 failure here needs no memory. Deliveries run apart from the passes, in a line per target: a partition that is down holds

@@ -114,7 +114,7 @@ def test_before_the_set_up_only_warnings_are_said(capsys: pytest.CaptureFixture[
 def test_who_would_have_to_count_for_a_debug_line_can_ask_first(level: str, expected: bool) -> None:
     stream = said(level)
     log.get_logger().debug("counted")
-    assert log.get_logger().says_debug() is bool(lines(stream)) is expected
+    assert log.get_logger().debug_enabled() is bool(lines(stream)) is expected
 
 
 def test_a_line_that_nobody_reads_ends_no_duty() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from atf.process.stops import Asked, stop_signals
+from atf.process.stops import StopRequests, stop_signals
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from atf.process.stops import Asked, stop_signals
 def test_only_another_signal_a_second_later_asks_to_end_at_once(
     signals: list[tuple[signal.Signals, float]], at_once: bool
 ) -> None:
-    asked = Asked()
+    asked = StopRequests()
     assert [asked.at_once(number, 100 + at) for number, at in signals][-1] is at_once
 
 

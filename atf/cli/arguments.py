@@ -17,7 +17,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.signature_text import ALIASES
 
-from .takes import Takes, json_value, said_of, takes_of
+from .takes import ArgumentType, argument_type_of, json_value, said_of
 
 
 class Parameters(NamedTuple):
@@ -27,7 +27,7 @@ class Parameters(NamedTuple):
     positional: tuple[str, ...]
     """Those that may be given by position."""
     required: frozenset[str]
-    takes: Mapping[str, Takes | None]
+    takes: Mapping[str, ArgumentType | None]
     """By name; None: nobody knows."""
     aliases: Mapping[str, str]
     """Old names of them -> the present ones."""
@@ -98,7 +98,7 @@ def parameters_of(signature: str) -> Parameters | None:
         tuple(each.arg for each in every),
         tuple(each.arg for each in positional),
         frozenset(each.arg for each in (*plain, *by_name)),
-        {each.arg: takes_of(each.annotation) for each in every},
+        {each.arg: argument_type_of(each.annotation) for each in every},
         {old: now for old, _, now in (each.partition(" = ") for each in said.split(", ")) if now},
     )
 

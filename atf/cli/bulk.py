@@ -29,7 +29,7 @@ def bulk_flags(command: F) -> F:
     return click.option("--dry-run", is_flag=True, help="Only say what it would do.")(command)
 
 
-def agree(what: str, *, yes: bool) -> None:
+def confirm(what: str, *, yes: bool) -> None:
     """Asks whoever sits at the terminal whether to go on.
 
     Args:
@@ -41,25 +41,25 @@ def agree(what: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    must_be_asked()
+    require_terminal()
     if not click.confirm(f"{what}?", err=True):
         raise InvalidArgument("nothing was changed")
 
 
-def must_be_asked() -> None:
+def require_terminal() -> None:
     """Refuses where nobody can be asked.
 
     Raises:
         InvalidArgument: with the lines to write.
     """
-    if not somebody_is_here():
+    if not has_terminal():
         raise InvalidArgument(
             f"this changes more than one thing, and nobody is here to be asked: {_line('--dry-run')} says what it would do,"
             f" {_line('--yes')} does it"
         )
 
 
-def somebody_is_here() -> bool:
+def has_terminal() -> bool:
     """Whether there is a terminal to ask at."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 

@@ -84,7 +84,9 @@ class UnfitPayloads:
         return sorted(found, key=lambda each: (each.lambda_name, each.what, -each.number))
 
 
-async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[[str], None]) -> UnfitPayloads:
+async def check_payloads(
+    stub: api.Frontend, code: Mapping[str, Code], progress: Callable[[str], None]
+) -> UnfitPayloads:
     """Holds all that waits on a cluster against a release's code.
 
     Args:
@@ -100,11 +102,11 @@ async def look(stub: api.Frontend, code: Mapping[str, Code], progress: Callable[
         async for task in _tasks(stub, info):
             found.payload("tasks", task.id, task.spec)
     async for job in _jobs(stub):
-        if job.next_tick_at_us and _mine(job.spec.task, namespaces):
+        if job.next_tick_at_us and _is_of(job.spec.task, namespaces):
             found.payload("jobs", job.spec.name, job.spec.task)
     async for batch in _batches(stub):
         for callback in _all(batch.spec.callbacks):
-            if _mine(callback.task, namespaces):
+            if _is_of(callback.task, namespaces):
                 gives = "" if callback.gives == b.Callback.NOTHING else callback.parameter or "batch"
                 found.payload("callbacks", batch.id, callback.task, gives)
     found.say()
@@ -117,7 +119,7 @@ def on_terminal(line: str) -> None:
         print(f"\r{line} ", end="", file=sys.stderr, flush=True)
 
 
-def _mine(spec: t.TaskSpec, namespaces: Iterable[str]) -> bool:
+def _is_of(spec: t.TaskSpec, namespaces: Iterable[str]) -> bool:
     return getattr(spec, "lambda").partition("/")[0] in namespaces
 
 

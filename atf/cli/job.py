@@ -21,7 +21,7 @@ from atf.task import MAX_BATCH
 from atf.times import length
 from atf.visible import one_line, visible
 
-from .bulk import agree, bulk_flags
+from .bulk import bulk_flags, confirm
 from .nouns import Noun
 from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, status_name, when
@@ -165,7 +165,7 @@ def rm(
         return
     if prefix or len(names) > 1:
         which = f"all jobs whose names begin with {prefix}" if prefix and prefix != "*" else "all jobs"
-        agree(one_line(f"Delete {which if prefix else f'{len(names)} jobs'}"), yes=yes)
+        confirm(one_line(f"Delete {which if prefix else f'{len(names)} jobs'}"), yes=yes)
 
     async def work(stub: api.Frontend) -> int:
         if prefix:

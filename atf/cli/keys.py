@@ -15,7 +15,7 @@ from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH
 from atf.visible import one_line
 
-from .bulk import agree, bulk_flags
+from .bulk import bulk_flags, confirm
 from .nouns import Noun
 from .options import as_json, frontend_flag, no_header
 from .output import print_json, print_table, when
@@ -152,7 +152,7 @@ def _agree(verb: str, lambda_name: str, names: tuple[str, ...], every: bool, yes
         raise InvalidArgument("name one or more keys, or give --all")
     if every or len(names) > 1:
         which = "all stopped keys" if every else f"{len(names)} keys"
-        agree(one_line(f"{verb} {which} of {lambda_name}"), yes=yes)
+        confirm(one_line(f"{verb} {which} of {lambda_name}"), yes=yes)
 
 
 Mend = Callable[[api.Frontend, f.KeyInfo], Awaitable[bool]]

@@ -20,7 +20,7 @@ from atf.sdk.lambdas import Lambda
 from atf.visible import one_line
 
 from . import fitting
-from .bulk import agree, bulk_flags, must_be_asked
+from .bulk import bulk_flags, confirm, require_terminal
 from .nouns import Noun
 from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
@@ -135,12 +135,12 @@ def rm(
     request = f.DeleteLambdaRequest(cancel_waiting=cancel_waiting, dry_run=True, who=whoami(), why=why)
     setattr(request, "lambda", lambda_name)
     if cancel_waiting and not (dry_run or yes):
-        must_be_asked()
+        require_terminal()
     waiting = ask(frontend, lambda stub: stub.delete_lambda(request)).waiting
     cancelled = 0
     if not dry_run:
         if waiting:
-            agree(one_line(f"Cancel {waiting} tasks of {lambda_name}, and forget it"), yes=yes)
+            confirm(one_line(f"Cancel {waiting} tasks of {lambda_name}, and forget it"), yes=yes)
         request.dry_run = False
         cancelled = ask(frontend, lambda stub: delete_lambda(stub.delete_lambda, request))
     if as_json:
@@ -200,7 +200,7 @@ def _say_left(
         if name in kept or not prune or dry_run:
             print(f"atf: warning: {one_line(said)}", file=sys.stderr)
     if prune and gone and not dry_run:
-        agree(one_line(f"Delete {len(gone)} jobs that are not in the code any more ({', '.join(gone)})"), yes=yes)
+        confirm(one_line(f"Delete {len(gone)} jobs that are not in the code any more ({', '.join(gone)})"), yes=yes)
         for name in gone:
             ask(frontend, lambda stub, name=name: stub.delete_job(f.DeleteJobRequest(name=name)))  # type: ignore[misc]
             print(f"atf: deleted the job {one_line(name)}", file=sys.stderr)
@@ -235,7 +235,7 @@ def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None, as_json:
     if against is None:
         _print_specs([each.spec() for each in loaded.values()], as_json)
         return EXIT_OK
-    found = ask(against, lambda stub: fitting.look(stub, loaded, fitting.on_terminal))
+    found = ask(against, lambda stub: fitting.check_payloads(stub, loaded, fitting.on_terminal))
     if sys.stderr.isatty():
         print(file=sys.stderr)
     unfit = found.unfit()

@@ -17,7 +17,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 
-from .bulk import agree, bulk_flags, must_be_asked
+from .bulk import bulk_flags, confirm, require_terminal
 from .options import as_json, frontend_flag, no_header, why_flag
 from .output import print_json, print_table
 from .progress import LINE_S
@@ -111,10 +111,10 @@ def _run(
     paused: bool,
 ) -> None:
     if lambda_name is None and not (dry_run or yes):
-        must_be_asked()
+        require_terminal()
     found = _LambdasToChange([lambda_name], []) if lambda_name is not None else ask(frontend, plan)
     if lambda_name is None and not dry_run:
-        agree(f"{verb} {len(found.names)} lambdas", yes=yes)
+        confirm(f"{verb} {len(found.names)} lambdas", yes=yes)
     if not dry_run:
         ask(frontend, lambda stub: _all(stub, found.names, one, "paused" if paused else "resumed"))
     _print(lambda_name, found, dry_run, as_json, paused=paused)

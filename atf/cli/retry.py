@@ -16,7 +16,7 @@ from atf.rpc import task_pb2 as t
 from atf.task import check_lambda, key_held
 from atf.visible import one_line
 
-from .bulk import agree, bulk_flags, must_be_asked
+from .bulk import bulk_flags, confirm, require_terminal
 from .gate import labels_flag
 from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
 from .output import print_json, print_table, status_name
@@ -95,7 +95,7 @@ def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
         )
         return
     if len(ids) > 1:
-        agree(f"Run {len(ids)} tasks again", yes=yes)
+        confirm(f"Run {len(ids)} tasks again", yes=yes)
     results = ask(frontend, lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
     print_results(
         results, ("retried", "held_by"), lambda r: "runs again" if r.retried else f"is {status_name(r.status)}", as_json
@@ -134,7 +134,7 @@ def _request(lambda_name: str, filters: dict[str, Any]) -> f.RedriveRequest:
 def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
     name = getattr(request, "lambda")
     if not (dry_run or yes):
-        must_be_asked()
+        require_terminal()
     if dry_run or not yes:
         looking = f.RedriveRequest(dry_run=True)
         looking.MergeFrom(request)
@@ -149,7 +149,7 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: st
             return
         if not as_json:
             _print_errors(would)
-        agree(one_line(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again"), yes=yes)
+        confirm(one_line(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again"), yes=yes)
     request.dry_run = False
     done = ask(frontend, lambda stub: redrive_all(request, stub.redrive))
     said = f"{name}: {done.redriven} of {done.looked_at} failed tasks run again"

@@ -23,7 +23,7 @@ from atf.store.store import Store
 from atf.task import US
 from atf.visible import one_line
 
-from .bulk import agree, bulk_flags, must_be_asked
+from .bulk import bulk_flags, confirm, require_terminal
 from .files import check_free, overwrite_flag
 from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, when
@@ -117,9 +117,9 @@ def import_command(
         _print_contents(file, contents_of(file), as_json)
         return
     if not yes:
-        must_be_asked()
+        require_terminal()
         inside = contents_of(file)
-        agree(f"Store {inside.tasks} tasks and {inside.jobs} jobs of {one_line(str(file))}", yes=yes)
+        confirm(f"Store {inside.tasks} tasks and {inside.jobs} jobs of {one_line(str(file))}", yes=yes)
 
     async def work(opened: Store, progress: Progress) -> Imported:
         async with _old_store(old_redis_url, file) as old:

@@ -54,18 +54,18 @@ _MEND: Final = {
 }
 
 
-class Fault(NamedTuple):
+class ArgumentFault(NamedTuple):
     """A value that is not taken."""
 
     place: str
     """Within the argument, such as "[2]"; empty: the argument itself."""
     value: Any
-    takes: Takes
+    takes: ArgumentType
     """What would be taken there."""
 
 
 @dataclass
-class Takes:
+class ArgumentType:
     """What one parameter takes, or what is within it."""
 
     annotation: str
@@ -75,7 +75,7 @@ class Takes:
     """Beside these kinds, values that are taken."""
     forms: set[type] | None = field(default_factory=set)
     """What a text must be of, one of them; None: any text is taken."""
-    inner: dict[str, Takes | None] = field(default_factory=dict)
+    inner: dict[str, ArgumentType | None] = field(default_factory=dict)
     """What elements of a list and values of an object are, by these kinds; None: nobody knows."""
 
     def read(self, name: str, text: str) -> Any:
@@ -97,13 +97,13 @@ class Takes:
             fault = fault._replace(value=text)  # as it was written
         raise InvalidArgument(f"argument {name!r}{said_of(fault)}")
 
-    def fault(self, value: Any, place: str = "") -> Fault | None:
+    def fault(self, value: Any, place: str = "") -> ArgumentFault | None:
         """The first thing that is not taken, of a value as JSON has it; None: it is taken."""
         if any(value == each and type(value) is type(each) for each in self.values):
             return None
         kinds = _kind(value) & self.kinds
         if not kinds or (isinstance(value, str) and not self._reads(value)):
-            return Fault(place, value, self)
+            return ArgumentFault(place, value, self)
         within: Iterable[tuple[Any, Any]] = ()
         if isinstance(value, list | dict):
             within = value.items() if isinstance(value, dict) else enumerate(value)
@@ -124,7 +124,7 @@ class Takes:
         return f"; {ways[0]}" if ways else "; write null" if self.kinds == {"None"} else ""
 
 
-def said_of(fault: Fault) -> str:
+def said_of(fault: ArgumentFault) -> str:
     """What was wrong, as the end of a sentence that names the argument."""
     at = f" at {fault.place}" if fault.place else ""
     return f"{at}: expected {fault.takes.annotation}, got {short(fault.value)}{fault.takes.mend(fault.value)}"
@@ -151,7 +151,7 @@ def json_value(text: str) -> Any:
         raise InvalidArgument("the JSON is nested too deeply") from None
 
 
-def takes_of(annotation: ast.expr | None) -> Takes | None:
+def argument_type_of(annotation: ast.expr | None) -> ArgumentType | None:
     """What an annotation takes; None: nobody can say."""
     if annotation is None:
         return None
@@ -160,11 +160,11 @@ def takes_of(annotation: ast.expr | None) -> Takes | None:
             annotation = ast.parse(annotation.value, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-    takes = Takes(ast.unparse(annotation))
+    takes = ArgumentType(ast.unparse(annotation))
     return takes if _gather(annotation, takes) else None
 
 
-def _gather(node: ast.expr, takes: Takes) -> bool:
+def _gather(node: ast.expr, takes: ArgumentType) -> bool:
     """Adds what an annotation takes; False: a part of it is not understood."""
     match node:
         case ast.BinOp(op=ast.BitOr(), left=left, right=right):
@@ -190,7 +190,7 @@ def _gather(node: ast.expr, takes: Takes) -> bool:
     return False
 
 
-def _gather_name(word: str, takes: Takes) -> bool:
+def _gather_name(word: str, takes: ArgumentType) -> bool:
     kind = _KINDS.get(word)
     if kind is None:
         return False
@@ -206,16 +206,16 @@ def _gather_name(word: str, takes: Takes) -> bool:
     return True
 
 
-def _gather_inner(word: str, parts: list[ast.expr], takes: Takes) -> bool:
+def _gather_inner(word: str, parts: list[ast.expr], takes: ArgumentType) -> bool:
     """Adds what is within a list or an object, where all of it is alike."""
     kind = _KINDS[word]
     if kind == _LIST and word.lower() == "tuple":
         alike = len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...
-        takes.inner[kind] = takes_of(parts[0]) if alike else None
+        takes.inner[kind] = argument_type_of(parts[0]) if alike else None
     elif kind == _LIST and len(parts) == 1:
-        takes.inner[kind] = takes_of(parts[0])
+        takes.inner[kind] = argument_type_of(parts[0])
     elif kind == _OBJECT and len(parts) == 2:
-        takes.inner[kind] = takes_of(parts[1])
+        takes.inner[kind] = argument_type_of(parts[1])
     return True
 
 

@@ -23,7 +23,7 @@ from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
-from .bulk import agree, bulk_flags
+from .bulk import bulk_flags, confirm
 from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, print_task, status_name, task_json, when
 from .remote import ask
@@ -238,7 +238,7 @@ def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
         print_results(would, (), _would_cancel, as_json)
         return
     if len(ids) > 1:
-        agree(f"Cancel {len(ids)} tasks", yes=yes)
+        confirm(f"Cancel {len(ids)} tasks", yes=yes)
     results = ask(frontend, lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
 
     def word(result: f.CancelResult) -> str:

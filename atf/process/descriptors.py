@@ -12,7 +12,7 @@ import errno
 import os
 from typing import Final, Protocol
 
-from atf.errors import said
+from atf.errors import message_of
 from atf.runtime import Runtime
 
 LOOK_S: Final = 1.0
@@ -26,7 +26,7 @@ _WORDS: Final = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 """Libraries keep the text of the system's error, and lose its number."""
 
 
-class Says(Protocol):
+class ErrorLog(Protocol):
     """What takes a line of an operator's log; atf.log.Logger is one."""
 
     def error(self, event: str, **fields: object) -> None: ...
@@ -40,7 +40,7 @@ def none_left(error: BaseException | str) -> bool:
             return False
         if isinstance(seen, OSError) and seen.errno in _NUMBERS:
             return True
-        text = seen if isinstance(seen, str) else said(seen)
+        text = seen if isinstance(seen, str) else message_of(seen)
         if any(each in text for each in _WORDS):
             return True
         seen = None if isinstance(seen, str) else seen.__cause__ or seen.__context__
@@ -57,7 +57,7 @@ def sentence() -> str:
 
 def in_words(error: BaseException) -> str:
     """An error as text; with what to do, if it says that no file descriptors are left."""
-    text = said(error)
+    text = message_of(error)
     return f"{text}; {sentence()}" if none_left(error) and "file descriptors" not in text else text
 
 
@@ -72,7 +72,7 @@ def none_free() -> bool:
     return 0 < limit <= number + SPARE  # it is the lowest that is free
 
 
-async def watch(runtime: Runtime, log: Says) -> None:
+async def watch(runtime: Runtime, log: ErrorLog) -> None:
     """Says when this process has used up its file descriptors, once a minute while that lasts; until cancelled."""
     said_at: float | None = None
     while True:

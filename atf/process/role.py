@@ -27,7 +27,7 @@ from atf.runtime import SystemRuntime, happens
 from . import streams
 from .descriptors import in_words, none_left, watch
 from .forks import keep_signals_from_children
-from .stops import Asked, stop_signals
+from .stops import StopRequests, stop_signals
 
 if TYPE_CHECKING:
     from atf.store.servers.check_results import Changes, CheckResult
@@ -69,7 +69,7 @@ class Process:
         self.role = role
         self.stopping = asyncio.Event()
         self.at_once: Callable[[], bool] | None = None
-        self._asked = Asked()
+        self._asked = StopRequests()
         self._insisted = 0
         self._said: set[str] = set()  # findings of the task store, by name
         self.runtime = SystemRuntime()
@@ -113,7 +113,7 @@ class Process:
             loop.add_signal_handler(number, self._signalled, number)
         keep_signals_from_children(*signals)
 
-    def deaf(self) -> None:
+    def ignore_signals(self) -> None:
         """Heeds no signal any more: the process is about to end by itself, with an exit code that says how."""
         loop = asyncio.get_running_loop()
         for number in stop_signals():
@@ -159,7 +159,7 @@ class Process:
 
         store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")
         changes = Changes()
-        await self._say(store, changes, store.findings)
+        await self._say(store, changes, store.check_results)
         self.runtime.spawn(self._look_again(store, changes), name="task store settings")
         return store
 

@@ -30,7 +30,7 @@ def stop_signals() -> tuple[signal.Signals, ...]:
     return (signal.SIGTERM, signal.SIGINT) if kept else (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Asked:
+class StopRequests:
     """The signals that a process has got."""
 
     def __init__(self) -> None:

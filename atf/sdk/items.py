@@ -55,7 +55,7 @@ class Elements(Protocol):
         ...
 
 
-class OfLambda:
+class LambdaElements:
     """Of a lambda whose handler is known: elements are checked against its signature."""
 
     def __init__(self, name: str, codec: Codec, target: Target | None = None) -> None:
@@ -71,8 +71,8 @@ class OfLambda:
     def shown(self, element: Any) -> str:
         return self._codec.short(element)
 
-    def targeting(self, target: Target) -> OfLambda:
-        return OfLambda(self.name, self._codec, target)
+    def targeting(self, target: Target) -> LambdaElements:
+        return LambdaElements(self.name, self._codec, target)
 
     def add(self, items: b.BatchItems, element: Any) -> int:
         given = self._given(element)
@@ -99,7 +99,7 @@ class OfLambda:
         return digest_of(self.name, texts_of(payload))
 
 
-class OfName:
+class NamedElements:
     """Of a lambda of which the name is known, and perhaps the names of its parameters: elements are mappings."""
 
     def __init__(self, name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> None:
@@ -113,8 +113,8 @@ class OfName:
     def shown(self, element: Any) -> str:
         return short(element)
 
-    def targeting(self, target: Target) -> OfName:
-        return OfName(self.name, target, self._parameters)
+    def targeting(self, target: Target) -> NamedElements:
+        return NamedElements(self.name, target, self._parameters)
 
     def add(self, items: b.BatchItems, element: Any) -> int:
         given = self._given(element)
@@ -150,7 +150,7 @@ class OfName:
         return decode_result(self.name, result, encoding)
 
 
-class OfProgram:
+class ProgramElements:
     """Of the lambda whose items are command lines."""
 
     name = COMMAND
@@ -163,8 +163,8 @@ class OfProgram:
     def shown(self, element: Any) -> str:
         return short(element)
 
-    def targeting(self, target: Target) -> OfProgram:
-        return OfProgram(target)
+    def targeting(self, target: Target) -> ProgramElements:
+        return ProgramElements(target)
 
     def add(self, items: b.BatchItems, element: Any) -> int:
         words = self._words(element)
@@ -192,7 +192,7 @@ class OfProgram:
 
 def elements_of(name: str, target: Target | None = None) -> Elements:
     """The elements of a lambda of which the name is known."""
-    return OfProgram(target) if name == COMMAND else OfName(name, target)
+    return ProgramElements(target) if name == COMMAND else NamedElements(name, target)
 
 
 def _no_argument(target: str, name: str, parameters: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from .default_client import default_client
 from .handlers import inner_function, name_of
 from .hooks import AroundRun
 from .isolation import isolation_spec
-from .items import OfLambda, Target
+from .items import LambdaElements, Target
 from .job import job_spec
 from .option_kinds import BatchOptions, CallOptions, JobOptions, LambdaOptions
 from .options import (
@@ -119,9 +119,9 @@ class Schedulable(Generic[P, R]):
         """The beginning of a chain that fans out, `a.map_s(items) | b.s()`: b gets the list of all results."""
         return Chain(self, items, options, single=False)
 
-    def elements(self, target: Target | None) -> OfLambda:
+    def elements(self, target: Target | None) -> LambdaElements:
         """What the elements of a batch of it are."""
-        return OfLambda(self.name, self._codec, target)
+        return LambdaElements(self.name, self._codec, target)
 
     def element(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """These arguments as an element of a batch."""

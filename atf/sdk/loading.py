@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from atf.errors import ConfigError, said
+from atf.errors import ConfigError, message_of
 from atf.process.streams import go_on_without_threads
 from atf.task import clip
 
@@ -133,7 +133,7 @@ def in_words(error: BaseException) -> str:
     for _ in range(_DEEPEST):  # one may lead back to itself
         cause = first.__cause__ or (None if first.__suppress_context__ else first.__context__)
         first = first if cause is None else cause
-    texts = [f"{type(each).__name__}: {clip(said(each), MAX_SAID_BYTES)}" for each in (error, first)]
+    texts = [f"{type(each).__name__}: {clip(message_of(each), MAX_SAID_BYTES)}" for each in (error, first)]
     return texts[0] if first is error else f"{texts[0]} (from {texts[1]})"
 
 

@@ -46,7 +46,7 @@ _LOOKS: Final = 8
 class BatchVerbs(Caller):
     """The verbs of Store about batches."""
 
-    def batch_home(self, batch_id: str) -> int:
+    def batch_partition(self, batch_id: str) -> int:
         """Where a batch's record lies."""
         return self.partition_for(batch_id)
 
@@ -59,7 +59,7 @@ class BatchVerbs(Caller):
         retention_us: int,
         *,
         extend: bool = False,
-        home_only: bool = False,
+        single_partition: bool = False,
     ) -> OpenedBatch:
         """Makes a batch, or finds it. Idempotent by its id.
 
@@ -72,7 +72,7 @@ class BatchVerbs(Caller):
             extend: it must exist.
             home_only: its items lie at its home alone, since they share keys. Of a batch that exists, what it was made with holds.
         """
-        home = self.batch_home(batch_id)
+        home = self.batch_partition(batch_id)
         args: list[Arg] = [
             batch_id,
             digest,
@@ -80,7 +80,7 @@ class BatchVerbs(Caller):
             lambda_name,
             retention_us,
             self.partitions,
-            int(home_only),
+            int(single_partition),
             int(extend),
         ]
         reply = await self._call("open_batch", home, args, demand=self.settings.floor)
@@ -100,7 +100,9 @@ class BatchVerbs(Caller):
             count: of items.
         """
         args: list[Arg] = [batch_id, request_id, offset, count]
-        what, first = await self._call("reserve_items", self.batch_home(batch_id), args, demand=self.settings.floor)
+        what, first = await self._call(
+            "reserve_items", self.batch_partition(batch_id), args, demand=self.settings.floor
+        )
         return Reserved(BatchAnswer(what), int(first))
 
     async def schedule_items(
@@ -130,7 +132,7 @@ class BatchVerbs(Caller):
         demand = max(durability, self.settings.floor)
         queue = keys.queue(terms.lambda_name, terms.priority)
         limits = library.limits(terms.max_attempts, terms.max_losses, library.ITEM_RETENTION_US)
-        common: list[Arg] = [batch_id, self.batch_home(batch_id), queue, limits, terms.pause_us]
+        common: list[Arg] = [batch_id, self.batch_partition(batch_id), queue, limits, terms.pause_us]
 
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
             args = common.copy()
@@ -146,7 +148,7 @@ class BatchVerbs(Caller):
 
     async def note_prefix(self, batch_id: str, prefix: int) -> bool:
         """Notes that all items with smaller numbers are stored; False: there is no such batch."""
-        return bool(await self._call("note_prefix", self.batch_home(batch_id), [batch_id, prefix]) == 1)
+        return bool(await self._call("note_prefix", self.batch_partition(batch_id), [batch_id, prefix]) == 1)
 
     async def note_error(self, batch_id: str, why: str, *, unmade: bool = False) -> bool:
         """Notes why a callback of a batch was not made, until it goes on; False: there is no such batch.
@@ -157,13 +159,13 @@ class BatchVerbs(Caller):
             unmade: the batch is a link of a chain, and it is the link itself that could not be made.
         """
         args: list[Arg] = [batch_id, why, int(unmade)]
-        return bool(await self._call("note_error", self.batch_home(batch_id), args) == 1)
+        return bool(await self._call("note_error", self.batch_partition(batch_id), args) == 1)
 
     async def close_batch(self, batch_id: str, total: int, *, keep_open: bool = False) -> None:
         """Says of how many items a batch is made, extensions aside; with `keep_open` more may come. What was said first holds."""
         if not keep_open:
             args: list[Arg] = [batch_id, total]
-            await self._call("close_batch", self.batch_home(batch_id), args, demand=self.settings.floor)
+            await self._call("close_batch", self.batch_partition(batch_id), args, demand=self.settings.floor)
 
     async def get_batch(self, batch_id: str) -> BatchRecord | None:
         """A batch and its counts as they are now; None where there is none, or it was deleted.
@@ -171,7 +173,7 @@ class BatchVerbs(Caller):
         Raises:
             Unavailable: a partition is away.
         """
-        home = self.batch_home(batch_id)
+        home = self.batch_partition(batch_id)
         reply = await self._call("get_batch", home, [batch_id])
         if not reply:
             return None
@@ -195,13 +197,17 @@ class BatchVerbs(Caller):
         async def part(home: int) -> list[BatchPlace]:
             args: list[Arg] = ["", 0, size]
             if last is not None:  # of one instant, batches are in the order of their homes
-                args = [last.id if home == last.home else "", last.created_at_us - int(home < last.home), size]
+                args = [
+                    last.id if home == last.partition else "",
+                    last.created_at_us - int(home < last.partition),
+                    size,
+                ]
             reply = await self._call("list_batches", home, args)
             pairs = zip(reply[::2], reply[1::2], strict=True)
             return [BatchPlace(-int(float(score)), home, text(batch_id)) for batch_id, score in pairs]
 
         found = [each for some in await asyncio.gather(*map(part, range(self.partitions))) for each in some]
-        return sorted(found, key=lambda each: (-each.created_at_us, each.home))[:size]
+        return sorted(found, key=lambda each: (-each.created_at_us, each.partition))[:size]
 
     async def list_batch_items(
         self,
@@ -265,7 +271,7 @@ class BatchVerbs(Caller):
     async def get_batch_item(self, batch_id: str, work_item_id: str) -> ItemRecord | None:
         """One item of a batch by its work-item id, "<md5>" or "<md5>-<number>"."""
         name = f"{batch_id}.{work_item_id.partition('-')[0]}"
-        where = dict.fromkeys((self.partition_for(name), self.batch_home(batch_id)))
+        where = dict.fromkeys((self.partition_for(name), self.batch_partition(batch_id)))
         records = await self._records([f"{each}-{batch_id}.{work_item_id}" for each in where])
         record = next((each for each in records if each is not None), None)
         return None if record is None else ItemRecord(record.number, work_item_id, record)
@@ -285,7 +291,7 @@ class BatchVerbs(Caller):
     async def _command_batch(self, batch_id: str, command: str) -> BatchCommandAnswer:
         args: list[Arg] = [batch_id, command]
         return BatchCommandAnswer(
-            await self._call("command_batch", self.batch_home(batch_id), args, demand=self.settings.floor)
+            await self._call("command_batch", self.batch_partition(batch_id), args, demand=self.settings.floor)
         )
 
     async def sync_batch(self, record: OutboxRecord) -> bool:
@@ -310,7 +316,7 @@ def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequenc
         round=int(found["round"]),
         total=int(found["main"]) + int(found.get("extra", 0)) if "main" in found else -1,
         prefix=int(found.get("prefix", 0)),
-        home_only=found["alone"] == b"1",
+        single_partition=found["alone"] == b"1",
         cancel_requested="cancelled" in found and "unmade" not in found,
         deleting="deleting" in found,
         now_us=now_us,

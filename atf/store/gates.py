@@ -18,7 +18,7 @@ from atf.store.servers.sockets import Arg
 
 from . import library
 from .calls import by_partition
-from .registry import HOME, LambdaVerbs
+from .registry import REGISTRY_PARTITION, LambdaVerbs
 from .types import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"
@@ -79,10 +79,10 @@ class GateVerbs(LambdaVerbs):
             "set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail
         )
         until: Arg = "" if gate.until_us is None else gate.until_us
-        args: list[Arg] = [HOME, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
+        args: list[Arg] = [REGISTRY_PARTITION, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
         args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
         args += (msgspec.json.encode(said), msgspec.json.encode(entry))
-        reply = [int(each) for each in await self._call("set_gate", HOME, args)]
+        reply = [int(each) for each in await self._call("set_gate", REGISTRY_PARTITION, args)]
         await self._apply_all_outboxes()
         if not reply:
             return None
@@ -94,8 +94,14 @@ class GateVerbs(LambdaVerbs):
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
         entry = msgspec.json.encode(_AuditRecord("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
-        args: list[Arg] = [HOME, self.partitions, name, entry, *(_about(action, labels) for action in actions)]
-        lifted = int(await self._call("lift_gate", HOME, args))
+        args: list[Arg] = [
+            REGISTRY_PARTITION,
+            self.partitions,
+            name,
+            entry,
+            *(_about(action, labels) for action in actions),
+        ]
+        lifted = int(await self._call("lift_gate", REGISTRY_PARTITION, args))
         await self._apply_all_outboxes()
         return None if lifted < 0 else lifted
 
@@ -103,12 +109,12 @@ class GateVerbs(LambdaVerbs):
         """What the audit log adds of a drop that is lifted or replaced: its count goes with it. Empty where there is none."""
         if GateAction.DROP not in actions:
             return ""
-        replies = await self._gates_in(HOME, [name])
+        replies = await self._gates_in(REGISTRY_PARTITION, [name])
         number = _number_of(_about(GateAction.DROP, labels), replies[0][3].decode())
         if number is None:
             return ""
         try:
-            for partition in range(HOME + 1, self.partitions):
+            for partition in range(REGISTRY_PARTITION + 1, self.partitions):
                 replies += await self._gates_in(partition, [name])
         except Unavailable:  # which keeps nobody from lifting it
             return "; tasks dropped: unknown, as a partition was away"
@@ -134,7 +140,7 @@ class GateVerbs(LambdaVerbs):
             counted: with what each keeps and has dropped, for which every partition is asked; else with what their home alone knows.
         """
         home, *others = await asyncio.gather(
-            *(self._gates_in(each, names) for each in (range(self.partitions) if counted else [HOME]))
+            *(self._gates_in(each, names) for each in (range(self.partitions) if counted else [REGISTRY_PARTITION]))
         )
         return [gate for name, *here in zip(names, home, *others, strict=True) for gate in _together(name, here)]
 
@@ -173,11 +179,11 @@ class GateVerbs(LambdaVerbs):
     async def add_audit(self, entry: AuditEntry) -> None:
         """Adds to the audit log."""
         said = _AuditRecord(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
-        await self._call("add_audit", HOME, [msgspec.json.encode(said)])
+        await self._call("add_audit", REGISTRY_PARTITION, [msgspec.json.encode(said)])
 
     async def list_audit(self, before: int | None, most: int) -> list[AuditEntry]:
         """Entries of the audit log, newest first: those before the one of this number, or the newest."""
-        reply = await self._call("list_audit", HOME, ["" if before is None else before, most])
+        reply = await self._call("list_audit", REGISTRY_PARTITION, ["" if before is None else before, most])
         return [_audit_entry(each) for each in reply]
 
 

@@ -260,8 +260,8 @@ def rq_name(partition: int, queue_name: str) -> str:
     return f"{{{partition}}}{queue_name}"
 
 
-def bell(partition: int, kind: str) -> str:
-    """The channel of a partition on which `due`, `ready` or `done` is rung."""
+def channel(partition: int, kind: str) -> str:
+    """The channel of a partition on which `due`, `ready` or `done` is notified."""
     return f"{record(partition)}:bell:{kind}"
 
 

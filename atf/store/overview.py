@@ -13,7 +13,7 @@ from atf.store.servers.checks import Memory
 from .base import Caller
 from .servers import checks
 
-_HOME: Final = 0
+_REGISTRY_PARTITION: Final = 0
 _AT_ONCE: Final = 32
 """Lambdas in a call: at most some ten milliseconds of the store."""
 _PAGE: Final = 1_024
@@ -95,7 +95,7 @@ class StatusVerbs(Caller):
         found: set[tuple[str, str]] = set()
         until, told, page = b"", 0, [b""] * _PAGE
         while len(page) == _PAGE:
-            reply = await self._call("served", _HOME, [until, told, _PAGE])
+            reply = await self._call("served", _REGISTRY_PARTITION, [until, told, _PAGE])
             until, told, page = reply or (until, told, [])
             found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page))
         return found

@@ -25,14 +25,14 @@ from . import keys
 from .base import Caller
 from .types import LambdaRecord, OutboxRecord, QueueDepth
 
-BATCH_TOLD: Final = "batch"
+BATCH_SYNC: Final = "batch"
 """The kind of outbox record by which a batch's home tells a partition what it knows."""
 BATCH_ENDED: Final = "batch_ended"
 """And that says so to whoever makes the callbacks."""
 _OF_BATCHES: Final = b'\n["batch'
-HOME: Final = 0
+REGISTRY_PARTITION: Final = 0
 """The partition where lambdas and gates are written first."""
-_OWED_AT_ONCE = 256
+_OUTBOX_AT_ONCE = 256
 _WRITES_AT_ONCE = 64
 """Records of lambdas, and what is owed of them to other partitions, that one call writes: a few milliseconds of the server's time."""
 
@@ -61,7 +61,7 @@ class LambdaVerbs(Caller):
         """
         at_once, changed = max(_WRITES_AT_ONCE // self.partitions, 1), 0
         for start in range(0, len(records), at_once):
-            args: list[Arg] = [HOME, self.partitions]
+            args: list[Arg] = [REGISTRY_PARTITION, self.partitions]
             some = records[start : start + at_once]
             for each in some:
                 spec, limit, timeout = (
@@ -72,7 +72,7 @@ class LambdaVerbs(Caller):
                 body = msgspec.json.encode(["register", each.name, spec, limit, timeout, each.settings])
                 args += (each.name, each.spec, limit, timeout, body)
             try:
-                changed += int(await self._call("register_lambdas", HOME, args))
+                changed += int(await self._call("register_lambdas", REGISTRY_PARTITION, args))
             except ResourceExhausted:
                 if not await self._stand_as_given(some):
                     raise
@@ -80,7 +80,7 @@ class LambdaVerbs(Caller):
         return changed
 
     async def _stand_as_given(self, records: Iterable[LambdaRecord]) -> bool:
-        _, *said = await self._call("list_lambdas", HOME, [""])
+        _, *said = await self._call("list_lambdas", REGISTRY_PARTITION, [""])
         known = {name: (spec, code) for name, spec, _, _, _, code, *_ in said}
         return all(
             known.get(each.name.encode())
@@ -95,7 +95,9 @@ class LambdaVerbs(Caller):
             Unavailable: changes of it are on their way to a partition that is away.
         """
         for _ in range(2):
-            done = int(await self._call("delete_lambda", HOME, [HOME, self.partitions, name]))
+            done = int(
+                await self._call("delete_lambda", REGISTRY_PARTITION, [REGISTRY_PARTITION, self.partitions, name])
+            )
             await self._apply_all_outboxes()
             if done in {0, 1}:
                 return done == 1
@@ -115,20 +117,30 @@ class LambdaVerbs(Caller):
                 return False
             settings = change(record)
             spec64 = base64.b64encode(record.spec)
-            args: list[Arg] = [HOME, self.partitions, name, record.spec, spec64, record.overrides, settings]
-            if await self._call("set_lambda", HOME, args) == 1:
+            args: list[Arg] = [
+                REGISTRY_PARTITION,
+                self.partitions,
+                name,
+                record.spec,
+                spec64,
+                record.overrides,
+                settings,
+            ]
+            if await self._call("set_lambda", REGISTRY_PARTITION, args) == 1:
                 await self._apply_all_outboxes()
                 return True
 
     async def list_lambdas(self) -> Mapping[str, LambdaRecord]:
         """Every registered lambda, by name; the very same mapping while none has changed."""
         seen = self._lambdas_seen
-        server = self._link.run_id(keys.record(HOME))
+        server = self._link.run_id(keys.record(REGISTRY_PARTITION))
         known = seen.version if seen.server == server else b""
-        version, *said = await self._call("list_lambdas", HOME, [known])
-        if self._link.run_id(keys.record(HOME)) != server:  # another one may have forgotten what had this version
-            version, *said = await self._call("list_lambdas", HOME, [known := b""])
-            server = self._link.run_id(keys.record(HOME))
+        version, *said = await self._call("list_lambdas", REGISTRY_PARTITION, [known])
+        if (
+            self._link.run_id(keys.record(REGISTRY_PARTITION)) != server
+        ):  # another one may have forgotten what had this version
+            version, *said = await self._call("list_lambdas", REGISTRY_PARTITION, [known := b""])
+            server = self._link.run_id(keys.record(REGISTRY_PARTITION))
         if version != known:
             records = {record.name: record for record in map(_lambda_record, said)}
             seen = self._lambdas_seen = _LambdasSeen(server, version, records)
@@ -157,10 +169,10 @@ class LambdaVerbs(Caller):
                     f"partition {record.target} of the task store has lost its data, and no role has opened it since"
                 )
         elif kind == "retell":
-            await self._call("resync_lambdas", record.target, [HOME, self.partitions, name, *rest])
+            await self._call("resync_lambdas", record.target, [REGISTRY_PARTITION, self.partitions, name, *rest])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
-        elif kind == BATCH_TOLD:
+        elif kind == BATCH_SYNC:
             while not await self.sync_batch(record):
                 pass
         elif kind == "batch_report":
@@ -176,22 +188,24 @@ class LambdaVerbs(Caller):
     @cached_property
     def _apply_all_outboxes(self) -> SingleFlight[None]:
         """Delivers what other partitions are owed. Many that change lambdas at the same time share it."""
-        return SingleFlight(self._deliver_now)
+        return SingleFlight(self._apply_outboxes)
 
-    async def _deliver_now(self) -> None:
-        reply = await self._call("list_outbox", HOME, [_OWED_AT_ONCE])
+    async def _apply_outboxes(self) -> None:
+        reply = await self._call("list_outbox", REGISTRY_PARTITION, [_OUTBOX_AT_ONCE])
         by_target: dict[int, list[OutboxRecord]] = {}
         for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
             if _OF_BATCHES not in body:  # a walk over many items is for store consumers
-                by_target.setdefault(int(target), []).append(OutboxRecord(HOME, int(number), int(target), body))
-        for error in await asyncio.gather(*map(self._deliver_to, by_target.values()), return_exceptions=True):
+                by_target.setdefault(int(target), []).append(
+                    OutboxRecord(REGISTRY_PARTITION, int(number), int(target), body)
+                )
+        for error in await asyncio.gather(*map(self._apply_records, by_target.values()), return_exceptions=True):
             # where only that partition is away, a store consumer tells it once it is back
             if error is not None and not (isinstance(error, Unavailable) and self._link.parted):
                 raise error
 
-    async def _deliver_to(self, records: Sequence[OutboxRecord]) -> None:
+    async def _apply_records(self, records: Sequence[OutboxRecord]) -> None:
         done: list[Arg] = [record.number for record in records if await self._apply(record)]
-        await self._call("acknowledge_outbox", HOME, done)
+        await self._call("acknowledge_outbox", REGISTRY_PARTITION, done)
 
     async def _register_with_rq(self, names: Iterable[str]) -> None:
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""

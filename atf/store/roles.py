@@ -9,7 +9,7 @@ from atf.task import US
 
 from .base import Caller
 
-_HOME: Final = 0
+_REGISTRY_PARTITION: Final = 0
 _MOST: Final = 4_096
 """Processes that are listed."""
 
@@ -36,10 +36,10 @@ class RoleVerbs(Caller):
         Returns:
             of each warning whether it is new: nobody who is alive has said it.
         """
-        reply = await self._call("announce", _HOME, [" ".join(process), round(seconds * US), *warnings])
+        reply = await self._call("announce", _REGISTRY_PARTITION, [" ".join(process), round(seconds * US), *warnings])
         return [new == 1 for new in reply]
 
     async def live_roles(self) -> list[LiveRole]:
         """The processes that are alive, by role."""
-        found = [each.decode().split(" ", 2) for each in await self._call("live_roles", _HOME, [_MOST])]
+        found = [each.decode().split(" ", 2) for each in await self._call("live_roles", _REGISTRY_PARTITION, [_MOST])]
         return sorted(LiveRole(*each) for each in found)

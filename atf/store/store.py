@@ -35,7 +35,7 @@ from .jobs import JobVerbs, due_jobs
 from .ordering import OrderingVerbs
 from .overview import StatusVerbs
 from .reading import TaskVerbs
-from .registry import HOME, LambdaVerbs
+from .registry import REGISTRY_PARTITION, LambdaVerbs
 from .roles import RoleVerbs
 from .roster import Listed
 from .servers import checks
@@ -84,7 +84,7 @@ class Store(
     def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
         self.partitions = settings.partitions
         self.now: Callable[[], int] | None = None
-        self.findings: list[CheckResult] = []
+        self.check_results: list[CheckResult] = []
         self.pause_met = asyncio.Event()
         self._link = link
         self.settings = settings
@@ -117,7 +117,7 @@ class Store(
         Args:
             settings: where the store is.
             timing: the lease's length.
-            runtime: spawns the listeners of bells.
+            runtime: spawns the listeners for notifications.
             fake: a fakeredis.FakeServer to use instead of a real server.
             agree: whether the heartbeat timeout on record must be this one. Without, the one on record is taken: for tools,
                 which give no leases.
@@ -134,7 +134,7 @@ class Store(
             store = cls(open_link(settings), settings, timing, runtime)
         try:
             if fake is None:
-                store.findings = await checks.check(store._link, runtime)
+                store.check_results = await checks.check(store._link, runtime)
             await store._link.load_library()
             await store._open_all(agree)
         except BaseException:
@@ -259,7 +259,7 @@ class Store(
         return keys.partition_for(routing_key, self.partitions)
 
     def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Notifications]:
-        """A bell: `due` for store consumers, `ready` for controllers (queues, as bells.where splits them), `done` (task ids) for who waits for ends."""
+        """Notifications: `due` for store consumers, `ready` for controllers (queues, as notifications.place_of splits them), `done` (task ids) for who waits for ends."""
         return listen(self._link, self._runtime, kind, partitions, self.settings.wakeups)
 
     async def _call(
@@ -372,7 +372,7 @@ class Store(
                 of = (pool, round(seconds * US), host, count, int(start > 0), *args)
                 with contextlib.suppress(Unavailable):  # it is said again
                     told = await self._call("serve", partition, [*of, *lambdas[start : start + MAX_BATCH]])
-                    drains = told == 2 if partition == HOME else drains
+                    drains = told == 2 if partition == REGISTRY_PARTITION else drains
         return drains
 
     async def pop(
@@ -463,7 +463,7 @@ class Store(
         return await by_partition(ids, self._partition, call)
 
     async def watch_tasks(self, ids: Sequence[str]) -> list[Status | None]:
-        """Reads statuses, and has the bell `done` ring at the end of those unfinished."""
+        """Reads statuses, and has `done` notified at the end of those unfinished."""
 
         async def call(partition: int, batch: list[str]) -> list[Status | None]:
             return [_status(name) for name in await self._call("watch_tasks", partition, batch)]

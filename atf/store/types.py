@@ -555,7 +555,7 @@ class OpenedBatch(NamedTuple):
     total: int  # items that it is to have; -1: more may come
     prefix: int  # items with smaller numbers are stored
     first: int  # of an extension's items, which get their numbers by reserve_items
-    home_only: bool  # all its items lie at its home
+    single_partition: bool  # all its items lie at its home
     spec: bytes  # the description that it was made with
 
 
@@ -563,7 +563,7 @@ class BatchPlace(NamedTuple):
     """A batch in the order in which batches are listed."""
 
     created_at_us: int
-    home: int
+    partition: int
     id: str
 
 
@@ -608,7 +608,7 @@ class BatchRecord(NamedTuple):
     round: int  # 1, and 1 more with each extension or retry after an end
     total: int  # items that it is to have; -1: more may come
     prefix: int  # items with smaller numbers are stored
-    home_only: bool  # all its items lie at its home
+    single_partition: bool  # all its items lie at its home
     cancel_requested: bool
     deleting: bool
     now_us: int  # the store's TIME of the answer

@@ -106,7 +106,7 @@ class GatedStore(Store):
     async def ring_due(self) -> None:
         """Has the store consumer look at once."""
         for partition in range(self.partitions):
-            await self._link.command("SPUBLISH", keys.bell(partition, "due"), "")
+            await self._link.command("SPUBLISH", keys.channel(partition, "due"), "")
 
 
 class PipelineFrontend(FrontendService):

@@ -29,7 +29,7 @@ from atf.exits import (
     EXIT_OVERRUN,
     EXIT_UNAVAILABLE,
 )
-from atf.process.stops import AT_ONCE, Asked
+from atf.process.stops import AT_ONCE, StopRequests
 from atf.runtime import Runtime
 from atf.task import US
 
@@ -106,7 +106,7 @@ class Guard:
         timing = self.timing
         # The kill must be complete, by a clock that may run slow, before the store can think the lease over.
         self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
-        self._asked = Asked()
+        self._asked = StopRequests()
         self._asked_to_end = False
         self._began = self._said_slow = self.runtime.monotonic()
         self._drain_by, self._drain_why = 0.0, ""

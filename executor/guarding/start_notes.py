@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from atf.errors import AtfError, said
+from atf.errors import AtfError, message_of
 from atf.process.streams import beyond_reach
 from atf.task import clip
 
@@ -78,7 +78,7 @@ class StartNotes:
 
     def failed(self, error: BaseException) -> None:
         """What ends the worker."""
-        text = said(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {said(error)}"
+        text = message_of(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {message_of(error)}"
         self.told = self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
 
     def settled(self) -> None:

@@ -97,7 +97,9 @@ class HttpPort:
     async def _schedule(self, request: web.Request) -> web.Response:
         body = _body(await request.read())
         if body.name:
-            raise InvalidArgument("name: it stands in the path alone; leave it out here").said_as(NAME_IN_BODY, DOMAIN)
+            raise InvalidArgument("name: it stands in the path alone; leave it out here").with_reason(
+                NAME_IN_BODY, DOMAIN
+            )
         asked = d.ScheduleJobRequest(job=d.Job(name=_name(request)), overwrite=body.overwrite)
         for field in ("schedule", "repeats", "due_time", "ttl"):
             if body.HasField(field):
@@ -120,7 +122,7 @@ class HttpPort:
 def _name(request: web.Request) -> str:
     name = request.match_info["name"]
     if not name.strip():
-        raise InvalidArgument("name: it is empty; give the job one in the path").said_as(NAME_EMPTY, DOMAIN)
+        raise InvalidArgument("name: it is empty; give the job one in the path").with_reason(NAME_EMPTY, DOMAIN)
     return name
 
 
@@ -135,9 +137,11 @@ def _body(sent: bytes) -> d.JobBody:
         said = json.loads(sent.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
         return json_format.ParseDict(said, d.JobBody())
     except RecursionError:
-        raise InvalidArgument("the body is no job in JSON: it is nested too deeply").said_as(SCHEDULE, DOMAIN) from None
+        raise InvalidArgument("the body is no job in JSON: it is nested too deeply").with_reason(
+            SCHEDULE, DOMAIN
+        ) from None
     except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidArgument(f"the body is no job in JSON: {error}").said_as(SCHEDULE, DOMAIN) from None
+        raise InvalidArgument(f"the body is no job in JSON: {error}").with_reason(SCHEDULE, DOMAIN) from None
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

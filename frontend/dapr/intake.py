@@ -1,7 +1,7 @@
 """Takes triggers out of the store's queues for the watchers that have room, claims them, and deals them out.
 
-One loop per partition: one that is away holds up no other. A queue is *worth a look* once it rang, was not emptied, or somebody new watches
-it; and, as the net for a lost ring, every so often. It is looked into when a watcher of its lambda has room, and for no more than that.
+One loop per partition: one that is away holds up no other. A queue is *worth a look* once it was notified, was not emptied, or somebody new watches
+it; and, as the net for a lost notification, every so often. It is looked into when a watcher of its lambda has room, and for no more than that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from atf.log import get_logger
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id
-from atf.store.servers.notifications import where
+from atf.store.servers.notifications import place_of
 from atf.store.store import Store
 from atf.store.types import ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import MAX_BATCH, MAX_BATCH_BYTES
@@ -35,7 +35,7 @@ PRIORITY: Final = 1
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
 LOOKS_PER_S: Final = 500
-"""Looks into queues, as the net for lost rings, that one frontend makes at most, however many lambdas its watchers have."""
+"""Looks into queues, as the net for lost notifications, that one frontend makes at most, however many lambdas its watchers have."""
 CLOSE_S: Final = 2.0
 """Seconds that pops and claims under way have to be done when the process ends."""
 
@@ -65,15 +65,15 @@ class TriggerIntake:
 
     def look(self, lambdas: Iterable[str]) -> None:
         """The queues of these lambdas are worth a look, in every partition."""
-        for worth, bell in zip(self._may_hold, self._notifications, strict=True):
+        for worth, event in zip(self._may_hold, self._notifications, strict=True):
             worth.update(dict.fromkeys(lambdas))
-            bell.set()
+            event.set()
 
     def freed(self, lambdas: frozenset[str]) -> None:
         """A watcher of these has room again."""
-        for worth, bell in zip(self._may_hold, self._notifications, strict=True):
+        for worth, event in zip(self._may_hold, self._notifications, strict=True):
             if not lambdas.isdisjoint(worth):
-                bell.set()
+                event.set()
 
     async def run(self) -> None:
         """Serves the watchers until cancelled."""
@@ -89,19 +89,19 @@ class TriggerIntake:
     async def close(self) -> None:
         """Pops no more, and waits for what is under way. Claims that come now are handed back, since no watcher is left."""
         self._closed = True
-        for bell in self._notifications:
-            bell.set()
+        for event in self._notifications:
+            event.set()
         if self._loops:
             await asyncio.wait(self._loops, timeout=CLOSE_S)
 
     async def _listen(self) -> None:
-        async with self._store.listen("ready", self._partitions) as bell:
+        async with self._store.listen("ready", self._partitions) as notifications:
             while True:
-                messages = await bell.wait(LISTEN_S)
+                messages = await notifications.wait(LISTEN_S)
                 watched = self._watchers.lambdas
                 if not messages:  # one may have been missed
                     self.look(watched)
-                for partition, queue in map(where, messages):
+                for partition, queue in map(place_of, messages):
                     lambda_name = queue.rpartition(":")[0]
                     if lambda_name in watched:
                         self._may_hold[partition][lambda_name] = None
@@ -131,7 +131,7 @@ class TriggerIntake:
                 return False
             seats = self._watchers.seats(lambda_name, min(MAX_BATCH, self._holding.room))
             if seats:
-                del worth[lambda_name]  # before the pop: a ring that comes in between puts it back
+                del worth[lambda_name]  # before the pop: a notification that comes in between puts it back
                 if await self._take(partition, lambda_name, seats):
                     worth[lambda_name] = None
                     more = True

@@ -54,11 +54,11 @@ class DaprRuntime:
         """Makes a job, or replaces one where `overwrite` says so."""
         with _said_as(SCHEDULE):
             if not request.HasField("job"):
-                raise InvalidArgument("job: it is empty; describe one").said_as(EMPTY, DOMAIN)
+                raise InvalidArgument("job: it is empty; describe one").with_reason(EMPTY, DOMAIN)
             job = request.job
             name = self._job(job.name, metadata)
             if not job.HasField("schedule") and not job.HasField("due_time"):
-                raise InvalidArgument("schedule: give one, or a due_time, or both").said_as(SCHEDULE_EMPTY, DOMAIN)
+                raise InvalidArgument("schedule: give one, or a due_time, or both").with_reason(SCHEDULE_EMPTY, DOMAIN)
             policy = job.failure_policy if job.HasField("failure_policy") else None
             spec = job_spec(name, DELIVER, job, job.data, policy)
             made = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite, anew=request.overwrite)
@@ -122,7 +122,7 @@ class DaprRuntime:
     def _job(self, name: str, metadata: Metadata) -> str:
         """The name of the caller's job, as ATF has it."""
         if not name:
-            raise InvalidArgument("name: it is empty; give the job one").said_as(NAME_EMPTY, DOMAIN)
+            raise InvalidArgument("name: it is empty; give the job one").with_reason(NAME_EMPTY, DOMAIN)
         app_id = self._caller(metadata)
         try:
             return job_of(app_id, name)
@@ -150,7 +150,7 @@ def _said_as(reason: str) -> Iterator[None]:
         yield
     except AtfError as error:
         if error.domain != DOMAIN:
-            error.said_as(reason, DOMAIN)
+            error.with_reason(reason, DOMAIN)
         raise
 
 

@@ -114,7 +114,7 @@ class Bells:
         messages = [each if kind == "done" else tag.removeprefix("atf:") + each for each in data.split("\n")]
         for process, wanted, bell in list(self._bells):
             if wanted == kind and process.alive:
-                self._net.tell("store", process, lambda bell=bell: bell.ring(*messages), "bell", kind)  # type: ignore[misc]
+                self._net.tell("store", process, lambda bell=bell: bell.notify(*messages), "bell", kind)  # type: ignore[misc]
 
     @contextlib.asynccontextmanager
     async def listen(
@@ -126,7 +126,7 @@ class Bells:
         entry = (process, kind, bell)
         if wakeups:
             self._bells.append(entry)
-            bell.ring()
+            bell.notify()
         try:
             yield bell
         finally:
@@ -140,4 +140,4 @@ class Bells:
     def broken(self) -> None:
         """The server has gone: everybody subscribes anew some time later, and looks for itself."""
         for process, _, bell in self._bells:
-            self._net.tell("store", process, bell.ring, "bell", "again")
+            self._net.tell("store", process, bell.notify, "bell", "again")

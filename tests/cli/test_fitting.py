@@ -84,7 +84,7 @@ class Cluster:
 
 async def look(cluster: Cluster) -> fitting.UnfitPayloads:
     stub: Any = cluster
-    return await fitting.look(stub, app.lambdas, lambda _: None)
+    return await fitting.check_payloads(stub, app.lambdas, lambda _: None)
 
 
 async def test_payloads_under_old_names_and_without_what_has_a_default_fit() -> None:

@@ -39,7 +39,7 @@ def test_nothing_is_asked_for_before_something_rings() -> None:
 
 def test_only_what_rang_is_asked_for_and_only_once_if_it_is_empty() -> None:
     built = backlog(partitions=3)
-    assert built.rang(2, f"{MAIL}:1", 1.0)
+    assert built.notified(2, f"{MAIL}:1", 1.0)
     ask = taken(built, 10, 1.0)
     assert (ask.partition, ask.groups, ask.want) == (2, [[f"{MAIL}:1"]], 10)
     built.popped(ask, [(f"{MAIL}:1", ["a"])], 1.0)
@@ -48,15 +48,15 @@ def test_only_what_rang_is_asked_for_and_only_once_if_it_is_empty() -> None:
 
 def test_a_ring_of_somebody_else_s_lambda_is_none_of_ours() -> None:
     built = backlog()
-    assert not built.rang(0, "shop/pack:1", 1.0)
+    assert not built.notified(0, "shop/pack:1", 1.0)
     assert built.choose(10, 1.0) is None
 
 
 def test_a_ring_during_the_pop_that_finds_the_queue_empty_is_not_lost() -> None:
     built = backlog()
-    built.rang(0, f"{MAIL}:1", 1.0)
+    built.notified(0, f"{MAIL}:1", 1.0)
     ask = taken(built, 10, 1.0)
-    built.rang(0, f"{MAIL}:1", 1.1)
+    built.notified(0, f"{MAIL}:1", 1.1)
     built.popped(ask, [], 1.2)
     assert taken(built, 10, 1.2).groups == [[f"{MAIL}:1"]]
 
@@ -64,7 +64,7 @@ def test_a_ring_during_the_pop_that_finds_the_queue_empty_is_not_lost() -> None:
 def test_a_full_answer_leaves_what_it_did_not_reach_waiting() -> None:
     built = backlog()
     for queue in (f"{MAIL}:0", f"{MAIL}:1", f"{BILL}:1", f"{BILL}:2"):
-        built.rang(0, queue, 1.0)
+        built.notified(0, queue, 1.0)
     ask = taken(built, 2, 1.0)
     assert ask.groups == [[f"{MAIL}:0"], [f"{MAIL}:1", f"{BILL}:1"], [f"{BILL}:2"]]
     built.popped(ask, [(f"{BILL}:2", []), (f"{MAIL}:1", []), (f"{BILL}:1", ["a", "b"])], 1.5)
@@ -75,16 +75,16 @@ def test_a_full_answer_leaves_what_it_did_not_reach_waiting() -> None:
 def test_a_queue_that_stood_back_for_a_less_urgent_one_goes_on_waiting() -> None:
     built = backlog()
     for queue in (f"{MAIL}:0", f"{MAIL}:1", f"{BILL}:1", f"{MAIL}:2"):
-        built.rang(0, queue, 1.0)
+        built.notified(0, queue, 1.0)
     built.popped(taken(built, 1, 1.0), [(f"{BILL}:1", []), (f"{MAIL}:0", []), (f"{MAIL}:2", ["a"])], 1.5)
     assert taken(built, 1, 1.5).groups == [[f"{MAIL}:0"], [f"{BILL}:1"], [f"{MAIL}:2"]]
 
 
 def test_a_queue_that_is_not_served_rises_and_falls_back_once_it_is() -> None:
     built = backlog()
-    built.rang(0, f"{BILL}:2", 0.0)
+    built.notified(0, f"{BILL}:2", 0.0)
     for step in range(4):
-        built.rang(0, f"{MAIL}:0", 0.0)
+        built.notified(0, f"{MAIL}:0", 0.0)
         ask = taken(built, 1, step * 0.5)
         assert ask.groups == [[f"{MAIL}:0"], [f"{BILL}:2"]]
         built.popped(ask, [(f"{BILL}:2", []), (f"{MAIL}:0", [f"m{step}"])], step * 0.5)
@@ -96,9 +96,9 @@ def test_a_queue_that_is_not_served_rises_and_falls_back_once_it_is() -> None:
 
 def test_the_partition_with_the_most_urgent_queue_comes_first_then_the_one_that_waits_longest() -> None:
     built = backlog(partitions=3)
-    built.rang(0, f"{MAIL}:2", 1.0)
-    built.rang(1, f"{MAIL}:1", 1.2)
-    built.rang(2, f"{MAIL}:1", 1.1)
+    built.notified(0, f"{MAIL}:2", 1.0)
+    built.notified(1, f"{MAIL}:1", 1.2)
+    built.notified(2, f"{MAIL}:1", 1.1)
     order = []
     for _ in range(3):
         ask = taken(built, 10, 1.3)
@@ -109,7 +109,7 @@ def test_the_partition_with_the_most_urgent_queue_comes_first_then_the_one_that_
 
 def test_a_scan_asks_for_no_queue_and_what_it_names_waits_from_then_on() -> None:
     built = backlog(MAIL, partitions=2)
-    built.rang(1, f"{MAIL}:0", 99.0)
+    built.notified(1, f"{MAIL}:0", 99.0)
     ask = taken(built, 10, 100.0)
     assert (ask.partition, ask.groups, ask.scan) == (0, [], True)
     built.popped(ask, [(f"{MAIL}:3", []), (f"{BILL}:0", []), (f"{MAIL}:5", ["misfit"])], 100.0)
@@ -134,7 +134,7 @@ def test_a_pop_of_very_many_queues_takes_some_of_them() -> None:
     names = [f"shop/l{number}" for number in range(600)]
     built = backlog(*names)
     for name in names:
-        built.rang(0, f"{name}:1", 1.0)
+        built.notified(0, f"{name}:1", 1.0)
     asked: list[str] = []
     while (ask := built.choose(10, 1.0)) is not None:
         assert len(ask.since) <= MAX_QUEUES
@@ -145,7 +145,7 @@ def test_a_pop_of_very_many_queues_takes_some_of_them() -> None:
 
 def test_a_partition_that_failed_is_left_alone_and_forgets_nothing() -> None:
     built = backlog(partitions=2)
-    built.rang(0, f"{MAIL}:1", 1.0)
+    built.notified(0, f"{MAIL}:1", 1.0)
     built.failed(taken(built, 10, 1.0))
     built.shut(0, until=3.0)
     assert built.choose(10, 2.9) is None

@@ -100,7 +100,7 @@ async def test_other_clients_read_the_details_as_google_rpc() -> None:
 
 
 async def test_an_error_may_be_said_in_another_domain_s_words() -> None:
-    error = errors.AlreadyExists("taken").said_as("ACME_TAKEN", "acme.example")
+    error = errors.AlreadyExists("taken").with_reason("ACME_TAKEN", "acme.example")
     assert errors.AlreadyExists("another").reason == "AlreadyExists"
     async with (
         running(raising(error)) as server,

@@ -125,8 +125,8 @@ async def full_limits(world: World, batch: int) -> None:
 async def full_items(world: World, batch: int) -> None:
     """The verbs of batches on as many items as one call may hold, with nearly as many bytes: they end, are retried, cancelled and deleted."""
     store, name = world.store, f"full{batch}"
-    home, terms = store.batch_home(name), ItemTerms(LAMBDA, 1, max_attempts=1)
-    await store.open_batch(name, b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
+    home, terms = store.batch_partition(name), ItemTerms(LAMBDA, 1, max_attempts=1)
+    await store.open_batch(name, b"d", b"spec", LAMBDA, 3600 * US, single_partition=True)
     items = [
         NewItem(number, f"{number:032x}", SPEC, f"{name}.{number}", keys.concurrency(LAMBDA, name, MAX_BATCH, 0))
         for number in range(MAX_BATCH)
@@ -287,7 +287,7 @@ async def full_reads(world: World, times: int) -> None:
         few = names[number : number + 4]
         await store.serve(host, 3600, host, dict.fromkeys(few, 3600.0), names[:MAX_BATCH])
         await store.set_capacity(host, 0, b"s" * 4096, deal_anew=True)
-        await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, home_only=True)
+        await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, single_partition=True)
         labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
         await store.add_audit(AuditEntry(0, 0, "set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
     ids = await world.schedule(

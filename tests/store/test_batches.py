@@ -77,7 +77,7 @@ class Batch:
             mine = [
                 each
                 for each in items
-                if (self.store.batch_home(self.name) if alone else self.partition_of(each)) == partition
+                if (self.store.batch_partition(self.name) if alone else self.partition_of(each)) == partition
             ]
             if mine:
                 answers = await self.store.schedule_items(partition, self.name, self.terms, mine)
@@ -302,7 +302,7 @@ async def test_a_batch_is_opened_again_by_the_same_description_only(world: World
     assert await found(b"d", extend=True) is BatchAnswer.MISSING
     assert await found(b"d", home_only=True) is BatchAnswer.NEW
     again = await store.open_batch("crawl", b"d", b"another", LAMBDA, 0)
-    assert (again.found, again.spec, again.home_only, again.total, again.prefix) == (
+    assert (again.found, again.spec, again.single_partition, again.total, again.prefix) == (
         BatchAnswer.SAME,
         b"spec",
         True,
@@ -363,8 +363,8 @@ async def test_batches_are_listed_newest_first(world: World) -> None:
         world.clock.advance(number // 4 % 2)
     everything = await world.store.list_batches(None, 20)
     assert sorted(each.id for each in everything) == sorted(names)
-    assert everything == sorted(everything, key=lambda each: (-each.created_at_us, each.home))
-    assert len({each.home for each in everything}) == world.store.partitions
+    assert everything == sorted(everything, key=lambda each: (-each.created_at_us, each.partition))
+    assert len({each.partition for each in everything}) == world.store.partitions
     assert {each.id for each in everything[:4]} == set(names[-4:])
     for size in (1, 5):
         seen: list[BatchPlace] = []
@@ -464,7 +464,7 @@ async def test_a_deleted_batch_leaves_nothing_but_its_id_for_a_while(world: Worl
     found = await dump(world.store)
     assert found.tasks() == {}
     assert [key for key in found.data if "crawl" in key] == [
-        f"{keys.record(batch.store.batch_home('crawl'))}:batch:crawl"
+        f"{keys.record(batch.store.batch_partition('crawl'))}:batch:crawl"
     ]
     assert (await batch.store.open_batch("crawl", b"d", b"spec", LAMBDA, 0)).found is BatchAnswer.DELETED
     world.clock.advance(TOMBSTONE_US / US)
@@ -883,7 +883,7 @@ async def test_a_home_that_has_forgotten_what_it_heard_asks_again(world: World) 
     await batch.make(8)
     await batch.deliver()
     claims = await batch.take()
-    home = keys.record(batch.store.batch_home("crawl"))
+    home = keys.record(batch.store.batch_partition("crawl"))
     at_home = partial(world.store._link.command, key=home)
     record, still_open, ended = (f"{home}:{each}" for each in ("batch:crawl", "batches:open", "batches:ended"))
     before = (await dump(world.store)).hash(record)

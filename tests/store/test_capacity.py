@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from atf.store.capacity import CoresKnown, CoresRecord, WaitingTasks
+from atf.store.capacity import CapacityRecord, KnownCapacity, WaitingTasks
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import US
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, World, dump, held
 
 
-async def read(world: World, *args: Any, **fields: Any) -> CoresRecord:
+async def read(world: World, *args: Any, **fields: Any) -> CapacityRecord:
     found = await world.store.get_capacity("gpu", *args, **fields)
     assert found is not None
     return found
@@ -44,10 +44,10 @@ async def test_what_is_known_is_not_told_again(world: World) -> None:
     version = await world.store.set_capacity("gpu", 0, b"state", ([["e1"], ["e2"]], 0))
     found = await read(world)
     assert (found.state, found.groups, found.deal) == (b"state", [["e1"], ["e2"]], version)
-    again = await read(world, CoresKnown(found.version, found.deal))
+    again = await read(world, KnownCapacity(found.version, found.deal))
     assert (again.state, again.groups, again.version) == (b"", None, version)
     later = await world.store.set_capacity("gpu", version, b"more")
-    after = await read(world, CoresKnown(found.version, found.deal))
+    after = await read(world, KnownCapacity(found.version, found.deal))
     assert (after.state, after.groups, after.version, after.deal) == (b"more", None, later, version)
 
 

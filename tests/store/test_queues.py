@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from atf.store import keys, library
-from atf.store.servers.notifications import where
+from atf.store.servers.notifications import place_of
 from atf.store.types import LambdaRecord, Outcome
 from atf.task import MAX_BATCH, US, Status
 
@@ -429,7 +429,7 @@ async def rung(world: World, kind: str, partitions: list[int], *happenings: obje
 
         async def until_heard(partition: int) -> set[str]:
             """Says a word there, again until it is heard: on a Cluster one node's subscription is there before another's."""
-            word, channel = f"word-{next(words)}.", keys.bell(partition, kind)
+            word, channel = f"word-{next(words)}.", keys.channel(partition, kind)
             messages: set[str] = set()
             while not any(each.endswith(word) for each in messages):
                 await world.store._link.command("SPUBLISH", channel, word, key=channel)
@@ -471,7 +471,7 @@ async def test_ready_names_the_queue_that_got_entries(world: World) -> None:
     )
     assert heard[:3] == [{"{1}" + QUEUE}, set(), set()]
     assert "{1}" + QUEUE in heard[3]
-    assert where("{1}" + QUEUE) == (1, QUEUE)
+    assert place_of("{1}" + QUEUE) == (1, QUEUE)
 
 
 @pytest.mark.parametrize("end", ["finish", "cancel", "lose", "hand_back"])

@@ -204,8 +204,8 @@ async def test_a_role_takes_a_store_with_warnings_and_refuses_one_that_evicts(
     embedded: Server, real: redis.Redis
 ) -> None:
     store = await open_as_role(plain(embedded))
-    assert "appendonly" in {each.check for each in store.findings if each.state is State.WARN}
-    changes = Changes(store.findings)
+    assert "appendonly" in {each.check for each in store.check_results if each.state is State.WARN}
+    changes = Changes(store.check_results)
     assert changes.news(await store.examine()) == ([], [])
     real.config_set("maxmemory", "1gb")
     real.config_set("maxmemory-policy", "allkeys-lru")

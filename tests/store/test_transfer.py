@@ -14,7 +14,7 @@ from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
-from atf.store.backup.export_records import JobLine, encode
+from atf.store.backup.export_records import ExportedJob, encode
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import import_tasks
 from atf.store.store import Store
@@ -513,7 +513,7 @@ async def test_a_job_that_none_can_be_is_refused(
     file = tmp_path / "export"
     await export_tasks(world.store, file)
     header, *rest = file.read_bytes().splitlines(keepends=True)
-    good = JobLine("a/b", b"", "queue", next_us=1, ticks=0, paused=False, base_us=0, rhythm="")
+    good = ExportedJob("a/b", b"", "queue", next_us=1, ticks=0, paused=False, base_us=0, rhythm="")
     other = await another_store(clock)
     file.write_bytes(b"".join([header, encode(good), *rest]))
     assert (await import_tasks(other, file, settle=False)).jobs == 1

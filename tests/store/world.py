@@ -645,7 +645,7 @@ class World:
         terms = ItemTerms("shop/items", 1, max_attempts=2)
         terms = terms._replace(**{name: options.pop(name) for name in terms._fields if name in options})
         items = [NewItem(number, f"{number // 2:032x}", b"spec", **options) for number in numbers]
-        return await self.store.schedule_items(self.store.batch_home(batch), batch, terms, items)
+        return await self.store.schedule_items(self.store.batch_partition(batch), batch, terms, items)
 
     async def batches(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
         """Everything that can happen to batches: one is cancelled, one deleted and forgotten, one waits for more, one is being deleted."""
@@ -658,7 +658,7 @@ class World:
             assert await self.items(name, 1, 2) == [True] * 2
         await store.note_prefix("goes-on", 2)
         await store.note_error("goes-on", "no such lambda")
-        await store.open_batch("unmade", b"d", b"spec", "shop/items", US, home_only=True)
+        await store.open_batch("unmade", b"d", b"spec", "shop/items", US, single_partition=True)
         await store.note_error("unmade", "shop/items: its payload is no JSON object", unmade=True)
         await store.cancel_batch("unmade")
         for name, total in (("cancelled", 4), ("deleted", 3), ("half-deleted", 3)):

@@ -201,9 +201,9 @@ async def test_a_chain_is_made_of_batches_of_one_item(w: World) -> None:
     assert await work(w) == 3, "and that of the middle link"
     link = link_id(NAME, 0, 1)
     assert ((await record(w, link)).ended, (await record(w, link)).lambda_name) == (True, "shop/mail")
-    assert (await record(w, link)).home_only
+    assert (await record(w, link)).single_partition
     (item,) = (await w.store.list_batch_items(link, 0, 10)).items
-    assert item.task.id.startswith(f"{w.store.batch_home(link)}-")
+    assert item.task.id.startswith(f"{w.store.batch_partition(link)}-")
     spec = t.TaskSpec.FromString(item.task.spec)
     assert spec.batch == t.BatchInfo(id=link, number=0)
     assert len(msgspec.json.decode(spec.payload)["of"]) == 2

@@ -20,10 +20,10 @@ from atf.runtime import SystemRuntime
 from atf.store.backup.export_records import (
     MAX_LINE_BYTES,
     MAX_SPEC_BYTES,
-    EndLine,
-    LambdaLine,
-    PageLine,
-    TaskLine,
+    ExportedLambda,
+    ExportedPage,
+    ExportedTask,
+    ExportEnd,
     decode,
     encode,
 )
@@ -240,7 +240,7 @@ LINES = st.one_of(
 def test_any_line_is_read_or_refused(line: bytes) -> None:
     with understood_or(InvalidArgument):
         read = decode(line)
-        assert isinstance(read, LambdaLine | TaskLine | PageLine | EndLine) or read
+        assert isinstance(read, ExportedLambda | ExportedTask | ExportedPage | ExportEnd) or read
         assert decode(encode(read)) == read
 
 

@@ -33,7 +33,7 @@ from atf.frontend.dapr import http
 from atf.frontend.jobs import JobRpcs
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
-from atf.sdk.items import OfName
+from atf.sdk.items import NamedElements
 from atf.store import ordering, reading
 from atf.store.backup import exporting
 from proof.chaos.frame import PRODUCT
@@ -247,7 +247,7 @@ def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
         assert 0 <= JobRpcs._after(of_store, token)[0] < most
     with understood_or(InvalidArgument):
         place = BatchRpcs._after(of_store, token)
-        assert place is None or 0 <= place.home < most
+        assert place is None or 0 <= place.partition < most
     assert reading._parse_cursor(token)[0] >= 0
 
 
@@ -264,7 +264,7 @@ def test_any_line_of_an_export_that_goes_on_is_ours_or_none(line: bytes) -> None
 )
 def test_any_recorded_result_is_read_or_refused(result: bytes, encoding: int) -> None:
     with understood_or(InvalidArgument):
-        OfName("shop/mail").decode(result, encoding)
+        NamedElements("shop/mail").decode(result, encoding)
 
 
 # --- what operators and callers write ---------------------------------------------------------------------------------

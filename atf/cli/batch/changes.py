@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from atf.cli.bulk import agree, bulk_flags
+from atf.cli.bulk import bulk_flags, confirm
 from atf.cli.options import as_json, frontend_flag, no_header
 from atf.cli.output import print_json
 from atf.cli.remote import ask
@@ -31,7 +31,7 @@ def retry(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, 
         _would(ids, "would start afresh", lambda each: each.permanently_failed, frontend, as_json)
         return
     if len(ids) > 1:
-        agree(f"Start the items of {len(ids)} batches afresh that failed for good", yes=yes)
+        confirm(f"Start the items of {len(ids)} batches afresh that failed for good", yes=yes)
 
     async def each(stub: api.Frontend) -> list[b.Batch]:
         return [await stub.retry_batch(b.RetryBatchRequest(id=name)) for name in ids]
@@ -52,7 +52,7 @@ def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
         _would(ids, left, lambda each: each.created + each.in_progress + each.failed, frontend, as_json)
         return
     if len(ids) > 1:
-        agree(f"Cancel {len(ids)} batches", yes=yes)
+        confirm(f"Cancel {len(ids)} batches", yes=yes)
 
     async def each(stub: api.Frontend) -> list[b.Batch]:
         return [await stub.cancel_batch(b.CancelBatchRequest(id=name)) for name in ids]
@@ -71,7 +71,7 @@ def delete(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
         _would(ids, "would be deleted", lambda each: each.items if each.ended_at_us else 0, frontend, as_json)
         return
     if len(ids) > 1:
-        agree(f"Delete {len(ids)} batches with their items", yes=yes)
+        confirm(f"Delete {len(ids)} batches with their items", yes=yes)
 
     async def each(stub: api.Frontend) -> list[tuple[str, bool]]:
         return [(name, (await stub.delete_batch(b.DeleteBatchRequest(id=name))).existed) for name in ids]

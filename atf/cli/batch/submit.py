@@ -19,7 +19,7 @@ from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
 from atf.rpc import api
-from atf.sdk.items import Elements, OfName
+from atf.sdk.items import Elements, NamedElements
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.work_items import COMMAND
 from atf.visible import one_line
@@ -115,7 +115,7 @@ async def _plan(
     parameters = await registered(stub, lambda_name)
     plan = client.batch_plan(lambda_name, options)
     names = parameters.names if parameters is not None else None
-    return replace(plan, elements=OfName(lambda_name, target, names)), parameters
+    return replace(plan, elements=NamedElements(lambda_name, target, names)), parameters
 
 
 def _word(number: str) -> Callable[[list[str]], str]:

@@ -38,7 +38,7 @@ from atf.frontend.doors import Listeners
 from atf.log import get_logger, setup
 from atf.process.descriptors import watch
 from atf.process.forks import keep_signals_from_children
-from atf.process.stops import Asked, stop_signals
+from atf.process.stops import StopRequests, stop_signals
 from atf.process.streams import exit_at_once, given_back
 from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id
@@ -150,7 +150,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
 
 
 def _drain_on_signals(executor: Executor, runtime: Runtime) -> None:
-    asked = Asked()
+    asked = StopRequests()
 
     def signalled(number: int) -> None:
         if asked.at_once(number, runtime.monotonic()):

@@ -17,7 +17,7 @@ from atf.cli.options import as_json, read, refuse_unused, settings_flags
 from atf.cli.output import print_facts, print_json, say, under_name
 from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
-from atf.process.stops import Asked, stop_signals
+from atf.process.stops import StopRequests, stop_signals
 from atf.process.streams import notice_by, protect_stdout
 
 from .cluster import EMBEDDED_ONLY, Cluster, ClusterSettings
@@ -116,7 +116,7 @@ class _StopSignals:
     def __init__(self, cluster: Cluster) -> None:
         self.first = asyncio.Event()
         self._cluster = cluster
-        self._asked = Asked()
+        self._asked = StopRequests()
         for number in stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
 

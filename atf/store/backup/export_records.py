@@ -49,7 +49,7 @@ MAX_KEY_BYTES: Final = 4 * MAX_KEY_CHARS + 4
 """Of keys, likewise."""
 
 
-class Header(msgspec.Struct, tag="header"):
+class ExportHeader(msgspec.Struct, tag="header"):
     """The first line."""
 
     format: int
@@ -57,7 +57,7 @@ class Header(msgspec.Struct, tag="header"):
     begun_us: int  # by the store's TIME, when the export began
 
 
-class GateLine(msgspec.Struct, omit_defaults=True):
+class ExportedGate(msgspec.Struct, omit_defaults=True):
     """A gate of a lambda."""
 
     action: GateAction
@@ -69,7 +69,7 @@ class GateLine(msgspec.Struct, omit_defaults=True):
     automatic: bool = False
 
 
-class LambdaLine(msgspec.Struct, tag="lambda"):
+class ExportedLambda(msgspec.Struct, tag="lambda"):
     """A registered lambda."""
 
     name: str
@@ -78,17 +78,17 @@ class LambdaLine(msgspec.Struct, tag="lambda"):
     enqueue_timeout_us: int
     settings: str = ""
     overrides: str = ""
-    gates: list[GateLine] = []
+    gates: list[ExportedGate] = []
 
 
-class CoresLine(msgspec.Struct, tag="cores"):
+class ExportedCores(msgspec.Struct, tag="cores"):
     """The cores of a pool, as an operator has set them."""
 
     pool: str
     settings: CoreSettings
 
 
-class JobLine(msgspec.Struct, tag="job"):
+class ExportedJob(msgspec.Struct, tag="job"):
     """A job that has not ended."""
 
     name: str
@@ -101,7 +101,7 @@ class JobLine(msgspec.Struct, tag="job"):
     rhythm: str
 
 
-class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
+class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
     """A live task."""
 
     id: str
@@ -128,14 +128,14 @@ class TaskLine(msgspec.Struct, tag="task", omit_defaults=True):
     beside: bool = False  # it was made beside that job's ticks
 
 
-class StopLine(msgspec.Struct, tag="stop"):
+class ExportedStop(msgspec.Struct, tag="stop"):
     """An ordering key that has stopped, and the task at which; that one without a spec where its record is gone."""
 
     since_us: int
-    task: TaskLine
+    task: ExportedTask
 
 
-class WindowLine(msgspec.Struct, tag="window"):
+class ExportedUniqueKey(msgspec.Struct, tag="window"):
     """An open window of a unique key."""
 
     key: str  # lambda:key
@@ -143,20 +143,30 @@ class WindowLine(msgspec.Struct, tag="window"):
     until_us: int
 
 
-class PageLine(msgspec.Struct, tag="page"):
+class ExportedPage(msgspec.Struct, tag="page"):
     """Everything above is complete; an interrupted export goes on at `cursor`. "" after the last page."""
 
     cursor: str
     tasks: int
 
 
-class EndLine(msgspec.Struct, tag="end"):
+class ExportEnd(msgspec.Struct, tag="end"):
     """The last line: the export is complete."""
 
     tasks: int
 
 
-Line = Header | LambdaLine | CoresLine | JobLine | StopLine | WindowLine | TaskLine | PageLine | EndLine
+Line = (
+    ExportHeader
+    | ExportedLambda
+    | ExportedCores
+    | ExportedJob
+    | ExportedStop
+    | ExportedUniqueKey
+    | ExportedTask
+    | ExportedPage
+    | ExportEnd
+)
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 _OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
 _KEY: Final = r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._~%-]{1,3060}"
@@ -186,21 +196,21 @@ def decode(raw: bytes) -> Line:
     return line
 
 
-def _check_header(line: Header) -> None:
+def _check_header(line: ExportHeader) -> None:
     _within("partitions", line.partitions, MAX_COUNT)
     _within("begun_us", line.begun_us, MAX_INSTANT_US)
 
 
-def _check_page(line: PageLine) -> None:
+def _check_page(line: ExportedPage) -> None:
     _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
     _within("tasks", line.tasks, MAX_COUNT)
 
 
-def _check_end(line: EndLine) -> None:
+def _check_end(line: ExportEnd) -> None:
     _within("tasks", line.tasks, MAX_COUNT)
 
 
-def _check_stop(line: StopLine) -> None:
+def _check_stop(line: ExportedStop) -> None:
     _check_task(line.task)
     if not line.task.ordering_key:
         raise InvalidArgument("a stop without an ordering_key")
@@ -209,14 +219,14 @@ def _check_stop(line: StopLine) -> None:
     _within("since_us", line.since_us, MAX_INSTANT_US)
 
 
-def _check_window(line: WindowLine) -> None:
+def _check_window(line: ExportedUniqueKey) -> None:
     if not _UNIQUE.fullmatch(line.key):
         raise InvalidArgument(f"key of a window {clip(line.key, MAX_KEY_BYTES)!r}: not lambda:key")
     _check_stored_id(line.task_id)
     _within("until_us", line.until_us, MAX_INSTANT_US)
 
 
-def _check_lambda(line: LambdaLine) -> None:
+def _check_lambda(line: ExportedLambda) -> None:
     check_lambda(clip(line.name, MAX_TEXT_BYTES))
     _within("queue_limit", line.queue_limit, MAX_COUNT)
     _within("enqueue_timeout_us", line.enqueue_timeout_us, MAX_AHEAD_US)
@@ -227,7 +237,7 @@ def _check_lambda(line: LambdaLine) -> None:
         _check_gate(gate)
 
 
-def _check_gate(gate: GateLine) -> None:
+def _check_gate(gate: ExportedGate) -> None:
     _within("labels of a gate", len(gate.labels), MAX_LABELS)
     for text in (*gate.labels, *gate.labels.values()):
         _within("bytes of a gate's label", len(text.encode()), MAX_TEXT_BYTES * 2)
@@ -239,7 +249,7 @@ def _check_gate(gate: GateLine) -> None:
         _within("bytes of a gate's who and why", len(text.encode()), MAX_ERROR_BYTES)
 
 
-def _check_job(line: JobLine) -> None:
+def _check_job(line: ExportedJob) -> None:
     check_job(clip(line.name, MAX_JOB_BYTES))
     if line.overlap not in OVERLAPS:
         raise InvalidArgument(f"overlap {clip(line.overlap, MAX_TEXT_BYTES)!r}: use {', '.join(OVERLAPS)}")
@@ -250,7 +260,7 @@ def _check_job(line: JobLine) -> None:
     _within("bytes of rhythm", len(line.rhythm.encode()), MAX_TEXT_BYTES)
 
 
-def _check_cores(line: CoresLine) -> None:
+def _check_cores(line: ExportedCores) -> None:
     if line.pool:
         check_name(clip(line.pool, MAX_TEXT_BYTES), "pool")
     for name in line.settings.reserved:
@@ -272,7 +282,7 @@ def _check_stored_id(given: str) -> str:
     return ""
 
 
-def _check_task(line: TaskLine) -> None:
+def _check_task(line: ExportedTask) -> None:
     batch_id = _check_stored_id(line.id)
     check_lambda(clip(line.lambda_name, MAX_TEXT_BYTES))
     check_priority(line.priority)
@@ -308,13 +318,13 @@ def _within(what: str, value: int, most: int) -> None:
 
 
 _CHECKS: Final[dict[type, Callable[[Any], None]]] = {
-    Header: _check_header,
-    LambdaLine: _check_lambda,
-    CoresLine: _check_cores,
-    JobLine: _check_job,
-    StopLine: _check_stop,
-    WindowLine: _check_window,
-    TaskLine: _check_task,
-    PageLine: _check_page,
-    EndLine: _check_end,
+    ExportHeader: _check_header,
+    ExportedLambda: _check_lambda,
+    ExportedCores: _check_cores,
+    ExportedJob: _check_job,
+    ExportedStop: _check_stop,
+    ExportedUniqueKey: _check_window,
+    ExportedTask: _check_task,
+    ExportedPage: _check_page,
+    ExportEnd: _check_end,
 }

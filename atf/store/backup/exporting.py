@@ -25,17 +25,17 @@ from atf.task import MIN_PRIORITY, Status
 from .export_records import (
     FORMAT,
     MAX_LINE_BYTES,
-    CoresLine,
-    EndLine,
-    GateLine,
-    Header,
-    JobLine,
-    LambdaLine,
+    ExportedCores,
+    ExportedGate,
+    ExportedJob,
+    ExportedLambda,
+    ExportedPage,
+    ExportedStop,
+    ExportedTask,
+    ExportedUniqueKey,
+    ExportEnd,
+    ExportHeader,
     Line,
-    PageLine,
-    StopLine,
-    TaskLine,
-    WindowLine,
     decode,
     encode,
 )
@@ -86,13 +86,13 @@ async def export_tasks(
             for record in records:
                 file.write(encode(await _task_line(store, record)))
             done += len(records)
-            file.write(encode(PageLine(cursor=following, tasks=done)))
+            file.write(encode(ExportedPage(cursor=following, tasks=done)))
             file.flush()
             progress(done)
             cursor = following
             if not cursor:
                 break
-        file.write(encode(EndLine(done)))
+        file.write(encode(ExportEnd(done)))
         file.flush()
         os.fsync(file.fileno())
     path.replace(target)
@@ -101,23 +101,23 @@ async def export_tasks(
 
 async def _before_tasks(store: Store) -> AsyncIterator[Line]:
     """What stands in the file before tasks do, each kind behind what it needs."""
-    yield Header(FORMAT, store.partitions, await store.time_us())
+    yield ExportHeader(FORMAT, store.partitions, await store.time_us())
     for each in (await store.list_lambdas()).values():
         yield await _lambda_line(store, each)
     for lines in (_cores(store), _jobs(store), _stops(store)):
         async for line in lines:
             yield line
     async for window in store.list_unique_keys():
-        yield WindowLine(*window)
+        yield ExportedUniqueKey(*window)
 
 
-async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
+async def _lambda_line(store: Store, each: LambdaRecord) -> ExportedLambda:
     gates = await store.list_gates(each.name) if each.gated else []
     lines = [
-        GateLine(gate.action, gate.labels, gate.amount, gate.until_us, gate.who, gate.why, gate.automatic)
+        ExportedGate(gate.action, gate.labels, gate.amount, gate.until_us, gate.who, gate.why, gate.automatic)
         for gate in gates
     ]
-    return LambdaLine(
+    return ExportedLambda(
         each.name,
         each.spec,
         each.queue_limit,
@@ -128,14 +128,14 @@ async def _lambda_line(store: Store, each: LambdaRecord) -> LambdaLine:
     )
 
 
-async def _jobs(store: Store) -> AsyncIterator[JobLine]:
+async def _jobs(store: Store) -> AsyncIterator[ExportedJob]:
     for partition in range(store.partitions):
         last = ""
         while names := await store.list_jobs("", partition, last, _JOBS_AT_ONCE):
             last = names[-1]
             for job in await store.get_jobs(names):
                 if job is not None and job.next_us is not None:
-                    yield JobLine(
+                    yield ExportedJob(
                         job.name,
                         job.spec,
                         job.overlap,
@@ -147,32 +147,32 @@ async def _jobs(store: Store) -> AsyncIterator[JobLine]:
                     )
 
 
-async def _cores(store: Store) -> AsyncIterator[CoresLine]:
+async def _cores(store: Store) -> AsyncIterator[ExportedCores]:
     for pool in await store.list_capacity():
         record = await store.get_capacity(pool)
         if record is not None:
-            yield CoresLine(pool, CorePool.decode(record.state).settings)
+            yield ExportedCores(pool, CorePool.decode(record.state).settings)
 
 
-async def _stops(store: Store) -> AsyncIterator[StopLine]:
+async def _stops(store: Store) -> AsyncIterator[ExportedStop]:
     for name in await store.list_lambdas():
         token = ""
         while True:
             found, token = await store.list_keys(name, _STOPS_AT_ONCE, token)
             records = await store.get_tasks([each.task_id for each in found])
             for key, record in zip(found, records, strict=True):
-                gone = TaskLine(key.task_id, name, MIN_PRIORITY, b"", b"", 0, 0, ordering_key=key.key)
-                yield StopLine(key.stopped_at_us, await _task_line(store, record) if record else gone)
+                gone = ExportedTask(key.task_id, name, MIN_PRIORITY, b"", b"", 0, 0, ordering_key=key.key)
+                yield ExportedStop(key.stopped_at_us, await _task_line(store, record) if record else gone)
             if not token:
                 break
 
 
-async def _task_line(store: Store, record: TaskRecord) -> TaskLine:
+async def _task_line(store: Store, record: TaskRecord) -> ExportedTask:
     place = 0
     if record.ordering_key:
         around = await store.explain_task(record.id)
         place = max(around.position, 0) if around and not around.in_queue else 0
-    return TaskLine(
+    return ExportedTask(
         id=record.id,
         lambda_name=record.lambda_name,
         priority=record.priority,
@@ -215,14 +215,14 @@ def _resume(path: Path, partitions: int) -> _Point:
         for number, raw in enumerate(lines_of(file)):
             size += len(raw)
             line = _decode(raw)
-            if number == 0 and not isinstance(line, Header):
+            if number == 0 and not isinstance(line, ExportHeader):
                 raise InvalidArgument(f"{path} exists, and is no export; write to a new file")
             match line:
-                case Header() if line.format != FORMAT or line.partitions != partitions:
+                case ExportHeader() if line.format != FORMAT or line.partitions != partitions:
                     raise InvalidArgument(f"{path} is an export of another store; write to a new file")
-                case PageLine():
+                case ExportedPage():
                     point = _Point(line.tasks, line.cursor, size)
-                case EndLine():
+                case ExportEnd():
                     return _Point(line.tasks, "", size, complete=True)
                 case None:
                     break  # cut off in the middle of a line

@@ -30,16 +30,16 @@ from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
 from .export_records import (
     FORMAT,
-    CoresLine,
-    EndLine,
-    GateLine,
-    Header,
-    JobLine,
-    LambdaLine,
+    ExportedCores,
+    ExportedGate,
+    ExportedJob,
+    ExportedLambda,
+    ExportedStop,
+    ExportedTask,
+    ExportedUniqueKey,
+    ExportEnd,
+    ExportHeader,
     Line,
-    StopLine,
-    TaskLine,
-    WindowLine,
     decode,
 )
 from .exporting import Progress, lines_of
@@ -121,22 +121,22 @@ async def import_tasks(
     """
     done = Imported()
     work = _Work(store, old, await store.time_us(), report, done, set(await store.list_lambdas()))
-    batch: list[TaskLine] = []
-    ordered: list[TaskLine] = []
+    batch: list[ExportedTask] = []
+    ordered: list[ExportedTask] = []
     complete = False
     for line in _read(path):
         match line:
-            case Header():
+            case ExportHeader():
                 done.begun_us = line.begun_us
                 if settle:
                     done.claims_from_us = await store.pause_claims()
-            case TaskLine():
+            case ExportedTask():
                 (ordered if line.ordering_key else batch).append(line)
                 if len(batch) == _PAGE:
                     await work.restore(batch)
                     progress(done.stored + done.present + done.ended)
                     batch = []
-            case EndLine():
+            case ExportEnd():
                 complete = True
             case _:
                 await work.before_tasks(line)
@@ -168,27 +168,27 @@ def contents_of(path: Path) -> Contents:
     complete = False
     for line in _read(path):
         match line:
-            case Header():
+            case ExportHeader():
                 begun_us = line.begun_us
-            case TaskLine():
+            case ExportedTask():
                 tasks += 1
-            case JobLine():
+            case ExportedJob():
                 jobs += 1
-            case EndLine():
+            case ExportEnd():
                 complete = True
     if not complete:
         raise InvalidArgument(f"{path}: the export was interrupted after {tasks} tasks. Finish it first")
     return Contents(tasks, jobs, begun_us)
 
 
-def header_of(path: Path) -> Header:
+def header_of(path: Path) -> ExportHeader:
     """The first line of an export.
 
     Raises:
         InvalidArgument: the file is no export.
     """
     for line in _read(path):
-        if isinstance(line, Header):
+        if isinstance(line, ExportHeader):
             return line
     raise InvalidArgument(f"{path}: this is no export of a task store; it is empty")
 
@@ -202,14 +202,14 @@ def _read(path: Path) -> Iterator[Line]:
                 raise InvalidArgument(
                     f"{path} line {number}: {error}. Export again; what was imported before stays"
                 ) from error
-            if (number == 1) != isinstance(line, Header):
+            if (number == 1) != isinstance(line, ExportHeader):
                 raise InvalidArgument(f"{path} line {number}: this is no export of a task store")
-            if isinstance(line, Header) and line.format != FORMAT:
+            if isinstance(line, ExportHeader) and line.format != FORMAT:
                 raise InvalidArgument(f"{path}: format {line.format}; this release reads format {FORMAT}")
             yield line
 
 
-async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> None:
+async def _restore_lambda(store: Store, line: ExportedLambda, known: set[str]) -> None:
     if line.name in known:
         return
     known.add(line.name)
@@ -231,7 +231,7 @@ async def _restore_lambda(store: Store, line: LambdaLine, known: set[str]) -> No
             await store.set_gate(_gate(line.name, gate), "imported", unless=Unless.SET)
 
 
-def _gate(name: str, line: GateLine) -> NewGate:
+def _gate(name: str, line: ExportedGate) -> NewGate:
     until_us = line.until_us or None
     return NewGate(
         name,
@@ -245,14 +245,14 @@ def _gate(name: str, line: GateLine) -> NewGate:
     )
 
 
-async def _restore_cores(store: Store, line: CoresLine) -> None:
+async def _restore_cores(store: Store, line: ExportedCores) -> None:
     """A pool that has cores already keeps them."""
     if await store.get_capacity(line.pool) is None:
         pool = CorePool.make(line.settings, await store.time_us())
         await store.set_capacity(line.pool, 0, pool.encode(), deal_anew=True)
 
 
-async def _restore_job(store: Store, line: JobLine) -> int:
+async def _restore_job(store: Store, line: ExportedJob) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
     timing = (line.next_us, line.base_us, line.rhythm, line.ticks, line.paused)
     job = NewJob(line.name, "", Replace.NOT, line.spec, line.overlap, *timing)
@@ -282,18 +282,18 @@ class _Work:
     async def before_tasks(self, line: Line) -> None:
         """What stands in the file before the tasks."""
         match line:
-            case LambdaLine():
+            case ExportedLambda():
                 await _restore_lambda(self.store, line, self.lambdas)
-            case CoresLine():
+            case ExportedCores():
                 await _restore_cores(self.store, line)
-            case JobLine():
+            case ExportedJob():
                 self.done.jobs += await _restore_job(self.store, line)
-            case StopLine():
+            case ExportedStop():
                 await self.store.restore([_task(line.task)._replace(stopped_at_us=line.since_us)])
-            case WindowLine():
+            case ExportedUniqueKey():
                 await self._window(line)
 
-    async def _window(self, line: WindowLine) -> None:
+    async def _window(self, line: ExportedUniqueKey) -> None:
         """Its task follows, unless that has ended."""
         key, name = keys.bare(line.key), line.task_id.partition("-")[2]
         self.unique_keys[line.task_id] = key
@@ -305,13 +305,13 @@ class _Work:
         await self.store.restore_unique_keys(self.windows)
         self.windows = []
 
-    def _task(self, line: TaskLine) -> RestoredTask:
+    def _task(self, line: ExportedTask) -> RestoredTask:
         return _task(line)._replace(unique_key=self.unique_keys.get(line.id, ""))
 
-    async def restore(self, lines: list[TaskLine]) -> None:
+    async def restore(self, lines: list[ExportedTask]) -> None:
         await self._open_windows()
         known = await self.old.get_tasks([each.id for each in lines]) if self.old else [None] * len(lines)
-        kept: list[tuple[TaskLine, TaskRecord | None]] = []
+        kept: list[tuple[ExportedTask, TaskRecord | None]] = []
         for line, record in zip(lines, known, strict=True):
             if record is not None and record.status in FINISHED:
                 self.done.ended += 1
@@ -327,18 +327,18 @@ class _Work:
                 self.done.may_have_run += 1
                 self.report(self._suspect(line, ran, record.status if record else None))
 
-    def _ran(self, line: TaskLine, record: TaskRecord | None) -> Ran | None:
+    def _ran(self, line: ExportedTask, record: TaskRecord | None) -> Ran | None:
         """Whether a task has run; None: it has not."""
         if record is not None:
             return Ran.YES if line.held or record.runs > line.runs else None
         return Ran.MAYBE if line.next_at_us <= self.now_us else None
 
-    def _suspect(self, line: TaskLine, ran: Ran, status: Status | None) -> Suspect:
+    def _suspect(self, line: ExportedTask, ran: Ran, status: Status | None) -> Suspect:
         why = Why.HELD if line.held else Why.DUE
         due_at_us = 0 if line.held else line.next_at_us or line.scheduled_at_us
         return Suspect(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
 
-    def _new_id(self, line: TaskLine) -> str:
+    def _new_id(self, line: ExportedTask) -> str:
         task = self._task(line)
         return f"{self.store.partition_for(routing_key(task))}-{task.id}"
 
@@ -349,7 +349,7 @@ def _own_limits(limits: str) -> str:
     return library.limits(attempts, losses, DEFAULT_RETENTION_US)
 
 
-def _task(line: TaskLine) -> RestoredTask:
+def _task(line: ExportedTask) -> RestoredTask:
     """The task as it comes back. An item of a batch comes back as a task of its own: an export does not carry batches."""
     of_batch = work_items.parse(line.id) is not None
     return RestoredTask(

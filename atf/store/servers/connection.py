@@ -21,26 +21,26 @@ from atf.errors import AtfError, FailedPrecondition, Internal
 from atf.store import library
 
 from .refusals import translate
-from .server_info import WAIT_S, ServerInfo, check_possible, facts_of, proof, text, unproven
+from .server_info import WAIT_S, ServerInfo, check_possible, proof, server_info_of, text, unproven
 from .sockets import Arg, blocking_client, is_closed, lost, packed
 
 
 class Link:
     """A pool of connections to one server, and function calls over them.
 
-    Every connection learns on its first use which server process is behind it (facts.py): claims are told, since a
+    Every connection learns on its first use which server process is behind it (server_info.py): claims are told, since a
     server that restarted may have forgotten some.
 
     Attributes:
         where: the server's name for people.
         library: the function library that is called.
-        facts: what the newest connection met; None: there was none yet, or the server is a fake in this process.
+        server_info: what the newest connection met; None: there was none yet, or the server is a fake in this process.
     """
 
     in_process = False
     proves = True
     """Whether it can be asked to wait until a write is on a disk."""
-    facts: ServerInfo | None = None
+    server_info: ServerInfo | None = None
     alone = True
     """Whether nobody promised that this server has replicas."""
     parted = False
@@ -155,14 +155,14 @@ class Link:
     async def _call(self, verb: str, record: str, args: Sequence[Arg], server: bool, demand: Durability) -> Any:
         connection = await self._take()
         try:
-            facts = None if self.in_process else await self._meet(connection)
+            server_info = None if self.in_process else await self._meet(connection)
             if demand > Durability.RELAXED:
-                facts = await self._possible(connection, facts, demand)
+                server_info = await self._possible(connection, server_info, demand)
             if server:
-                args = [args[0], *self._identity(facts), *args[1:]]
+                args = [args[0], *self._identity(server_info), *args[1:]]
             reply = await self._send(connection, *self._function(verb, record, *args))
-            if facts is not None and demand > Durability.RELAXED:
-                await self._prove(connection, facts, demand, record)
+            if server_info is not None and demand > Durability.RELAXED:
+                await self._prove(connection, server_info, demand, record)
             return reply
         except RuntimeError as error:
             raise lost(error) from error
@@ -200,46 +200,48 @@ class Link:
     def _function(self, verb: str, record: str, *args: Arg) -> tuple[Arg, ...]:
         return ("FCALL", f"{self.library.name}_{verb}", 1, record, *args)
 
-    def _identity(self, facts: ServerInfo | None) -> tuple[str, str]:
+    def _identity(self, server_info: ServerInfo | None) -> tuple[str, str]:
         if self._server is not None:
             return self._server()
-        assert facts is not None
-        return facts.run_id, facts.memory(alone=self.alone)
+        assert server_info is not None
+        return server_info.run_id, server_info.memory(alone=self.alone)
 
     async def _meet(self, connection: AbstractConnection) -> ServerInfo:
-        self.facts = await facts_of(connection)
-        return self.facts
+        self.server_info = await server_info_of(connection)
+        return self.server_info
 
     async def _possible(
-        self, connection: AbstractConnection, facts: ServerInfo | None, demand: Durability
+        self, connection: AbstractConnection, server_info: ServerInfo | None, demand: Durability
     ) -> ServerInfo | None:
-        if facts is None:
+        if server_info is None:
             raise FailedPrecondition(
                 f"durability {demand.word}: a store in memory is gone with its process; nothing was stored"
             )
         try:
-            self._check(facts, demand)
+            self._check(server_info, demand)
         except AtfError:  # it may have been set otherwise since it was asked, or a replica may have come
-            facts = self.facts = await facts_of(connection, anew=True)
-            self._check(facts, demand)
-        return facts
+            server_info = self.server_info = await server_info_of(connection, anew=True)
+            self._check(server_info, demand)
+        return server_info
 
-    def _check(self, facts: ServerInfo, demand: Durability) -> None:
+    def _check(self, server_info: ServerInfo, demand: Durability) -> None:
         for each in self._classes(demand):
-            check_possible(facts, each, self.where, alone=self.alone)
+            check_possible(server_info, each, self.where, alone=self.alone)
 
     def _classes(self, demand: Durability) -> tuple[Durability, ...]:
         """What has to be met: a replica's having it says nothing of the disk."""
         disk_too = demand is Durability.REPLICATED and self._floor is Durability.DISK
         return (Durability.DISK, demand) if disk_too else (demand,)
 
-    async def _prove(self, connection: AbstractConnection, facts: ServerInfo, demand: Durability, record: str) -> None:
+    async def _prove(
+        self, connection: AbstractConnection, server_info: ServerInfo, demand: Durability, record: str
+    ) -> None:
         """Waits until what the call before wrote is safe.
 
         A repeated call writes nothing by itself, and a server waits only for what came over the same connection. So one
         write more goes before: what is behind it in the stream is safe when it is.
         """
-        waits = [(each, command) for each in self._classes(demand) for command in proof(facts, each, self._wait)]
+        waits = [(each, command) for each in self._classes(demand) for command in proof(server_info, each, self._wait)]
         if not waits:
             return
         commands = [self._function("barrier", record, ""), *(command for _, command in waits)]
@@ -341,12 +343,12 @@ class Link:
     def run_id(self, record: str) -> str:
         """The process behind the newest connection to a partition's server; "" where none is known."""
         link = self.link_for(record)
-        return link.facts.run_id if link is not None and link.facts is not None else ""
+        return link.server_info.run_id if link is not None and link.server_info is not None else ""
 
     def met(self, record: str, demand: Durability) -> Durability:
         """The class that writes with a demand have met, once they have returned: it, or what the server does anyway."""
         link = self.link_for(record)
-        synced = link is not None and link.facts is not None and link.facts.synced
+        synced = link is not None and link.server_info is not None and link.server_info.synced
         return max(demand, Durability.DISK if synced else Durability.RELAXED)
 
     @property

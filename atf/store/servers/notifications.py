@@ -1,6 +1,6 @@
 """Subscribes to the store's notifications, so that a role can sleep until something has happened.
 
-A bell may ring for nothing and may fail to ring (a lost connection); whoever waits looks for itself now and then.
+A notification may come for nothing and may fail to come (a lost connection); whoever waits looks for itself now and then.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Notifications:
     def __init__(self) -> None:
         self._messages: set[str] = set()
         self._missed = False
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
 
-    def ring(self, *messages: str) -> None:
+    def notify(self, *messages: str) -> None:
         """Wakes the waiter; without a message it looks for itself."""
         self._messages.update(messages)
         self._missed = self._missed or not messages
-        self._rung.set()
+        self._notified.set()
 
     async def wait(self, seconds: float) -> set[str]:
-        """What was rung since the last wait; empty after `seconds` of silence, or where a ring may have been missed."""
-        await happens(self._rung, seconds)
-        self._rung.clear()
-        # Beside a ring that may have been missed, what was heard is not all: whoever went by that would pass over the rest.
+        """What was notified since the last wait; empty after `seconds` of silence, or where a notification may have been missed."""
+        await happens(self._notified, seconds)
+        self._notified.clear()
+        # Beside a notification that may have been missed, what was heard is not all: whoever went by that would pass over the rest.
         messages = set[str]() if self._missed else self._messages
         self._messages, self._missed = set(), False
         return messages
 
 
-def where(message: str) -> tuple[int, str]:
+def place_of(message: str) -> tuple[int, str]:
     """The partition and the queue that a message of `due` or `ready` names."""
     tag, _, queue = message[1:].partition("}")
     return int(tag), queue
@@ -60,23 +60,23 @@ def where(message: str) -> tuple[int, str]:
 async def listen(
     link: Link, runtime: Runtime, kind: str, partitions: Sequence[int], wakeups: bool
 ) -> AsyncIterator[Notifications]:
-    """A bell that rings with the messages of `kind` in any of the partitions: `due`, `ready` ("{partition}queue"), `done` (id).
+    """Notifications with the messages of `kind` in any of the partitions: `due`, `ready` ("{partition}queue"), `done` (id).
 
     The store may send several in one, a line each.
     """
-    bell = Notifications()
+    notifications = Notifications()
     if not wakeups:
-        yield bell
+        yield notifications
         return
-    channels = [keys.bell(partition, kind) for partition in partitions]
-    task = runtime.spawn(_forward(link, runtime, channels, bell), name=f"bell {kind}")
+    channels = [keys.channel(partition, kind) for partition in partitions]
+    task = runtime.spawn(_forward(link, runtime, channels, notifications), name=f"notifications {kind}")
     try:
-        yield bell
+        yield notifications
     finally:
         await end([task])
 
 
-async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Notifications) -> None:
+async def _forward(link: Link, runtime: Runtime, channels: list[str], notifications: Notifications) -> None:
     """Keeps one subscription per server that has some of the channels; one that ends does not disturb the others."""
     heard: dict[tuple[Link, tuple[str, ...]], asyncio.Task[None]] = {}
     try:
@@ -85,7 +85,7 @@ async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Noti
                 routes = {(server, tuple(some)) for server, some in (await link.routes(channels)).items()}
                 await end([heard.pop(each) for each in heard.keys() - routes])
                 for server, some in routes - {each for each, task in heard.items() if not task.done()}:
-                    work = _hear(link, server, list(some), bell)
+                    work = _receive(link, server, list(some), notifications)
                     heard[server, some] = runtime.spawn(work, name=f"hear {server.where}")
             if heard:
                 await asyncio.wait(heard.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -94,23 +94,23 @@ async def _forward(link: Link, runtime: Runtime, channels: list[str], bell: Noti
         await end(heard.values())
 
 
-async def _hear(link: Link, server: Link, channels: list[str], bell: Notifications) -> None:
-    """Rings what one server says, until its connection fails or a channel belongs to another server."""
+async def _receive(link: Link, server: Link, channels: list[str], notifications: Notifications) -> None:
+    """Passes on what one server says, until its connection fails or a channel belongs to another server."""
     connection = server.pool.make_connection()
     with contextlib.suppress(rx.RedisError, OSError):
         try:
             await connection.connect()
             for each in channels:  # one by one: on a cluster, the channels of one command must share a slot
                 await connection.send_command("SSUBSCRIBE", each)
-            await _ring_on(connection, link, server, channels, bell)
+            await _notify_on(connection, link, server, channels, notifications)
         except RuntimeError as error:
             raise lost(error) from error
         finally:
             await connection.disconnect(nowait=True)
 
 
-async def _ring_on(
-    connection: AbstractConnection, link: Link, server: Link, channels: list[str], bell: Notifications
+async def _notify_on(
+    connection: AbstractConnection, link: Link, server: Link, channels: list[str], notifications: Notifications
 ) -> None:
     missing, asked = set(channels), False
     while True:
@@ -120,11 +120,11 @@ async def _ring_on(
             asked = False
         match answer:
             case [b"smessage", channel, data]:
-                bell.ring(*(_placed(channel.decode(), each) for each in data.decode().split("\n")))
+                notifications.notify(*(_placed(channel.decode(), each) for each in data.decode().split("\n")))
             case [b"ssubscribe", channel, _]:
                 missing.discard(channel.decode())
                 if not missing:
-                    bell.ring()  # whatever happened before the subscription
+                    notifications.notify()  # whatever happened before the subscription
             case [b"sunsubscribe", *_]:
                 return  # the slot has moved
             case None if server.in_process:

@@ -23,7 +23,7 @@ PLACEHOLDER: Final = "CHANGE-ME"
 
 _TASK: Final = "atf:{0}:t:0-doctor"
 _QUEUE: Final = "rq:queue:{0}atf/doctor:1"
-_BELL: Final = "atf:{0}:bell:due"
+_CHANNEL: Final = "atf:{0}:bell:due"
 
 SAMPLES: Final[dict[str, str]] = {
     # what roles call
@@ -36,7 +36,7 @@ SAMPLES: Final[dict[str, str]] = {
     "+function|list": "FUNCTION LIST",
     "+function|load": "FUNCTION LOAD none",
     "+fcall": "FCALL none 1 atf:{0}",
-    "+ssubscribe": f"SSUBSCRIBE {_BELL}",
+    "+ssubscribe": f"SSUBSCRIBE {_CHANNEL}",
     "+scan": "SCAN 0",
     # what functions call in their name
     "+del": f"DEL {_TASK}",
@@ -57,7 +57,7 @@ SAMPLES: Final[dict[str, str]] = {
     "+rpush": f"RPUSH {_QUEUE} none",
     "+sadd": "SADD rq:queues none",
     "+smembers": "SMEMBERS rq:queues",
-    "+spublish": f"SPUBLISH {_BELL} none",
+    "+spublish": f"SPUBLISH {_CHANNEL} none",
     "+srem": f"SREM {_TASK} none",
     "+zadd": f"ZADD {_TASK} 0 none",
     "+zcard": f"ZCARD {_TASK}",

@@ -57,7 +57,7 @@ class ServerInfo:
         return "p" if alone and self.logged and self.flushed and not self.promoted else "0"
 
 
-async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> ServerInfo:
+async def server_info_of(connection: AbstractConnection, *, anew: bool = False) -> ServerInfo:
     """What is behind a connection.
 
     Args:
@@ -69,7 +69,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Ser
         BusyLoadingError: the server loads its data, and takes no calls.
     """
     marker, now = getattr(connection, "_reader", None), asyncio.get_running_loop().time()
-    known = getattr(connection, "_atf_facts", None)
+    known = getattr(connection, "_atf_server_info", None)
     if known is not None and known[0] is marker and now < known[2] and not anew:
         found: ServerInfo = known[1]
         return found
@@ -97,7 +97,7 @@ async def facts_of(connection: AbstractConnection, *, anew: bool = False) -> Ser
         master=info.get("role") == "master",
         replicas=int(info.get("connected_slaves", 0)),
     )
-    connection._atf_facts = (getattr(connection, "_reader", None), facts, now + FRESH_S)  # type: ignore[attr-defined]
+    connection._atf_server_info = (getattr(connection, "_reader", None), facts, now + FRESH_S)  # type: ignore[attr-defined]
     return facts
 
 
