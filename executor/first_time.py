@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from atf.calls.retry import RetryPolicy, retry
-from atf.client.fork import GATE
+from atf.client.fork import FORK_GUARD
 from atf.errors import Unavailable
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
@@ -27,7 +27,7 @@ TRY_S: Final = 3.0
 """Seconds of one call: it may be repeated, since the same task gets the same answer."""
 
 
-class LoopBridge(Protocol):
+class ExecutorBridge(Protocol):
     """The way from a lambda to the executor's loop."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
@@ -48,11 +48,11 @@ class ExecutorLoop:
         if asyncio._get_running_loop() is not None:
             work.close()
             raise RuntimeError("this call would block the event loop that the lambda runs on: await its _async twin")
-        GATE.check(work)  # in a child that a lambda has forked, that loop does not turn
+        FORK_GUARD.check(work)  # in a child that a lambda has forked, that loop does not turn
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def hop(self, work: Coroutine[Any, Any, R]) -> R:
-        GATE.check(work)
+        FORK_GUARD.check(work)
         if asyncio.get_running_loop() is self.loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
@@ -64,7 +64,7 @@ class FirstTimes:
 
     executor_id: str
     hsc: HSC
-    bridge: LoopBridge
+    bridge: ExecutorBridge
     """The way to the loop on which they are made."""
     runtime: Runtime
 

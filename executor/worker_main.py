@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from atf.builtin import with_builtins
-from atf.client.fork import GATE
+from atf.client.fork import FORK_GUARD
 from atf.client.registration import register_lambdas
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings, LogSettings, Timing
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     for descriptor in (int(memory), int(lifeline), int(notes_fd)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
     os.environ.pop(FORK_SUPPORT, None)  # gRPC, loaded by now, has read it; it is not for what lambdas start either
-    GATE.refuse_children(_NO_CHILDREN)
+    FORK_GUARD.refuse_children(_NO_CHILDREN)
     settings, timing, logs = load(ExecutorSettings), load(Timing), load(LogSettings)
     folder, table, notes = Path.cwd(), Table.mapped(int(memory)), StartNotes(int(notes_fd))
     lambdas: dict[str, Lambda[..., Any]] = {}

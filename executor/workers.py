@@ -16,7 +16,7 @@ from typing import Protocol
 from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
-from .first_time import ExecutorLoop, LoopBridge
+from .first_time import ExecutorBridge, ExecutorLoop
 from .held import HeldTask, MayStart
 from .loop_workers import LoopWorkers
 from .outcome import Outcome, RunFailed
@@ -31,7 +31,7 @@ class Workers(Protocol):
     """Runs tasks. Every method is called on the executor's loop."""
 
     @property
-    def bridge(self) -> LoopBridge:
+    def bridge(self) -> ExecutorBridge:
         """The way from a lambda that runs here to the executor's loop."""
         ...
 

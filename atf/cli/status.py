@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from google.protobuf.message import Message
 
-from atf.client.judge import Line, judge
+from atf.client.judge import StatusLine, judge
 from atf.errors import AtfError
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import frontend_pb2 as f
@@ -85,13 +85,13 @@ def _once(late: float, recent: float, frontend: str | None, as_json: bool, *, cl
     return EXIT_FAILED if wrong else EXIT_OK
 
 
-def _cut(section: str, lines: list[Line]) -> list[Line]:
+def _cut(section: str, lines: list[StatusLine]) -> list[StatusLine]:
     """What of a section fits on a screen: the first line, then what is wrong, then the others."""
     ordered = lines[:1] + sorted(lines[1:], key=lambda line: not line.wrong)
     rest = ordered[_SHOWN:]
     wrong = sum(line.wrong for line in rest)
     said = f"and {len(rest)} more" + (f", {wrong} of them wrong" if wrong else "")
-    return [*ordered[:_SHOWN], *([Line(section, said, wrong > 0)] if rest else [])]
+    return [*ordered[:_SHOWN], *([StatusLine(section, said, wrong > 0)] if rest else [])]
 
 
 def _for_programs(message: Message) -> dict[str, Any]:

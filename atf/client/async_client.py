@@ -31,7 +31,7 @@ from .gates import GateCalls
 from .handle import Handle
 from .info import ConcurrencyKeyInfo, Explanation, KeyInfo, LambdaInfo, TaskInfo
 from .jobs import JobCalls
-from .loop_bridge import OwnLoop, Portal
+from .loop_bridge import LoopBridge, OwnLoop
 from .registration import every_lambda
 from .retrying import Calls, call_timeout
 from .settings import written
@@ -54,7 +54,7 @@ class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
             or text such as "5s"; default ATF_TIMEOUT, then 10 s.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
-        portal: how handles get at the loop that the client's work runs on; default: they are on it.
+        loop_bridge: how handles get at the loop that the client's work runs on; default: they are on it.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
         timeout: Duration | None = None,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
-        portal: Portal | None = None,
+        loop_bridge: LoopBridge | None = None,
     ) -> None:
         self.address = address or os.environ.get("ATF_FRONTEND") or f"localhost:{FRONTEND_PORT}"
         self._runtime: Runtime = runtime or SystemRuntime()
-        self._portal: Portal = portal or OwnLoop()
+        self._loop_bridge: LoopBridge = loop_bridge or OwnLoop()
         self.timeout = call_timeout(timeout)
         self._calls = Calls(self.address, self.timeout, frontend, self._runtime)
 
@@ -133,7 +133,7 @@ class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
 
     def stored(self, prepared: Prepared[R], reply: f.ScheduleReply) -> Handle[R]:
         """The handle of a task that was stored."""
-        return Handle(self, self._portal, reply.id, prepared.decode, reply.durability)
+        return Handle(self, self._loop_bridge, reply.id, prepared.decode, reply.durability)
 
     async def schedule_many(self, /, tasks: Iterable[Prepared[R]], **options: Never) -> builtins.list[Handle[R]]:
         """Stores tasks, as few calls as they fit in; each succeeds or fails by itself.
@@ -170,7 +170,7 @@ class AsyncClient(BatchCalls, CapacityCalls, ClusterCalls, GateCalls, JobCalls):
 
     def handle(self, task_id: str) -> Handle[Any]:
         """The handle of a task that was scheduled elsewhere; asks nobody."""
-        return Handle(self, self._portal, task_id, None)
+        return Handle(self, self._loop_bridge, task_id, None)
 
     async def get(self, task_id: str) -> TaskInfo:
         """A task's record.

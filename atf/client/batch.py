@@ -16,7 +16,7 @@ from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result, short
 from atf.task import US
 
-from .loop_bridge import Portal, blocking
+from .loop_bridge import LoopBridge, blocking
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -183,11 +183,11 @@ class Batch(Generic[R]):
         lambda_name: "namespace/name"; empty where only the id is known.
     """
 
-    def __init__(self, client: AsyncClient, portal: Portal, batch_id: str, elements: Elements | None) -> None:
+    def __init__(self, client: AsyncClient, loop_bridge: LoopBridge, batch_id: str, elements: Elements | None) -> None:
         self.id = batch_id
         self.lambda_name = elements.name if elements is not None else ""
         self._client = client
-        self._portal = portal
+        self._loop_bridge = loop_bridge
         self._elements = elements
         self._rate = Rate()
 
@@ -202,7 +202,7 @@ class Batch(Generic[R]):
         Raises:
             NotFound: there is no such batch, or it has expired.
         """
-        return self._seen(await self._portal.hop(self._client.get_batch(self.id)))
+        return self._seen(await self._loop_bridge.hop(self._client.get_batch(self.id)))
 
     async def watch_async(self, every: float = 0.25) -> AsyncIterator[BatchProgress]:
         """Where the batch stands, now and whenever that has changed, until it has ended: that comes last.
@@ -231,7 +231,7 @@ class Batch(Generic[R]):
             TimeoutError: it has not ended yet.
             NotFound: as for `progress`.
         """
-        return self._seen(await self._portal.hop(self._client.wait_batch(self.id, timeout)))
+        return self._seen(await self._loop_bridge.hop(self._client.wait_batch(self.id, timeout)))
 
     # --- items --------------------------------------------------------------------------------------------------------
 
@@ -300,7 +300,9 @@ class Batch(Generic[R]):
             NotFound: the batch has none with them.
             TypeError: they do not fit the lambda; or the batch is known by its id alone.
         """
-        return self._info(await self._portal.hop(self._client.batch_item(self.id, self._work_item_id(args, kwargs))))
+        return self._info(
+            await self._loop_bridge.hop(self._client.batch_item(self.id, self._work_item_id(args, kwargs)))
+        )
 
     async def result_of_async(self, *args: Any, **kwargs: Any) -> R:
         """What the handler returned for these arguments; waits for it.
@@ -310,14 +312,14 @@ class Batch(Generic[R]):
             NotFound, TypeError: as for `item_of`.
         """
         work_item_id = self._work_item_id(args, kwargs)
-        item = await self._portal.hop(self._client.finished_item(self.id, work_item_id))
+        item = await self._loop_bridge.hop(self._client.finished_item(self.id, work_item_id))
         return next(iter(self._result(item, "raise")))
 
     # --- what can be done to it ---------------------------------------------------------------------------------------
 
     async def cancel_async(self) -> BatchProgress:
         """Cancels the items that have not started, asks those that run to stop, and takes no more items."""
-        return self._seen(await self._portal.hop(self._client.cancel_batch(self.id)))
+        return self._seen(await self._loop_bridge.hop(self._client.cancel_batch(self.id)))
 
     async def retry_async(self) -> BatchProgress:
         """Starts the items afresh that failed for good.
@@ -325,7 +327,7 @@ class Batch(Generic[R]):
         Raises:
             FailedPrecondition: the batch was cancelled.
         """
-        return self._seen(await self._portal.hop(self._client.retry_batch(self.id)))
+        return self._seen(await self._loop_bridge.hop(self._client.retry_batch(self.id)))
 
     async def delete_async(self) -> bool:
         """Deletes the batch with its items; False: there was none.
@@ -333,7 +335,7 @@ class Batch(Generic[R]):
         Raises:
             FailedPrecondition: it has not ended.
         """
-        return await self._portal.hop(self._client.delete_batch(self.id))
+        return await self._loop_bridge.hop(self._client.delete_batch(self.id))
 
     async def extend_async(
         self, items: Iterable[Any] | AsyncIterable[Any], *, target: Target | None = None, request_id: str = ""
@@ -353,7 +355,7 @@ class Batch(Generic[R]):
         check_target(target)
         elements = self._known() if target is None else self._known().targeting(target)
         added = self._client.extend_batch(self.id, elements, items, request_id=request_id)
-        return self._seen(await self._portal.hop(added))
+        return self._seen(await self._loop_bridge.hop(added))
 
     async def close_async(self) -> BatchProgress:
         """Says that the items are all there, of a batch that was kept open (`keep_open`): it ends when they have.
@@ -364,7 +366,7 @@ class Batch(Generic[R]):
         Raises:
             NotFound: there is no such batch, or it has expired.
         """
-        return self._seen(await self._portal.hop(self._client.close_batch(self.id)))
+        return self._seen(await self._loop_bridge.hop(self._client.close_batch(self.id)))
 
     progress = blocking(progress_async)
     wait = blocking(wait_async)
@@ -409,23 +411,23 @@ class Batch(Generic[R]):
         """What an iterator on the client's loop gives, for any loop."""
         try:
             while True:
-                found = await self._portal.hop(_next(steps))
+                found = await self._loop_bridge.hop(_next(steps))
                 if found is None:
                     return
                 yield found[0]
         finally:
-            await self._portal.hop(_close(steps))
+            await self._loop_bridge.hop(_close(steps))
 
     def _steps(self, steps: AsyncGenerator[T, None]) -> Iterator[T]:
         """The same for a thread that blocks."""
         try:
-            while (found := self._portal.run(_next(steps))) is not None:
+            while (found := self._loop_bridge.run(_next(steps))) is not None:
                 yield found[0]
         finally:
-            self._portal.run(_close(steps))
+            self._loop_bridge.run(_close(steps))
 
     def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._portal.run(work(self, *args, **kwargs))
+        return self._loop_bridge.run(work(self, *args, **kwargs))
 
 
 def _check_failed(failed: object) -> None:

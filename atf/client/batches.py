@@ -28,9 +28,9 @@ from atf.task import MAX_BATCH, US, check_lambda
 from .batch import PAGE, Batch, BatchProgress, R, error_of
 from .batch_spec import MESSAGE_ITEMS, batch_spec
 from .chain import ChainHandle
-from .chunks import legs_of, skip
-from .loop_bridge import Portal
-from .submit import Cutter, Leg, check_batch_size, check_count, count_async, count_of
+from .chunks import chunks_of, skip
+from .loop_bridge import LoopBridge
+from .submit import Chunk, Chunker, check_batch_size, check_count, count_async, count_of
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -46,7 +46,7 @@ _PAUSE: Final = 0.25
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """A batch that is about to be made, or gone on with."""
 
     header: b.BatchHeader
@@ -61,7 +61,7 @@ class BatchCalls:
 
     _calls: Calls
     _runtime: Runtime
-    _portal: Portal
+    _loop_bridge: LoopBridge
 
     # --- making them --------------------------------------------------------------------------------------------------
 
@@ -120,21 +120,21 @@ class BatchCalls:
         await self._make(plan, items)
         return self.handle_of(plan)
 
-    async def _make(self, plan: Plan, items: Iterable[Any] | AsyncIterable[Any]) -> None:
-        cutter: Cutter | None = None
+    async def _make(self, plan: BatchPlan, items: Iterable[Any] | AsyncIterable[Any]) -> None:
+        chunker: Chunker | None = None
         try:
-            cutter = await self.begin_batch(plan)
-            if cutter.closed:
-                most = cutter.taken + 1
+            chunker = await self.begin_batch(plan)
+            if chunker.closed:
+                most = chunker.taken + 1
                 count = await count_async(items, most) if isinstance(items, AsyncIterable) else count_of(items, most)
-                check_count(plan.header.id, cutter.taken, count)
+                check_count(plan.header.id, chunker.taken, count)
             else:
-                await self.feed(cutter, skip(items, cutter.taken) if cutter.taken else items)
+                await self.feed(chunker, skip(items, chunker.taken) if chunker.taken else items)
         except Exception as error:
-            add_note(error, plan, cutter)
+            add_note(error, plan, chunker)
             raise
 
-    def batch_plan(self, of: Schedulable[..., Any] | str, options: BatchOptions) -> Plan:
+    def batch_plan(self, of: Schedulable[..., Any] | str, options: BatchOptions) -> BatchPlan:
         """What the options say.
 
         Raises:
@@ -152,16 +152,16 @@ class BatchCalls:
         if "durability" in options:
             header.durability = cast("t.Durability", int(durability_of(options["durability"])))
         batch_size = check_batch_size(options.get("batch_size", MESSAGE_ITEMS))
-        return Plan(header, elements, batch_size, "batch_id" in options)
+        return BatchPlan(header, elements, batch_size, "batch_id" in options)
 
     def _new_batch_id(self, options: BatchOptions) -> str:
         return check_batch_id(options["batch_id"]) if "batch_id" in options else new_id(self._runtime.random, 80)
 
-    def handle_of(self, plan: Plan) -> Batch[Any]:
+    def handle_of(self, plan: BatchPlan) -> Batch[Any]:
         """The handle of a batch that was made."""
-        return Batch(cast("AsyncClient", self), self._portal, plan.header.id, plan.elements)
+        return Batch(cast("AsyncClient", self), self._loop_bridge, plan.header.id, plan.elements)
 
-    async def begin_batch(self, plan: Plan) -> Cutter:
+    async def begin_batch(self, plan: BatchPlan) -> Chunker:
         """What cuts the items that are not stored yet. Of a batch that is `closed`, the caller holds the number of its items against
         `taken`: what has extended it since is none of this call's.
 
@@ -173,22 +173,22 @@ class BatchCalls:
             with suppress(NotFound):
                 there = await self.get_batch(plan.header.id)
         first = there.prefix if there is not None else 0
-        cutter = Cutter(plan.header, plan.elements, first, plan.batch_size, self._runtime.monotonic)
+        chunker = Chunker(plan.header, plan.elements, first, plan.batch_size, self._runtime.monotonic)
         if there is not None:
-            cutter.begun, cutter.closed = True, there.sealed
-        if cutter.closed:
-            await self.send_leg(cutter, cutter.rest(last=True))  # refused where the description is another
-        return cutter
+            chunker.begun, chunker.closed = True, there.sealed
+        if chunker.closed:
+            await self.send_chunk(chunker, chunker.rest(last=True))  # refused where the description is another
+        return chunker
 
-    async def feed(self, cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> None:
+    async def feed(self, chunker: Chunker, items: Iterable[Any] | AsyncIterable[Any]) -> None:
         """Sends all items, while the next ones are taken in, and closes the batch. Where one does not fit, those before it are sent."""
         failed: Exception | None = None
         sending: asyncio.Task[None] | None = None
-        legs = legs_of(cutter, items)
+        chunks = chunks_of(chunker, items)
         try:
             while failed is None:
                 try:
-                    leg = await anext(legs)
+                    chunk = await anext(chunks)
                 except StopAsyncIteration:
                     break
                 except Exception as error:  # noqa: BLE001  it is raised below
@@ -196,21 +196,21 @@ class BatchCalls:
                     break
                 if sending is not None:
                     await sending
-                sending = self._runtime.spawn(self.send_leg(cutter, leg), name="batch")
+                sending = self._runtime.spawn(self.send_chunk(chunker, chunk), name="batch")
             if sending is not None:
                 await sending
         finally:
-            await legs.aclose()
+            await chunks.aclose()
             if sending is not None:
                 sending.cancel()
-        await self.send_leg(cutter, cutter.rest(last=failed is None))
+        await self.send_chunk(chunker, chunker.rest(last=failed is None))
         if failed is not None:
             raise failed
 
-    async def send_leg(self, cutter: Cutter, leg: Leg) -> None:
-        """Has a leg stored."""
-        await self._calls.schedule_batch(leg)
-        cutter.stored()
+    async def send_chunk(self, chunker: Chunker, chunk: Chunk) -> None:
+        """Has a chunk stored."""
+        await self._calls.schedule_batch(chunk)
+        chunker.stored()
 
     async def extend_batch(
         self,
@@ -223,11 +223,11 @@ class BatchCalls:
         """See Batch.extend."""
         header = b.BatchHeader(id=batch_id, extend=True)
         header.request_id = request_id or new_id(self._runtime.random)
-        await self.feed(Cutter(header, elements, 0, MESSAGE_ITEMS, self._runtime.monotonic), items)
+        await self.feed(Chunker(header, elements, 0, MESSAGE_ITEMS, self._runtime.monotonic), items)
         return await self.get_batch(batch_id)
 
     async def close_batch(self, batch_id: str) -> b.Batch:
-        """See Batch.close. Nobody can tell a batch that was kept open from one whose maker is between two legs, or broke off."""
+        """See Batch.close. Nobody can tell a batch that was kept open from one whose maker is between two chunks, or broke off."""
         batch = await self.get_batch(batch_id)
         if not batch.sealed:
             header = b.BatchHeader(id=batch_id, first=batch.prefix)
@@ -257,7 +257,7 @@ class BatchCalls:
             elements = of.elements(target)
         elif of is not None:
             elements = elements_of(check_lambda(of), target)
-        return Batch(cast("AsyncClient", self), self._portal, check_batch_id(batch_id), elements)
+        return Batch(cast("AsyncClient", self), self._loop_bridge, check_batch_id(batch_id), elements)
 
     async def batches(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[BatchProgress]:
         """Batches.
@@ -394,7 +394,7 @@ class BatchCalls:
         await self._make(plan, chain.items)
         return self.chain_handle_of(chain, plan)
 
-    def chain_plan(self, chain: Chain[Any], batch_id: str | None) -> Plan:
+    def chain_plan(self, chain: Chain[Any], batch_id: str | None) -> BatchPlan:
         """What a chain says of the batch that it begins with."""
         options = chain.options.copy()
         if batch_id is not None:
@@ -405,11 +405,13 @@ class BatchCalls:
         chain.add_links(plan.header.spec)
         return plan
 
-    def chain_handle_of(self, chain: Chain[R], plan: Plan) -> ChainHandle[R]:
+    def chain_handle_of(self, chain: Chain[R], plan: BatchPlan) -> ChainHandle[R]:
         """The handle of a chain that was submitted."""
         last = chain.links[-1].of.elements(None) if chain.links else plan.elements
         client = cast("AsyncClient", self)
-        return ChainHandle(client, self._portal, plan.header.id, len(chain.links), last.decode, single=chain.single)
+        return ChainHandle(
+            client, self._loop_bridge, plan.header.id, len(chain.links), last.decode, single=chain.single
+        )
 
     async def wait_chain(self, batch_id: str, links: int, timeout: float | None) -> b.Batch:
         """The batch of a chain's last link once it has ended, or of the first that did not succeed."""
@@ -505,9 +507,9 @@ def _not_made(why: str) -> TaskFailed:
     return TaskFailed(f"the chain can't go on: its next step can't be made: {why}")
 
 
-def add_note(error: BaseException, plan: Plan, cutter: Cutter | None) -> None:
+def add_note(error: BaseException, plan: BatchPlan, chunker: Chunker | None) -> None:
     """Says how whoever made the call goes on, if the same call does."""
-    if goes_on(error, begun=cutter is not None and cutter.begun):
+    if goes_on(error, begun=chunker is not None and chunker.begun):
         error.add_note(f"to go on where this ended, make the same call with batch_id={plan.header.id!r}")
 
 

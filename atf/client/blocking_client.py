@@ -21,11 +21,11 @@ from atf.sdk.options import Duration
 
 from .async_client import AsyncClient
 from .batch import Batch
-from .batches import Plan, add_note
+from .batches import BatchPlan, add_note
 from .chain import ChainHandle
 from .handle import Handle
-from .loop_bridge import BackgroundLoop, Portal, blocking
-from .submit import Cutter, check_count, count_of
+from .loop_bridge import BackgroundLoop, LoopBridge, blocking
+from .submit import Chunker, check_count, count_of
 from .thread_coalescing import Direct
 
 R = TypeVar("R")
@@ -42,7 +42,7 @@ class Client:
         timeout: as of AsyncClient.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
-        portal: where the work is done; default a loop on a thread of its own.
+        loop_bridge: where the work is done; default a loop on a thread of its own.
     """
 
     def __init__(
@@ -52,11 +52,13 @@ class Client:
         timeout: Duration | None = None,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
-        portal: Portal | None = None,
+        loop_bridge: LoopBridge | None = None,
     ) -> None:
-        self._portal: Portal = portal or BackgroundLoop()
-        self._core = AsyncClient(address, timeout=timeout, frontend=frontend, runtime=runtime, portal=self._portal)
-        short = frontend is None and portal is None
+        self._loop_bridge: LoopBridge = loop_bridge or BackgroundLoop()
+        self._core = AsyncClient(
+            address, timeout=timeout, frontend=frontend, runtime=runtime, loop_bridge=self._loop_bridge
+        )
+        short = frontend is None and loop_bridge is None
         self._direct = Direct(self._core.address, self._core.timeout, runtime or SystemRuntime()) if short else None
 
     @property
@@ -74,8 +76,8 @@ class Client:
         """Ends the connection and the background thread; calls of other threads that wait fail with Unavailable."""
         if self._direct is not None:
             self._direct.close()
-        self._portal.run(self._core.close())
-        self._portal.stop()
+        self._loop_bridge.run(self._core.close())
+        self._loop_bridge.stop()
 
     @overload
     def schedule(self, task: Prepared[R], /) -> Handle[R]: ...
@@ -88,7 +90,7 @@ class Client:
     ) -> Handle[Any]:
         """See AsyncClient.schedule."""
         if self._direct is None:
-            return self._portal.run(self._core.schedule(task, payload, **options))
+            return self._loop_bridge.run(self._core.schedule(task, payload, **options))
         prepared = self._core.prepared(task, payload, options)
         return self._core.stored(prepared, self._direct.schedule(prepared.request))
 
@@ -102,7 +104,7 @@ class Client:
         self, task: Any, payload: Mapping[str, Any] | bytes | None = None, /, **options: Unpack[CallOptions]
     ) -> Handle[Any]:
         """Like `schedule`, from any event loop."""
-        return await self._portal.hop(self._core.schedule(task, payload, **options))
+        return await self._loop_bridge.hop(self._core.schedule(task, payload, **options))
 
     @overload
     def batch(self, of: Schedulable[..., R], items: Iterable[Any], **options: Unpack[BatchOptions]) -> Batch[R]: ...
@@ -126,44 +128,44 @@ class Client:
 
     async def chain_async(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:
         """Like `chain`, from any event loop."""
-        return await self._portal.hop(self._core.chain(chain, batch_id=batch_id))
+        return await self._loop_bridge.hop(self._core.chain(chain, batch_id=batch_id))
 
-    def _make(self, plan: Plan, items: Iterable[Any]) -> None:
-        cutter: Cutter | None = None
+    def _make(self, plan: BatchPlan, items: Iterable[Any]) -> None:
+        chunker: Chunker | None = None
         try:
-            cutter = self._portal.run(self._core.begin_batch(plan))
-            if cutter.closed:
-                check_count(plan.header.id, cutter.taken, count_of(items, cutter.taken + 1))
+            chunker = self._loop_bridge.run(self._core.begin_batch(plan))
+            if chunker.closed:
+                check_count(plan.header.id, chunker.taken, count_of(items, chunker.taken + 1))
             else:
-                self._feed(cutter, islice(items, cutter.taken, None) if cutter.taken else items)
+                self._feed(chunker, islice(items, chunker.taken, None) if chunker.taken else items)
         except Exception as error:
-            add_note(error, plan, cutter)
+            add_note(error, plan, chunker)
             raise
 
-    def _feed(self, cutter: Cutter, items: Iterable[Any]) -> None:
+    def _feed(self, chunker: Chunker, items: Iterable[Any]) -> None:
         """See AsyncClient.feed."""
         failed: Exception | None = None
         sending: Future[Any] | None = None
-        legs = cutter.add(items)
+        chunks = chunker.add(items)
         try:
             while True:
                 try:
-                    leg = next(legs, None)
+                    chunk = next(chunks, None)
                 except Exception as error:  # noqa: BLE001  it is raised below
                     failed = error
                     break
-                if leg is None:
+                if chunk is None:
                     break
                 if sending is not None:
                     sending.result()
-                sending = self._portal.start(self._core.send_leg(cutter, leg))
+                sending = self._loop_bridge.start(self._core.send_chunk(chunker, chunk))
             if sending is not None:
                 sending.result()
         except BaseException:
             if sending is not None:
                 sending.cancel()  # of use only if the wait was interrupted, as by Ctrl-C
             raise
-        self._portal.run(self._core.send_leg(cutter, cutter.rest(last=failed is None)))
+        self._loop_bridge.run(self._core.send_chunk(chunker, chunker.rest(last=failed is None)))
         if failed is not None:
             raise failed
 
@@ -174,7 +176,7 @@ class Client:
         **options: Unpack[BatchOptions],
     ) -> Batch[R]:
         """Like `batch`, from any event loop."""
-        made: Batch[R] = await self._portal.hop(self._core.batch(of, items, **options))
+        made: Batch[R] = await self._loop_bridge.hop(self._core.batch(of, items, **options))
         return made
 
     def batch_handle(
@@ -227,4 +229,4 @@ class Client:
         return self._core.handle(task_id)
 
     def _block(self, method: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._portal.run(method(self._core, *args, **kwargs))
+        return self._loop_bridge.run(method(self._core, *args, **kwargs))

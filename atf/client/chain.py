@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .batch import BatchProgress
-from .loop_bridge import Portal, blocking
+from .loop_bridge import LoopBridge, blocking
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -25,7 +25,7 @@ class ChainHandle(Generic[R]):
     def __init__(
         self,
         client: AsyncClient,
-        portal: Portal,
+        loop_bridge: LoopBridge,
         batch_id: str,
         links: int,
         decode: Callable[[bytes, int], Any],
@@ -34,7 +34,7 @@ class ChainHandle(Generic[R]):
     ) -> None:
         self.id = batch_id
         self._client = client
-        self._portal = portal
+        self._loop_bridge = loop_bridge
         self._links = links
         self._decode = decode
         self._single = single
@@ -54,7 +54,9 @@ class ChainHandle(Generic[R]):
         Raises:
             TimeoutError: it has not ended yet.
         """
-        return BatchProgress.from_proto(await self._portal.hop(self._client.wait_chain(self.id, self._links, timeout)))
+        return BatchProgress.from_proto(
+            await self._loop_bridge.hop(self._client.wait_chain(self.id, self._links, timeout))
+        )
 
     async def result_async(self, timeout: float | None = None) -> R:
         """What the last link returned; of a map alone, the list of its results.
@@ -63,18 +65,18 @@ class ChainHandle(Generic[R]):
             TaskFailed, TaskCancelled: a link did not succeed; says which item of which batch, and why.
             TimeoutError: it has not ended within so many seconds.
         """
-        items = await self._portal.hop(self._client.chain_results(self.id, self._links, timeout))
+        items = await self._loop_bridge.hop(self._client.chain_results(self.id, self._links, timeout))
         results: Any = [self._decode(each.result, each.result_encoding) for each in items]
         value: R = results[0] if self._single or self._links else results
         return value
 
     async def cancel_async(self) -> BatchProgress:
         """Cancels the link that is at work, or is next; nothing follows it."""
-        return BatchProgress.from_proto(await self._portal.hop(self._client.cancel_chain(self.id, self._links)))
+        return BatchProgress.from_proto(await self._loop_bridge.hop(self._client.cancel_chain(self.id, self._links)))
 
     wait = blocking(wait_async)
     result = blocking(result_async)
     cancel = blocking(cancel_async)
 
     def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._portal.run(work(self, *args, **kwargs))
+        return self._loop_bridge.run(work(self, *args, **kwargs))

@@ -10,68 +10,68 @@ from typing import Any, Final
 
 from atf.runtime import happens
 
-from .submit import LEG_S, Cutter, Leg
+from .submit import CHUNK_S, Chunk, Chunker
 
 _AT_ONCE: Final = 1_000
 """Elements that are taken in before others on the loop have a turn."""
 
 
-def legs_of(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Leg, None]:
-    """The legs of all items; of an async iterable also what was taken in, where the next element is long in coming. Close it."""
-    return _timely(cutter, _cut(cutter, items)) if isinstance(items, AsyncIterable) else _cut(cutter, items)
+def chunks_of(chunker: Chunker, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Chunk, None]:
+    """The chunks of all items; of an async iterable also what was taken in, where the next element is long in coming. Close it."""
+    return _timely(chunker, _cut(chunker, items)) if isinstance(items, AsyncIterable) else _cut(chunker, items)
 
 
-async def _cut(cutter: Cutter, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Leg, None]:
+async def _cut(chunker: Chunker, items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Chunk, None]:
     if isinstance(items, AsyncIterable):
         async with _closing(items):
             async for each in items:
-                for leg in cutter.add((each,)):
-                    yield leg
+                for chunk in chunker.add((each,)):
+                    yield chunk
         return
     iterator, before = iter(items), -1
-    while cutter.taken != before:
-        before = cutter.taken
-        for leg in cutter.add(islice(iterator, _AT_ONCE)):
-            yield leg
+    while chunker.taken != before:
+        before = chunker.taken
+        for chunk in chunker.add(islice(iterator, _AT_ONCE)):
+            yield chunk
         await asyncio.sleep(0)
 
 
-async def _timely(cutter: Cutter, legs: AsyncGenerator[Leg, None]) -> AsyncGenerator[Leg, None]:
-    """The legs; and what was taken in, where the next element is long in coming."""
-    pump = _Pump(legs)
+async def _timely(chunker: Chunker, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Chunk, None]:
+    """The chunks; and what was taken in, where the next element is long in coming."""
+    pump = _ChunkReader(chunks)
     try:
         while True:
-            if not await happens(pump.came, LEG_S):
-                if cutter.waits():
-                    yield cutter.rest(last=False)
-            elif (leg := pump.take()) is None:
+            if not await happens(pump.came, CHUNK_S):
+                if chunker.waits():
+                    yield chunker.rest(last=False)
+            elif (chunk := pump.take()) is None:
                 return
             else:
-                yield leg
+                yield chunk
                 pump.ask()
     finally:
         await pump.end()
 
 
-class _Pump:
-    """Reads legs in one asyncio task for their whole life: a caller's generator may hold a timeout or a TaskGroup across its yields, and
-    those interrupt the task that entered them. It reads on only when it is asked to, so that memory holds no more than two legs.
+class _ChunkReader:
+    """Reads chunks in one asyncio task for their whole life: a caller's generator may hold a timeout or a TaskGroup across its yields, and
+    those interrupt the task that entered them. It reads on only when it is asked to, so that memory holds no more than two chunks.
 
     Attributes:
-        came: set when there is a leg to take, or the end.
+        came: set when there is a chunk to take, or the end.
     """
 
-    def __init__(self, legs: AsyncGenerator[Leg, None]) -> None:
+    def __init__(self, chunks: AsyncGenerator[Chunk, None]) -> None:
         self.came = asyncio.Event()
         self._asked = asyncio.Event()
-        self._leg: Leg | None = None
+        self._chunk: Chunk | None = None
         self._ending = False
-        self._task = asyncio.ensure_future(self._read(legs))
+        self._task = asyncio.ensure_future(self._read(chunks))
         self._task.add_done_callback(lambda _: self.came.set())
 
-    async def _read(self, legs: AsyncGenerator[Leg, None]) -> None:
-        async with aclosing(legs):
-            async for self._leg in legs:
+    async def _read(self, chunks: AsyncGenerator[Chunk, None]) -> None:
+        async with aclosing(chunks):
+            async for self._chunk in chunks:
                 self.came.set()
                 await self._wait()
 
@@ -89,21 +89,21 @@ class _Pump:
             self._task.uncancel()
             self._task.cancel(*interrupted.args)
 
-    def take(self) -> Leg | None:
-        """The leg that came; None: there are no more. Raises what the elements did."""
-        leg, self._leg = self._leg, None
-        if leg is None:
+    def take(self) -> Chunk | None:
+        """The chunk that came; None: there are no more. Raises what the elements did."""
+        chunk, self._chunk = self._chunk, None
+        if chunk is None:
             self._task.result()
         else:
             self.came.clear()
-        return leg
+        return chunk
 
     def ask(self) -> None:
-        """Has the next leg read."""
+        """Has the next chunk read."""
         self._asked.set()
 
     async def end(self) -> None:
-        """Closes the legs, in the task that read them."""
+        """Closes the chunks, in the task that read them."""
         self._ending = True
         self._task.cancel()  # once: a generator may take its time to close
         await asyncio.wait({self._task})

@@ -50,7 +50,7 @@ class _Blocking:
         self.cancel = cancel
 
 
-class Gate:
+class ForkGuard:
     """Through which every call of the process passes."""
 
     def __init__(self) -> None:
@@ -165,5 +165,5 @@ class Gate:
             self._inherited.extend(inheritor.forked())
 
 
-GATE: Final = Gate()
+FORK_GUARD: Final = ForkGuard()
 """One for the process, as a fork is."""

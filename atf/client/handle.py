@@ -11,7 +11,7 @@ from atf.rpc import task_pb2 as t
 from atf.sdk.payload import decode_result
 from atf.task import Status
 
-from .loop_bridge import Portal, blocking
+from .loop_bridge import LoopBridge, blocking
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -34,7 +34,7 @@ class Handle(Generic[R]):
     def __init__(
         self,
         client: AsyncClient,
-        portal: Portal,
+        loop_bridge: LoopBridge,
         task_id: str,
         decode: Callable[[bytes, int], R] | None,
         durability: int = 0,
@@ -42,7 +42,7 @@ class Handle(Generic[R]):
         self.id = task_id
         self.durability = _WORDS.get(durability, "")
         self._client = client
-        self._portal = portal
+        self._loop_bridge = loop_bridge
         self._decode = decode
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class Handle(Generic[R]):
         Raises:
             TaskNotFound: its record has expired.
         """
-        task = await self._portal.hop(self._client.get_task(self.id))
+        task = await self._loop_bridge.hop(self._client.get_task(self.id))
         return Status(task.status)
 
     async def result_async(self, timeout: float | None = None) -> R:
@@ -69,18 +69,18 @@ class Handle(Generic[R]):
             TimeoutError: it has not finished yet.
             TaskNotFound: its record has expired.
         """
-        finished = await self._portal.hop(self._client.wait_tasks([self.id], timeout=timeout))
+        finished = await self._loop_bridge.hop(self._client.wait_tasks([self.id], timeout=timeout))
         if not finished:
             raise TimeoutError(f"task {self.id} has not finished within {timeout:g} s")
         return self._result(finished[0])
 
     async def cancel_async(self) -> bool:
         """Cancels the task if it has not started, or asks it to stop; False: it has finished before."""
-        return await self._portal.hop(self._client.cancel(self.id))
+        return await self._loop_bridge.hop(self._client.cancel(self.id))
 
     async def retry_async(self) -> bool:
         """Starts the failed or cancelled task afresh; False: it has succeeded, or has not finished yet."""
-        return await self._portal.hop(self._client.retry(self.id))
+        return await self._loop_bridge.hop(self._client.retry(self.id))
 
     status = blocking(status_async)
     result = blocking(result_async)
@@ -100,4 +100,4 @@ class Handle(Generic[R]):
                 raise TaskFailed.of(task.error or f"task {self.id} failed")
 
     def _block(self, method: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._portal.run(method(self, *args, **kwargs))
+        return self._loop_bridge.run(method(self, *args, **kwargs))

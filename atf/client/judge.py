@@ -14,7 +14,7 @@ _ROLES: Final = ("frontend", "store-consumer", "hsc", "controller")
 _MIB: Final = 1 << 20
 
 
-class Line(NamedTuple):
+class StatusLine(NamedTuple):
     """A line of the screen."""
 
     about: str
@@ -25,7 +25,7 @@ class Line(NamedTuple):
         return f"{self.about}: {self.text}"
 
 
-def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[Line]]:
+def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[StatusLine]]:
     """All that there is to say, by section: store, roles, hosts, lambdas, jobs.
 
     Args:
@@ -42,34 +42,36 @@ def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[
     }
 
 
-def _store(found: f.GetStatusReply) -> list[Line]:
-    lines = [_memory(each) for each in found.memory] or [Line("store", "its memory is not known")]
-    lines += [Line("store", each.sentence, each.state == "refuse") for each in found.findings]
+def _store(found: f.GetStatusReply) -> list[StatusLine]:
+    lines = [_memory(each) for each in found.memory] or [StatusLine("store", "its memory is not known")]
+    lines += [StatusLine("store", each.sentence, each.state == "refuse") for each in found.findings]
     if found.partitions_away:
-        lines.append(Line("store", f"{found.partitions_away} of {found.partitions} partitions can't be reached", True))
+        lines.append(
+            StatusLine("store", f"{found.partitions_away} of {found.partitions} partitions can't be reached", True)
+        )
     if found.claims_paused:
-        lines.append(Line("store", found.claims_paused, True))
+        lines.append(StatusLine("store", found.claims_paused, True))
     return lines
 
 
-def _memory(each: f.StoreMemory) -> Line:
+def _memory(each: f.StoreMemory) -> StatusLine:
     used = f"{each.where}: {each.used_bytes / _MIB:,.0f} MiB"
     if not each.max_bytes:
-        return Line("store", f"{used}, no bound set")
+        return StatusLine("store", f"{used}, no bound set")
     share = each.used_bytes / each.max_bytes
-    return Line("store", f"{used} of {each.max_bytes / _MIB:,.0f} MiB ({share:.0%})", share >= _FULL)
+    return StatusLine("store", f"{used} of {each.max_bytes / _MIB:,.0f} MiB ({share:.0%})", share >= _FULL)
 
 
-def _roles(found: f.GetStatusReply) -> list[Line]:
+def _roles(found: f.GetStatusReply) -> list[StatusLine]:
     lines = []
     for role in _ROLES:
         counts = {each.version: each.processes for each in found.roles if each.role == role}
         said = ", ".join(f"{number} of {version}" for version, number in sorted(counts.items()))
-        lines.append(Line("roles", f"{role}: {said or _none(found)}", not counts))
+        lines.append(StatusLine("roles", f"{role}: {said or _none(found)}", not counts))
     return lines
 
 
-def _hosts(found: f.GetStatusReply) -> list[Line]:
+def _hosts(found: f.GetStatusReply) -> list[StatusLine]:
     lines = []
     for each in found.hosts:
         aside = [f"{getattr(one, 'lambda')}".replace("*", "everything") for one in each.aside]
@@ -77,8 +79,10 @@ def _hosts(found: f.GetStatusReply) -> list[Line]:
         said += f", sets {', '.join(aside)} aside, since executors died there" if aside else ""
         said = f"no executor can start: {each.why_not}" if each.why_not else said + ", starts" * each.starting
         idle = not (each.executors or each.draining or each.starting)
-        lines.append(Line("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside or each.why_not or idle)))
-    return lines or [Line("hosts", f"{_none(found)}: no task runs", True)]
+        lines.append(
+            StatusLine("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside or each.why_not or idle))
+        )
+    return lines or [StatusLine("hosts", f"{_none(found)}: no task runs", True)]
 
 
 def _none(found: f.GetStatusReply) -> str:
@@ -86,14 +90,14 @@ def _none(found: f.GetStatusReply) -> str:
     return "none has told the store yet that it lives" if found.claims_paused else "none is alive"
 
 
-def _lambdas(found: f.GetStatusReply, late_us: int, recent: str) -> list[Line]:
+def _lambdas(found: f.GetStatusReply, late_us: int, recent: str) -> list[StatusLine]:
     total = [sum(getattr(each, name) for each in found.lambdas) for name in ("waiting", "later", "running", "dead")]
     sum_of = "{} due, {} later, {} running, ".format(*total) + _dead(total[3])
-    head = Line("lambdas", f"{found.lambdas_known} registered; {sum_of}")
+    head = StatusLine("lambdas", f"{found.lambdas_known} registered; {sum_of}")
     return [head, *(_lambda(each, found.now_us, late_us, recent) for each in found.lambdas)]
 
 
-def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> Line:
+def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> StatusLine:
     kept, said, wrong = each.paused or each.gated, [], False
     if each.paused:
         said.append("paused")
@@ -115,14 +119,14 @@ def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> Lin
         wrong = True
     elif each.dead:
         said.append(f"{_dead(each.dead)}, the newest: atf get {each.failed_id}")
-    return Line(getattr(each, "lambda"), ", ".join(said), wrong)
+    return StatusLine(getattr(each, "lambda"), ", ".join(said), wrong)
 
 
 def _dead(number: int) -> str:
     return f"{number} failed for good"
 
 
-def _jobs(found: f.GetStatusReply) -> list[Line]:
-    lines = [Line("job " + each.name, f"{each.why}: atf job rm {each.name} ends it", True) for each in found.jobs]
-    more = [Line("jobs", "only the first 1,000 were looked at")] if found.more_jobs else []
+def _jobs(found: f.GetStatusReply) -> list[StatusLine]:
+    lines = [StatusLine("job " + each.name, f"{each.why}: atf job rm {each.name} ends it", True) for each in found.jobs]
+    more = [StatusLine("jobs", "only the first 1,000 were looked at")] if found.more_jobs else []
     return [*lines, *more]

@@ -12,14 +12,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from .fork import GATE
+from .fork import FORK_GUARD
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Portal(Protocol):
+class LoopBridge(Protocol):
     """The way to the loop that a client's work runs on."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
@@ -35,7 +35,7 @@ class Portal(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ends what the portal keeps running."""
+        """Ends what the loop_bridge keeps running."""
         ...
 
 
@@ -65,7 +65,7 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        GATE.add(self)
+        FORK_GUARD.add(self)
 
     def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         loop = self._running()
@@ -83,7 +83,7 @@ class BackgroundLoop:
             raise
 
     async def hop(self, work: Coroutine[Any, Any, R]) -> R:
-        GATE.check(work)  # in a child that an `async def` forks, asyncio says that no loop runs
+        FORK_GUARD.check(work)  # in a child that an `async def` forks, asyncio says that no loop runs
         loop = self._running()
         if asyncio.get_running_loop() is loop:
             return await work

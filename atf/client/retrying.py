@@ -32,7 +32,7 @@ from atf.sdk.payload import short
 from atf.task import US
 
 from .coalescing import LIMITS, answer_of, error_of
-from .fork import GATE
+from .fork import FORK_GUARD
 from .frontend_calls import FrontendCalls
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ AGAIN: Final = RetryPolicy(first=0.05, most=2.0)
 """How a call is repeated, until its time is over."""
 LONG_POLL: Final = 20.0
 """Seconds that the frontend holds a WaitTasks open at most; after them it is asked again."""
-LEG_TIMEOUT: Final = 120.0
+CHUNK_TIMEOUT: Final = 120.0
 """Seconds that one try of thousands of items may take."""
 WATCH_TIMEOUT: Final = 20.0
 """Seconds after which a stream is asked for anew: on a quiet one nothing else tells a frontend that hangs from a batch that rests."""
@@ -188,30 +188,30 @@ class Calls(FrontendCalls):
 
         return await self._repeat(poll, until)
 
-    async def schedule_batch(self, leg: Sequence[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+    async def schedule_batch(self, chunk: Sequence[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
         """A header, and messages of items; sent again as a whole if the call breaks off."""
 
         async def each() -> AsyncIterator[b.ScheduleBatchRequest]:
-            for message in leg:
+            for message in chunk:
                 yield message
-            yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in leg)))
+            yield b.ScheduleBatchRequest(end=b.BatchEnd(items=sum(len(message.items.items) for message in chunk)))
 
-        await self._reach(leg[0].header.id)
+        await self._reach(chunk[0].header.id)
         pauses, chances = Pauses(AGAIN, self._runtime, until=-math.inf), 2
         while True:
             begun = self._runtime.monotonic()
             try:
-                return await self._connected().schedule_batch(each(), timeout=LEG_TIMEOUT)
+                return await self._connected().schedule_batch(each(), timeout=CHUNK_TIMEOUT)
             except AGAIN.errors as error:
                 now = self._runtime.monotonic()
-                # A leg may take long, so its time begins when it has broken off; once anew, since one that was long under way had reached somebody.
+                # A chunk may take long, so its time begins when it has broken off; once anew, since one that was long under way had reached somebody.
                 if pauses.until < 0 or (chances and isinstance(error, Unavailable) and now - begun > self.timeout):
                     pauses.until, chances = now + self.timeout, chances - 1
                 self._unless_closed(error)
                 await asyncio.sleep(pauses.after(error))
 
     async def _reach(self, batch_id: str) -> None:
-        """Raises as any call where the frontend is down. A leg may take minutes, so by itself it would tell late."""
+        """Raises as any call where the frontend is down. A chunk may take minutes, so by itself it would tell late."""
         if self._runtime.monotonic() > self._heard_at + self.timeout:
             with suppress(NotFound):
                 await self.get_batch(b.GetBatchRequest(id=batch_id))
@@ -244,7 +244,7 @@ class Calls(FrontendCalls):
         if self._closed:
             raise Unavailable("the client is closed")
         if self._frontend is None:
-            with GATE.loading():
+            with FORK_GUARD.loading():
                 from atf.rpc.stubs import FrontendStub
 
                 from .transport import ForkSafeChannel

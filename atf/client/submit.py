@@ -1,7 +1,7 @@
 """Sends the items of a batch: chunk after chunk, each a call of its own, in order.
 
-A leg is kept until the frontend has answered it, since a call that broke off is made again, whatever the caller's iterable is. So a
-batch of any size takes the memory of two legs: one is on its way while the next one is filled.
+A chunk is kept until the frontend has answered it, since a call that broke off is made again, whatever the caller's iterable is. So a
+batch of any size takes the memory of two chunks: one is on its way while the next one is filled.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from atf.sdk.payload import short
 
 from .batch_spec import MESSAGE_ITEMS
 
-LEG_MESSAGES: Final = 16
-"""Messages of one leg at most. Between two legs the frontend idles for a round trip, in a leg it does not."""
-LEG_BYTES: Final = 16 << 20
-LEG_S: Final = 0.5
-"""After which a leg goes with what it has, so that the items of a slow iterable do not wait for one another."""
+CHUNK_MESSAGES: Final = 16
+"""Messages of one chunk at most. Between two chunks the frontend idles for a round trip, in a chunk it does not."""
+CHUNK_BYTES: Final = 16 << 20
+CHUNK_S: Final = 0.5
+"""After which a chunk goes with what it has, so that the items of a slow iterable do not wait for one another."""
 MESSAGE_BYTES: Final = 2 << 20
 """After which a message is full; a single item of 1 MiB more still travels in it, and gRPC carries 4 MiB."""
 
-Leg: TypeAlias = "list[b.ScheduleBatchRequest]"
+Chunk: TypeAlias = "list[b.ScheduleBatchRequest]"
 """A header, and messages of items."""
 
 
-class Cutter:
-    """Makes legs of elements.
+class Chunker:
+    """Makes chunks of elements.
 
     Args:
         header: of the batch.
@@ -43,7 +43,7 @@ class Cutter:
         taken: items so far, with those that were there before.
         begun: whether the batch is known to be there.
         closed: whether all of its items were there before, so that it takes no others.
-        told: called whenever a leg was stored.
+        told: called whenever a chunk was stored.
     """
 
     begun = False
@@ -58,7 +58,7 @@ class Cutter:
         self._elements = elements
         self._batch_size = batch_size
         self._monotonic = monotonic
-        self._legs = 0
+        self._chunks = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -68,8 +68,8 @@ class Cutter:
         self._bytes = 0
         self._room = 0
 
-    def add(self, some: Iterable[Any]) -> Iterator[Leg]:
-        """Takes elements in; gives the legs that they filled.
+    def add(self, some: Iterable[Any]) -> Iterator[Chunk]:
+        """Takes elements in; gives the chunks that they filled.
 
         Raises:
             InvalidArgument: an element does not fit; those before it are in.
@@ -88,24 +88,24 @@ class Cutter:
             self.taken += 1
 
     def _full(self) -> bool:
-        return len(self._messages) >= LEG_MESSAGES or self._bytes >= LEG_BYTES
+        return len(self._messages) >= CHUNK_MESSAGES or self._bytes >= CHUNK_BYTES
 
     def _late(self) -> bool:
-        # An extension that is made again must be cut as before: the frontend knows its legs by their numbers.
-        return not self._header.extend and self._monotonic() - self._begun > LEG_S
+        # An extension that is made again must be cut as before: the frontend knows its chunks by their numbers.
+        return not self._header.extend and self._monotonic() - self._begun > CHUNK_S
 
     def waits(self) -> bool:
-        """Whether something has been taken in that waits too long for a leg to fill."""
+        """Whether something has been taken in that waits too long for a chunk to fill."""
         return bool(self._messages) and self._late()
 
     def stored(self) -> None:
-        """A leg was stored."""
+        """A chunk was stored."""
         self.begun = True
         if self.told is not None:
             self.told()
 
-    def rest(self, *, last: bool) -> Leg:
-        """What has been taken in and is in no leg yet.
+    def rest(self, *, last: bool) -> Chunk:
+        """What has been taken in and is in no chunk yet.
 
         Args:
             last: whether no more items are to come.
@@ -114,13 +114,13 @@ class Cutter:
         header.CopyFrom(self._header)
         header.first = 0 if header.extend else self._first
         if header.extend:
-            header.request_id = f"{header.request_id}-{self._legs}"
+            header.request_id = f"{header.request_id}-{self._chunks}"
         else:
             header.keep_open = header.keep_open or not last
-        self._legs += 1
-        leg = [b.ScheduleBatchRequest(header=header), *(each for each in self._messages if each.items.items)]
+        self._chunks += 1
+        chunk = [b.ScheduleBatchRequest(header=header), *(each for each in self._messages if each.items.items)]
         self._begin()
-        return leg
+        return chunk
 
 
 def count_of(items: Iterable[Any], most: int) -> int:

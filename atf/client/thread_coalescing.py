@@ -19,18 +19,18 @@ from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
 from .coalescing import LIMITS, answer_of
-from .fork import GATE
+from .fork import FORK_GUARD
 from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 
 if TYPE_CHECKING:
-    from .transport import BlockingChannel
+    from .transport import ForkSafeBlockingChannel
 
 _PATH: Final = "/atf.v1.Frontend/ScheduleMany"
 _GONE_S: Final = TRY_TIMEOUT + 5
 """Seconds that no call takes."""
 
 
-class Sender(Protocol):
+class SendCall(Protocol):
     """Makes one call, which takes at most so many seconds."""
 
     def __call__(self, request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply: ...
@@ -58,14 +58,14 @@ class ThreadCoalescer:
         monotonic: the clock.
     """
 
-    def __init__(self, send: Sender, monotonic: Callable[[], float]) -> None:
+    def __init__(self, send: SendCall, monotonic: Callable[[], float]) -> None:
         self._send = send
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._pending: Pending[_Waiting] = Pending(LIMITS)
         self._caller: _Waiting | None = None
         self._since = 0.0
-        GATE.add(self)
+        FORK_GUARD.add(self)
 
     def schedule(self, request: f.ScheduleRequest, timeout: float) -> f.ScheduleReply:
         """Sends one request, in company if there is any.
@@ -160,7 +160,7 @@ class Direct:
         self._runtime = runtime
         self._sleep = sleep
         self._calls = ThreadCoalescer(self._send, runtime.monotonic)
-        self._channel: BlockingChannel | None = None
+        self._channel: ForkSafeBlockingChannel | None = None
         self._closed = threading.Event()
 
     def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
@@ -179,17 +179,17 @@ class Direct:
     def _send(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
         channel = self._channel
         if channel is None:
-            with GATE.loading():
-                from .transport import BlockingChannel
+            with FORK_GUARD.loading():
+                from .transport import ForkSafeBlockingChannel
 
                 if self._closed.is_set():
                     raise Unavailable("the client is closed")
-                channel = self._channel = BlockingChannel(self._address)
+                channel = self._channel = ForkSafeBlockingChannel(self._address)
         return channel.call(_PATH, request, f.ScheduleManyReply, timeout)
 
     def close(self) -> None:
         """Ends the connection. Calls of other threads, and later ones, raise Unavailable."""
-        with GATE.loading():
+        with FORK_GUARD.loading():
             self._closed.set()
             if self._channel is not None:
                 self._channel.close()

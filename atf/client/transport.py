@@ -21,7 +21,7 @@ from atf.rpc.channel import Connection, blocking_connection, nearly_over
 from atf.rpc.failure import to_error
 from atf.runtime import end
 
-from .fork import GATE
+from .fork import FORK_GUARD
 
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
@@ -36,7 +36,7 @@ class ForkSafeChannel(Connection):
 
     def __init__(self, address: str) -> None:
         super().__init__(address, blocking_connection(address))
-        GATE.add(self)
+        FORK_GUARD.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         heard, until = self._heard, nearly_over(timeout)
@@ -116,7 +116,7 @@ class ForkSafeChannel(Connection):
             method, channel = self._method(path, request, kind)
             return begin(method)
 
-        return GATE.start(call), channel
+        return FORK_GUARD.start(call), channel
 
     def _end(self, under_way: Any, path: str, timeout: float, channel: Any) -> asyncio.Future[bytes]:
         """How a call on `channel` ends, for this event loop."""
@@ -164,12 +164,12 @@ def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *args: o
         loop.call_soon_threadsafe(what, *args)
 
 
-class BlockingChannel(Connection):
+class ForkSafeBlockingChannel(Connection):
     """A connection for calls that block their thread."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, blocking_connection(address))
-        GATE.add(self)
+        FORK_GUARD.add(self)
 
     def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         """One unary call; `timeout` in seconds.
@@ -177,7 +177,7 @@ class BlockingChannel(Connection):
         Raises:
             AtfError: what the server raised; Unavailable, DeadlineExceeded: it was not reached, or did not answer.
         """
-        with GATE.blocking(lambda: self._method(path, type(request)), self.cut) as (method, channel):
+        with FORK_GUARD.blocking(lambda: self._method(path, type(request)), self.cut) as (method, channel):
             heard = self._heard
             try:
                 answer: bytes = method(request, timeout=timeout)

@@ -196,7 +196,9 @@ class Harness:
     def _make_client(self, seed: int) -> Client:
         runtime = VirtualRuntime(self._loop, seed=seed)
         runtime.random = IdsInOrder(seed)
-        return Client("the harness", frontend=self._pipeline.frontend, runtime=runtime, portal=_HarnessBridge(self))
+        return Client(
+            "the harness", frontend=self._pipeline.frontend, runtime=runtime, loop_bridge=_HarnessBridge(self)
+        )
 
     # --- driving the loop --------------------------------------------------------------------------------------------
 

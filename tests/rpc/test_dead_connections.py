@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from atf import errors
-from atf.client.transport import BlockingChannel as ThreadChannel
+from atf.client.transport import ForkSafeBlockingChannel as ThreadChannel
 from atf.client.transport import ForkSafeChannel
 from atf.rpc import channel as channels
 from atf.rpc import dapr_runtime_pb2 as d

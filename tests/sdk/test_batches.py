@@ -74,7 +74,7 @@ async def test_a_batch_of_any_size_is_cut_into_legs_which_are_sent_in_order(w: W
     def many() -> Iterator[str]:
         nonlocal taken
         for taken in range(100):
-            assert taken - len(w.frontend.batches.get("b", FakeKept).items) <= 2 * 16 * 2, "memory holds two legs"
+            assert taken - len(w.frontend.batches.get("b", FakeKept).items) <= 2 * 16 * 2, "memory holds two chunks"
             yield str(taken)
 
     await w.client.batch(thumbnail, many(), batch_size=2, batch_id="b")
@@ -163,7 +163,7 @@ async def test_a_generator_may_hold_a_task_group_or_a_timeout_across_its_yields(
                 yield str(each)
             await asyncio.Event().wait()
 
-    for count in (1, submit.LEG_MESSAGES + 1, 5 * submit.LEG_MESSAGES):
+    for count in (1, submit.CHUNK_MESSAGES + 1, 5 * submit.CHUNK_MESSAGES):
         async with asyncio.timeout(60):
             with pytest.raises(ExceptionGroup) as raised:
                 await w.client.batch(thumbnail, grouped(count), batch_size=1, batch_id=f"g{count}")
@@ -185,7 +185,7 @@ async def test_a_generator_is_told_of_a_timeout_that_came_while_a_leg_was_sent(w
     async def timed() -> AsyncIterator[str]:
         try:
             async with asyncio.timeout(2):
-                for each in range(2 * submit.LEG_MESSAGES + 2):
+                for each in range(2 * submit.CHUNK_MESSAGES + 2):
                     yield str(each)
                 await asyncio.Event().wait()
         except TimeoutError:
@@ -195,7 +195,7 @@ async def test_a_generator_is_told_of_a_timeout_that_came_while_a_leg_was_sent(w
     w.frontend.schedule_batch = slowly  # type: ignore[method-assign]
     async with asyncio.timeout(1000):
         await w.client.batch(thumbnail, timed(), batch_size=1, batch_id="b")
-    assert len(payloads(w.frontend, "b")) == 2 * submit.LEG_MESSAGES + 3
+    assert len(payloads(w.frontend, "b")) == 2 * submit.CHUNK_MESSAGES + 3
     assert w.frontend.batches["b"].sealed
 
 
@@ -208,7 +208,7 @@ async def test_a_generator_that_is_not_read_to_its_end_is_closed_in_the_task_tha
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(asyncio.sleep(3600))
-                for each in range(submit.LEG_MESSAGES + 1):
+                for each in range(submit.CHUNK_MESSAGES + 1):
                     yield str(each)
                 yield last
                 await asyncio.Event().wait()
@@ -692,7 +692,7 @@ def test_a_blocking_batch_keeps_what_came_before_a_bad_item_too() -> None:
         atf.Client(frontend=faked_batches(frontend)) as client,
         pytest.raises(atf.InvalidArgument, match="item 40, 40"),
     ):
-        client.batch(thumbnail, [*map(str, range(40)), 40], batch_id="b", batch_size=2)  # two legs
+        client.batch(thumbnail, [*map(str, range(40)), 40], batch_id="b", batch_size=2)  # two chunks
     assert len(frontend.batches["b"].items) == 40
 
 

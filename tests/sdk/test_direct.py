@@ -307,7 +307,7 @@ def test_a_closed_client_says_so() -> None:
 
 def test_a_fork_cuts_off_a_call_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork, "GRACE", 0)
-    gate, calls, cut = fork.Gate(), threading.Event(), threading.Event()
+    gate, calls, cut = fork.ForkGuard(), threading.Event(), threading.Event()
 
     def call() -> None:
         with gate.blocking(lambda: None, cut.set):

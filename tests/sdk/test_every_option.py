@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 import atf
-from atf.client.loop_bridge import OwnLoop, Portal
+from atf.client.loop_bridge import LoopBridge, OwnLoop
 from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
 from atf.sdk.app import App
@@ -185,9 +185,11 @@ class World:
     def __init__(self, frontend: Recorder | None = None) -> None:
         self.loop = VirtualLoop()
         self.frontend = frontend or Recorder()
-        self.portal: Portal = _Turning(self.loop)
+        self.loop_bridge: LoopBridge = _Turning(self.loop)
         runtime = VirtualRuntime(self.loop)
-        self.blocking = atf.Client("a", frontend=cast("Frontend", self.frontend), runtime=runtime, portal=self.portal)
+        self.blocking = atf.Client(
+            "a", frontend=cast("Frontend", self.frontend), runtime=runtime, loop_bridge=self.loop_bridge
+        )
         self.core = self.blocking._core
         self.first = _First()
         self.context = atf.Context(
@@ -203,7 +205,7 @@ class World:
     def of(self, kind: str) -> Any:
         made: dict[str, Callable[[], Any]] = {
             "AsyncClient": lambda: atf.AsyncClient(
-                "a", frontend=cast("Frontend", self.frontend), runtime=VirtualRuntime(self.loop), portal=OwnLoop()
+                "a", frontend=cast("Frontend", self.frontend), runtime=VirtualRuntime(self.loop), loop_bridge=OwnLoop()
             ),
             "Client": lambda: self.blocking,
             "Lambda": lambda: thumbnail,
@@ -212,7 +214,7 @@ class World:
             "Chain": lambda: thumbnail.map_s(["a"]) | album.s(),
             "Handle": lambda: self.blocking.handle("0-a"),
             "Batch": lambda: self.blocking.batch_handle("a", thumbnail),
-            "ChainHandle": lambda: atf.ChainHandle(self.core, self.portal, "a", 0, lambda *_: None, single=False),
+            "ChainHandle": lambda: atf.ChainHandle(self.core, self.loop_bridge, "a", 0, lambda *_: None, single=False),
             "App": lambda: app,
             "Context": lambda: self.context,
             "InBatch": lambda: InBatch("a", 0, "w", "0-a", thumbnail),

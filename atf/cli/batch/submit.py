@@ -14,7 +14,7 @@ from atf.cli.output import print_json
 from atf.cli.progress import View
 from atf.cli.stdin import arriving, open_stdin
 from atf.client import AsyncClient
-from atf.client.batches import Plan, goes_on
+from atf.client.batches import BatchPlan, goes_on
 from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
@@ -106,7 +106,7 @@ async def submit_rows(
 
 async def _plan(
     stub: api.Frontend, client: AsyncClient, source: Source, options: BatchOptions
-) -> tuple[Plan, Parameters | None]:
+) -> tuple[BatchPlan, Parameters | None]:
     lambda_name, target = source.lambda_name, options.get("target")
     if lambda_name == COMMAND:
         if target is not None:
@@ -144,23 +144,23 @@ class _Sending:
         self._said = said
         self._count = count
 
-    async def send(self, client: AsyncClient, plan: Plan, source: Source, elements: Iterator[Any]) -> None:
+    async def send(self, client: AsyncClient, plan: BatchPlan, source: Source, elements: Iterator[Any]) -> None:
         """Has the rows stored that are not yet.
 
         Raises:
             AtfError: as AsyncClient.batch.
         """
-        cutter = await client.begin_batch(plan)
-        if cutter.closed:
-            most = cutter.taken + 1
+        chunker = await client.begin_batch(plan)
+        if chunker.closed:
+            most = chunker.taken + 1
             given = self._count if source.again else await count_async(arriving(elements), most)
-            check_count(plan.header.id, cutter.taken, given)
+            check_count(plan.header.id, chunker.taken, given)
             self._begin()
             return
-        self.begun = cutter.begun
-        cutter.told = lambda: self._stored(cutter.taken)
-        left = islice(elements, cutter.taken, None)
-        await client.feed(cutter, left if source.again else arriving(left))
+        self.begun = chunker.begun
+        chunker.told = lambda: self._stored(chunker.taken)
+        left = islice(elements, chunker.taken, None)
+        await client.feed(chunker, left if source.again else arriving(left))
 
     def _stored(self, rows: int) -> None:
         self._begin()
