@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from atf.client.paging import pages
 from atf.client.registration import every_lambda
 from atf.errors import AtfError
 from atf.rpc import api
@@ -141,40 +142,24 @@ async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task
     seen: set[str] = set()
     # In the order in which a task goes through them, also where none had one when they were counted.
     for status in sorted(LIVE):
-        token = ""
-        while True:
-            page = f.ListTasksRequest(page_size=MAX_BATCH, page_token=token, with_spec=True, unredacted=True)
-            setattr(page, "lambda", info.spec.name)
-            page.status = int(status)  # type: ignore[assignment]
-            reply = await stub.list_tasks(page)
-            for task in reply.tasks:
+        request = f.ListTasksRequest(with_spec=True, unredacted=True, status=status.name)
+        setattr(request, "lambda", info.spec.name)
+        async for page in pages(stub.list_tasks, request):
+            for task in page.tasks:
                 if task.id not in seen and task.HasField("spec"):
                     seen.add(task.id)
                     yield task
-            token = reply.next_page_token
-            if not token:
-                break
 
 
 async def _jobs(stub: api.Frontend) -> AsyncIterator[Any]:
-    token = ""
-    while True:
-        reply = await stub.list_jobs(f.ListJobsRequest(page_size=MAX_BATCH, page_token=token, unredacted=True))
-        for job in reply.jobs:
+    async for page in pages(stub.list_jobs, f.ListJobsRequest(unredacted=True)):
+        for job in page.jobs:
             yield job
-        token = reply.next_page_token
-        if not token:
-            return
 
 
 async def _batches(stub: api.Frontend) -> AsyncIterator[b.Batch]:
     """The batches that have not ended, with their descriptions."""
-    token = ""
-    while True:
-        reply = await stub.list_batches(b.ListBatchesRequest(page_size=MAX_BATCH, page_token=token))
-        for batch in reply.batches:
+    async for page in pages(stub.list_batches, b.ListBatchesRequest()):
+        for batch in page.batches:
             if batch.status not in _ENDED:
                 yield await stub.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True, unredacted=True))
-        token = reply.next_page_token
-        if not token:
-            return

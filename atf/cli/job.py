@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from atf.client.paging import entries
 from atf.errors import InvalidArgument, NotFound
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK
 from atf.rpc import api
@@ -17,7 +18,6 @@ from atf.runtime import SystemRuntime, new_id
 from atf.schedule.dst import Cron, Fold, Gap
 from atf.schedule.of_job import DEFAULT_GRACE_US, plan_of
 from atf.sdk.job import job_spec
-from atf.task import MAX_BATCH
 from atf.times import length
 from atf.visible import one_line, visible
 
@@ -285,16 +285,7 @@ def _in_words(spec: j.JobSpec) -> str:
 
 
 async def _list(stub: api.Frontend, prefix: str, limit: int) -> list[j.Job]:
-    found: list[j.Job] = []
-    token = ""
-    while len(found) < limit:
-        size = min(limit - len(found), MAX_BATCH)
-        reply = await stub.list_jobs(f.ListJobsRequest(prefix=prefix, page_size=size, page_token=token))
-        found += reply.jobs
-        token = reply.next_page_token
-        if not token:
-            break
-    return found
+    return await entries(stub.list_jobs, f.ListJobsRequest(prefix=prefix), lambda page: page.jobs, limit)
 
 
 def _show(each: j.Job, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from atf.client.paging import pages
 from atf.client.registration import every_lambda
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import api
@@ -126,25 +127,15 @@ async def _find_all(stub: api.Frontend, lambda_name: str, key: str) -> list[tupl
 
 
 async def _find(stub: api.Frontend, lambda_name: str, key: str) -> list[f.KeyInfo]:
-    found: list[f.KeyInfo] = []
     request = f.ListKeysRequest(key=key, page_size=MAX_BATCH, **{"lambda": lambda_name})
-    while True:
-        reply = await stub.list_keys(request)
-        found += reply.keys
-        request.page_token = reply.next_page_token
-        if not request.page_token:
-            return found
+    return [each async for page in pages(stub.list_keys, request) for each in page.keys]
 
 
 async def _find_busy(stub: api.Frontend, lambda_name: str, key: str) -> list[f.ConcurrencyKeyInfo]:
-    found: dict[str, f.ConcurrencyKeyInfo] = {}  # one that a store consumer looked at meanwhile comes twice
     request = f.ListConcurrencyKeysRequest(key=key, page_size=MAX_BATCH, **{"lambda": lambda_name})
-    while True:
-        reply = await stub.list_concurrency_keys(request)
-        found |= {each.key: each for each in reply.keys}
-        request.page_token = reply.next_page_token
-        if not request.page_token:
-            return list(found.values())
+    listing = pages(stub.list_concurrency_keys, request)
+    found = {each.key: each async for page in listing for each in page.keys}
+    return list(found.values())  # one that a store consumer looked at meanwhile comes twice
 
 
 def _agree(verb: str, lambda_name: str, names: tuple[str, ...], every: bool, yes: bool) -> None:

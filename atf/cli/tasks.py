@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from atf.client import AsyncClient
+from atf.client.paging import entries
 from atf.client.registration import every_lambda, listed
 from atf.client.retrying import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
@@ -142,17 +143,10 @@ async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit:
         names = [name for name, counts in counted if counts.get(status) or (status == _ANY and any(counts.values()))]
     tasks: list[t.Task] = []
     for name in names:
-        token = ""
-        while len(tasks) < limit:
-            size = min(limit - len(tasks), MAX_BATCH)
-            page = f.ListTasksRequest(status=status, page_size=size, page_token=token)
-            setattr(page, "lambda", name)
-            reply = await stub.list_tasks(page)
-            tasks += reply.tasks
-            token = reply.next_page_token
-            if not token:
-                break
-    return tasks[:limit]
+        request = f.ListTasksRequest(status=status)
+        setattr(request, "lambda", name)
+        tasks += await entries(stub.list_tasks, request, lambda page: page.tasks, limit - len(tasks))
+    return tasks
 
 
 @click.command()

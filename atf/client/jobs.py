@@ -19,7 +19,9 @@ from atf.sdk.option_names import check_names
 from atf.sdk.options import from_us, instant_us
 from atf.sdk.payload import short
 from atf.sdk.requests import of_single_tasks
-from atf.task import MAX_BATCH, Status
+from atf.task import Status
+
+from .paging import entries
 
 if TYPE_CHECKING:
     from .retrying import Calls
@@ -131,16 +133,9 @@ class JobCalls:
             prefix: of their names; "shop/" is all of a namespace.
             limit: how many at most.
         """
-        found: list[JobInfo] = []
-        token = ""
-        while len(found) < limit:
-            size = min(limit - len(found), MAX_BATCH)
-            reply = await self._calls.list_jobs(f.ListJobsRequest(prefix=prefix, page_size=size, page_token=token))
-            found += map(JobInfo.from_proto, reply.jobs)
-            token = reply.next_page_token
-            if not token:
-                break
-        return found
+        request = f.ListJobsRequest(prefix=prefix)
+        found = await entries(self._calls.list_jobs, request, lambda page: page.jobs, limit)
+        return [JobInfo.from_proto(each) for each in found]
 
     async def delete_job(self, name: str) -> bool:
         """Deletes a job, and cancels its tasks that have not started; whether there was one. What runs goes on, and does not run again.

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.api import Frontend
-from atf.task import MAX_BATCH
+
+from .paging import pages
 
 
 async def left_jobs(frontend: Frontend, declared: Collection[str], namespaces: Iterable[str]) -> list[str]:
@@ -19,11 +20,6 @@ async def left_jobs(frontend: Frontend, declared: Collection[str], namespaces: I
     """
     left = []
     for namespace in sorted(namespaces):
-        request = f.ListJobsRequest(prefix=f"{namespace}/", page_size=MAX_BATCH)
-        while True:
-            page = await frontend.list_jobs(request)
+        async for page in pages(frontend.list_jobs, f.ListJobsRequest(prefix=f"{namespace}/")):
             left += [each.spec.name for each in page.jobs if each.spec.code and each.spec.name not in declared]
-            request.page_token = page.next_page_token
-            if not request.page_token:
-                break
     return sorted(left)

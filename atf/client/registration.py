@@ -9,6 +9,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc.api import Frontend
 from atf.task import MAX_BATCH
 
+from .paging import pages
+
 AT_ONCE: Final = 100
 """Lambdas of one call: written within seconds also where sixteen partitions are to be told of each."""
 BYTES_AT_ONCE: Final = 1 << 20
@@ -25,14 +27,13 @@ class Lists(Protocol):
 
 async def listed(frontend: Lists, lambda_name: str = "") -> f.ListLambdasReply:
     """What is said of one registered lambda, or of all by name (""): all pages as one."""
-    request, whole = f.ListLambdasRequest(page_size=MAX_BATCH, **{"lambda": lambda_name}), f.ListLambdasReply()
-    while True:
-        reply = await frontend.list_lambdas(request)
-        whole.lambdas.extend(reply.lambdas)
-        whole.claims_paused = reply.claims_paused
-        request.page_token = reply.next_page_token
-        if not request.page_token:
-            return whole
+    whole = f.ListLambdasReply()
+    async for page in pages(
+        frontend.list_lambdas, f.ListLambdasRequest(page_size=MAX_BATCH, **{"lambda": lambda_name})
+    ):
+        whole.lambdas.extend(page.lambdas)
+        whole.claims_paused = page.claims_paused
+    return whole
 
 
 async def every_lambda(frontend: Lists) -> list[f.LambdaInfo]:

@@ -20,6 +20,7 @@ from atf.cli.schedule import pairs
 from atf.client import AsyncClient
 from atf.client.batch import statuses_of
 from atf.client.batch_spec import MAX_WORKERS, MESSAGE_ITEMS
+from atf.client.paging import entries
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
 from atf.runtime import SystemRuntime, new_id
@@ -193,17 +194,8 @@ def ls(lambda_name: str, limit: int, frontend: str | None, as_json: bool) -> Non
 
 
 async def _list(stub: api.Frontend, lambda_name: str, limit: int) -> list[b.Batch]:
-    found: list[b.Batch] = []
-    request = b.ListBatchesRequest()
-    setattr(request, "lambda", lambda_name)
-    while len(found) < limit:
-        request.page_size = min(limit - len(found), MAX_BATCH)
-        reply = await stub.list_batches(request)
-        found += reply.batches
-        request.page_token = reply.next_page_token
-        if not request.page_token:
-            break
-    return found
+    request = b.ListBatchesRequest(page_size=MAX_BATCH, **{"lambda": lambda_name})
+    return await entries(stub.list_batches, request, lambda page: page.batches, limit)
 
 
 @batch.command()
