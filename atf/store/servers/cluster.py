@@ -197,7 +197,10 @@ class ClusterLink(Link):
             self._background.start(self._revive(node))
 
     async def _revive(self, node: _Node) -> None:
-        """Tries a node until it answers, or is no part of the cluster any more."""
+        """Tries a node until it answers, or is no part of the cluster any more.
+
+        Not by `retry`: between two tries it reads the cluster's nodes anew, and no try ever has to give an answer.
+        """
         pause, most = _REVIVE_S
         try:
             while node in self._nodes.values():
