@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from atf import errors
 from atf.errors import InvalidArgument
@@ -58,16 +59,14 @@ Call = partial[Any]
 """What runs the lambda, and gives what it returned; of an `async def` what has to be awaited."""
 
 
-class Unawaited(NamedTuple):
+@dataclass(slots=True)
+class Unawaited:
     """What a `def` has returned which must be awaited, such as the coroutine of an `async def` that a decorator wraps."""
 
     value: Awaitable[Any]
 
     def __call__(self) -> Awaitable[Any]:
         return self.value
-
-
-_STEPS: Final = (partial, Unawaited)
 
 
 class Performer:
@@ -127,7 +126,7 @@ class Performer:
         step: Outcome | Unawaited | Call
         try:
             step = self.prepare(task) if left is None else left
-            while isinstance(step, _STEPS):  # it may give the next one
+            while not isinstance(step, tuple):  # as outcomes are; what it gives may have to be awaited, too
                 current.set(task)
                 try:
                     value = await step()
