@@ -10,7 +10,7 @@ from typing import Any
 
 from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Unavailable
-from atf.executor.sender import Sender
+from atf.executor.report import ClaimSender
 from atf.rpc import hsc_pb2 as h
 from atf.runtime import end
 from atf.testing.runtime import VirtualRuntime
@@ -31,7 +31,7 @@ class Sending:
         self.moves = 0
         self.tasks: dict[str, Any] = {}
         ledger: Any = SimpleNamespace(release=lambda tasks: self.released.extend(each.task_id for each in tasks))
-        self.sender: Sender[h.Result] = Sender(
+        self.sender: ClaimSender[h.Result] = ClaimSender(
             "set_results",
             call=self._call,
             size=lambda result: result.ByteSize(),
