@@ -160,6 +160,7 @@ class ClaimSender(Generic[M]):
         self._log = get_logger(duty=self.what)
         self._trouble = Trouble(self._log, "hsc")
         self._asking_since: float | None = None
+        self._over = False
         self._broken = asyncio.Event()
         self._bug: Exception | None = None
         self._calls: Coalescer[tuple[HeldTask, M], None] = Coalescer(
@@ -171,8 +172,9 @@ class ClaimSender(Generic[M]):
         )
 
     def add(self, items: Sequence[tuple[HeldTask, M]]) -> None:
-        """Sends this, as soon as it can."""
-        self._calls.add(items)
+        """Sends this, as soon as it can; once `run` has ended, nothing more: the process is about to be gone."""
+        if not self._over:
+            self._calls.add(items)
 
     def unanswered(self, now: float) -> float:
         """Seconds of the monotonic clock for which calls have gone without an answer; 0: none is asked for."""
@@ -185,6 +187,7 @@ class ClaimSender(Generic[M]):
             assert self._bug is not None
             raise self._bug
         finally:
+            self._over = True
             await self._calls.close()
 
     async def _send_all(self, batch: list[tuple[HeldTask, M]], _until: float) -> list[None]:

@@ -20,6 +20,8 @@ from tests.virtual import virtual
 class Sending:
     """A sender of results, and an HSC that answers what it is told."""
 
+    duty: asyncio.Task[None]
+
     def __init__(self, runtime: VirtualRuntime) -> None:
         self.sent: list[list[str]] = []
         self.released: list[str] = []
@@ -63,9 +65,9 @@ class Sending:
 @asynccontextmanager
 async def sending(runtime: VirtualRuntime) -> AsyncIterator[Sending]:
     world = Sending(runtime)
-    duty = runtime.spawn(world.sender.run(), name="sender")
+    world.duty = runtime.spawn(world.sender.run(), name="sender")
     yield world
-    await end([duty])
+    await end([world.duty])
 
 
 @virtual(sending)
@@ -118,3 +120,13 @@ async def test_what_is_given_up_is_not_asked_for_any_more(world: Sending) -> Non
     await asyncio.sleep(2)
     assert world.released == ["0-a"]
     assert world.sender.unanswered(asyncio.get_running_loop().time()) == 0
+
+
+@virtual(sending)
+async def test_nothing_is_sent_any_more_once_it_has_ended(world: Sending) -> None:
+    """What a crash cancels must not be reported as failed: the process is gone."""
+    await asyncio.sleep(0)
+    await end([world.duty])
+    world.add("0-a")
+    await asyncio.sleep(1)
+    assert world.sent == []
