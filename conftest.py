@@ -16,6 +16,7 @@ surroundings.settle_signals()
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 quick_fakeredis.install()
+pytest_plugins = ["tests.unit_rules"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -224,17 +224,20 @@ channel.close()
 """
 
 
+@pytest.mark.processes
 def test_grpc_writes_no_lines_of_its_own_unless_it_is_asked_to() -> None:
     """A connection that a peer closed was a line of bare text between lines of JSON."""
     assert run(CLOSED).stderr == ""
     assert run("print(os.environ['GRPC_VERBOSITY'])", GRPC_VERBOSITY="DEBUG").stdout == "DEBUG\n"
 
 
+@pytest.mark.processes
 def test_lines_of_the_end_are_there() -> None:
     ended = run("print('one'); print('two', end=''); print('three', file=sys.stderr); sys.exit(7)")
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "one\ntwo", "three\n")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "shell",
     [">/dev/full 2>&1", ">&- 2>&- <&-", "2>/dev/full", "2>&-", ">&-", "<&-", "| true", "2>&1 | true"],
@@ -247,6 +250,7 @@ def test_no_write_error_shows_in_the_exit_code(shell: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.processes
 def test_lines_that_stdout_has_lost_are_told_of_on_stderr() -> None:
     ended = run("print('one'); print('two')", ">/dev/full")
     assert (ended.returncode, ended.stderr) == (0, "2 lines of stdout are missing: No space left on device\n")
@@ -254,6 +258,7 @@ def test_lines_that_stdout_has_lost_are_told_of_on_stderr() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.processes
 def test_what_is_closed_is_not_taken_for_something_else(tmp_path: Path) -> None:
     """A file or connection that is opened later must not get what is said."""
     body = "opened = open(os.environ['FILE'], 'w'); os.write(2, b'said'); print(opened.fileno(), file=opened)"
@@ -262,6 +267,7 @@ def test_what_is_closed_is_not_taken_for_something_else(tmp_path: Path) -> None:
     assert int((tmp_path / "file").read_text()) > 2
 
 
+@pytest.mark.processes
 def test_user_code_that_closes_its_outputs_silences_nobody_else() -> None:
     body = """
 from atf import log
@@ -275,6 +281,7 @@ sys.exit(7)
     assert (ended.returncode, ended.stdout, '"event": "said"' in ended.stderr) == (7, "out\n", True)
 
 
+@pytest.mark.processes
 def test_a_forked_child_says_what_it_says_and_nothing_twice() -> None:
     body = """
 print("parent")
@@ -289,11 +296,13 @@ else:
     assert run(body, ">/dev/full").returncode == 0
 
 
+@pytest.mark.processes
 def test_a_text_that_the_terminal_can_not_show_is_escaped() -> None:
     ended = run("print('≤ 5 µs'); print('✓', file=sys.stderr)", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "\\u2264 5 \\xb5s\n", "\\u2713\n")
 
 
+@pytest.mark.processes
 def test_a_signals_handler_may_write_while_its_thread_does() -> None:
     body = """
 import signal

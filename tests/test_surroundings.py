@@ -30,6 +30,7 @@ def first_on(environment: dict[str, str]) -> Path:
     return Path(found).resolve()
 
 
+@pytest.mark.processes
 def test_the_packaged_server_comes_before_whatever_is_installed(tmp_path: Path) -> None:
     ours = packaged()
     assert ours is not None
@@ -42,6 +43,7 @@ def test_the_packaged_server_comes_before_whatever_is_installed(tmp_path: Path) 
         assert find_binary(search_path=environment["PATH"]).version == ours.version
 
 
+@pytest.mark.processes
 def test_the_tests_themselves_run_on_it() -> None:
     ours = packaged()
     assert ours is not None
@@ -49,6 +51,7 @@ def test_the_tests_themselves_run_on_it() -> None:
         assert first_on(dict(os.environ)) == ours.path.resolve()
 
 
+@pytest.mark.processes
 def test_one_that_is_named_is_taken(tmp_path: Path) -> None:
     named = server(tmp_path / "older", "7.0.15")
     environment = {"PATH": os.defpath, SERVER: str(named)}
@@ -58,6 +61,7 @@ def test_one_that_is_named_is_taken(tmp_path: Path) -> None:
         settle({"PATH": os.defpath, SERVER: str(tmp_path / "none")})
 
 
+@pytest.mark.processes
 def test_no_setting_of_the_callers_stays() -> None:
     callers = {
         "ATF_PARTITIONS": "7",
@@ -70,6 +74,7 @@ def test_no_setting_of_the_callers_stays() -> None:
     assert environment.keys() == {"PATH", "ATF_TEST_ACL", "ATF_MODEL_EXAMPLES", "HOME"}
 
 
+@pytest.mark.processes
 def test_what_tests_start_is_hung_up_and_interrupted_also_under_nohup_and_in_the_background() -> None:
     code = """
 import os, subprocess

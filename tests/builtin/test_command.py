@@ -48,6 +48,7 @@ def python(code: str, *arguments: str, **ctx: Any) -> Any:
     return command("python", "-I", "-S", "-c", code, *arguments, **ctx)
 
 
+@pytest.mark.processes
 def test_a_success_gives_what_it_printed_its_exit_code_and_its_command_line() -> None:
     assert command("echo", "a b", "$HOME", allow="echo=/bin/echo") == {
         "result": {"stdout": "a b $HOME\n", "exit_code": 0},
@@ -56,6 +57,7 @@ def test_a_success_gives_what_it_printed_its_exit_code_and_its_command_line() ->
     }
 
 
+@pytest.mark.processes
 def test_a_program_that_is_listed_by_its_path_is_named_by_that_path_alone() -> None:
     assert command("/bin/echo", allow="/bin/echo")["result"] == {"stdout": "\n", "exit_code": 0}
     for other in ("echo", "/usr/../bin/echo", "//bin/echo", "echo\n"):
@@ -93,6 +95,7 @@ def test_arguments_that_cannot_be_passed_fail_for_good(argv: list[str], says: st
         command(*argv, allow="echo=/bin/echo")
 
 
+@pytest.mark.processes
 def test_another_exit_code_fails_the_attempt_and_says_what_the_program_said() -> None:
     code = "import sys; print('half'); print('no such\\nthing: \\x07ünïon', file=sys.stderr); sys.exit(3)"
     with pytest.raises(atf.Retry) as failed:
@@ -106,6 +109,7 @@ def test_another_exit_code_fails_the_attempt_and_says_what_the_program_said() ->
     assert read_failure(outcome.error) == ProgramFailure(3, "half\n")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_program_that_a_stop_of_its_host_has_ended_is_run_again(name: str) -> None:
     """A service manager signals every process of a host, in any order: the executor may hear of it a moment later."""
@@ -114,12 +118,14 @@ def test_a_program_that_a_stop_of_its_host_has_ended_is_run_again(name: str) -> 
         python(f"import os, signal; os.kill(os.getpid(), signal.{name})", stopping=When(lambda: next(looks)))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("code", "stopping"), [("import os; os.kill(os.getpid(), 15)", False), ("exit(3)", True)])
 def test_a_program_that_no_stop_has_ended_has_failed(code: str, stopping: bool) -> None:
     with pytest.raises(atf.Retry):
         python(code, stopping=When(lambda: stopping))
 
 
+@pytest.mark.processes
 def test_a_program_that_a_signal_ended_has_the_exit_code_of_a_shell() -> None:
     with pytest.raises(atf.Retry, match=r"^exit code 137\n"):
         python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
@@ -143,6 +149,7 @@ def test_another_error_is_none_of_a_program(text: str) -> None:
     assert read_failure(text) is None
 
 
+@pytest.mark.processes
 def test_output_up_to_the_bound_of_a_result_is_kept_and_more_is_refused() -> None:
     kept = python("print('x' * 65_000, end='')")
     assert kept["result"]["stdout"] == "x" * 65_000
@@ -154,6 +161,7 @@ def test_output_up_to_the_bound_of_a_result_is_kept_and_more_is_refused() -> Non
             python(code)
 
 
+@pytest.mark.processes
 def test_a_long_stderr_is_no_failure_and_its_end_is_kept() -> None:
     code = "import sys; sys.stderr.write('x' * 3_000_000 + 'end'); sys.exit(int(sys.argv[1]))"
     assert python(code, "0")["result"]["exit_code"] == 0
@@ -161,10 +169,12 @@ def test_a_long_stderr_is_no_failure_and_its_end_is_kept() -> None:
         python(code, "1")
 
 
+@pytest.mark.processes
 def test_what_is_no_utf_8_is_replaced() -> None:
     assert python("import os; os.write(1, b'a\\xffb')")["result"]["stdout"] == "a�b"
 
 
+@pytest.mark.processes
 def test_it_runs_in_an_empty_folder_that_goes_and_sees_nothing_of_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
     code = (
@@ -187,11 +197,13 @@ def test_it_runs_in_an_empty_folder_that_goes_and_sees_nothing_of_the_executor(m
     assert len(eval(open_files)) == 4, "its own three, and that of the folder it lists"
 
 
+@pytest.mark.processes
 def test_a_file_that_is_no_program_fails_the_attempt(tmp_path: Path) -> None:
     with pytest.raises(atf.Retry, match=r"nothing can't be started: .*No such file"):
         command("x", allow=f"x={tmp_path}/nothing")
 
 
+@pytest.mark.processes
 def test_a_run_that_is_to_stop_kills_the_program_and_all_that_it_started(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     code = (
@@ -206,12 +218,14 @@ def test_a_run_that_is_to_stop_kills_the_program_and_all_that_it_started(tmp_pat
         until_gone(int(pid))
 
 
+@pytest.mark.processes
 def test_what_a_program_leaves_behind_ends_with_it_and_keeps_nobody_waiting() -> None:
     code = "import os, time\npid = os.fork()\nif pid: print(pid)\nelse: time.sleep(600)"
     pid = python(code)["result"]["stdout"]
     until_gone(int(pid))
 
 
+@pytest.mark.processes
 def test_a_program_that_closes_its_output_is_waited_for() -> None:
     code = "import os, time; os.close(1); os.close(2); time.sleep(0.03); os._exit(7)"
     with pytest.raises(atf.Retry, match=r"^exit code 7\n"):

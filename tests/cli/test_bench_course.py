@@ -400,6 +400,7 @@ def test_what_a_store_is_comes_from_its_checks() -> None:
     assert MeasuredStore.of([]) == ("hidden", "hidden", "hidden")
 
 
+@pytest.mark.processes
 def test_a_commit_is_known_in_a_checkout_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(versions, "atf", SimpleNamespace(__file__=str(tmp_path / "atf" / "__init__.py")))
     assert versions.commit() == ""

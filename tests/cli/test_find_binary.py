@@ -24,6 +24,7 @@ REDIS_7_2 = "Redis server v=7.2.4 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 b
 VALKEY_8 = "Valkey server v=8.1.0 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1"
 
 
+@pytest.mark.processes
 def test_valkey_comes_before_redis(tmp_path: Path) -> None:
     program(tmp_path, "redis-server", REDIS_7)
     valkey = program(tmp_path, "valkey-server", VALKEY_8)
@@ -33,12 +34,14 @@ def test_valkey_comes_before_redis(tmp_path: Path) -> None:
     assert (found.path, found.version, found.origin) == (valkey, (8, 1, 0), "PATH")
 
 
+@pytest.mark.processes
 def test_redis_is_as_good(tmp_path: Path) -> None:
     redis = program(tmp_path, "redis-server", REDIS_7_2)
 
     assert find_binary(search_path=str(tmp_path)).path == redis
 
 
+@pytest.mark.processes
 def test_a_redis_that_can_do_all_comes_before_a_valkey_that_can_not(tmp_path: Path) -> None:
     redis = program(tmp_path, "redis-server", REDIS_7_2)
     program(tmp_path, "valkey-server", "Valkey server v=7.0.1 sha=00000000:0 malloc=libc bits=64 build=1")
@@ -46,6 +49,7 @@ def test_a_redis_that_can_do_all_comes_before_a_valkey_that_can_not(tmp_path: Pa
     assert find_binary(search_path=str(tmp_path)).path == redis
 
 
+@pytest.mark.processes
 def test_one_that_can_not_do_all_comes_after_the_packaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     debians = program(tmp_path, "redis-server", REDIS_7)
 
@@ -56,6 +60,7 @@ def test_one_that_can_not_do_all_comes_after_the_packaged_one(tmp_path: Path, mo
     assert (found.path, found.version, found.origin) == (debians, (7, 0, 15), "PATH")
 
 
+@pytest.mark.processes
 def test_one_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     program(tmp_path, "redis-server", REDIS_6)
 
@@ -65,6 +70,7 @@ def test_one_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     assert found.version >= (7, 0, 0)
 
 
+@pytest.mark.processes
 def test_one_that_is_named_comes_first(tmp_path: Path) -> None:
     program(tmp_path / "path", "valkey-server", VALKEY_8)
     named = program(tmp_path / "else", "my-redis", REDIS_7)
@@ -74,6 +80,7 @@ def test_one_that_is_named_comes_first(tmp_path: Path) -> None:
     assert (found.path, found.origin) == (named, "--store-bin")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("says", "why"),
     [
@@ -93,6 +100,7 @@ def test_one_that_is_named_and_not_there(tmp_path: Path) -> None:
         find_binary(str(tmp_path / "nothing"))
 
 
+@pytest.mark.processes
 def test_none_at_all_names_the_four_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "redis-server", REDIS_6)
     monkeypatch.setattr(binary, "_in_wheel", lambda: None)

@@ -68,6 +68,7 @@ def test_a_setting_that_breaks_a_rule_is_one_sentence(atf: Atf) -> None:
     assert (ran.code, ran.err) == (2, "atf: --partitions = 'none': give a whole number\n")
 
 
+@pytest.mark.processes
 def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with() -> None:
     program = (
         "import sys; from atf.cli import main; main(['executor', '--help'])\n"
@@ -78,6 +79,7 @@ def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with
     assert said.splitlines()[-1] == "[]"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller"])
 def test_a_role_starts_without_what_it_never_needs(role: str) -> None:
     """What tasks are declared with, and two libraries whose import takes as long as most of the others together."""
@@ -90,6 +92,7 @@ def test_a_role_starts_without_what_it_never_needs(role: str) -> None:
     assert said == "[]\n"
 
 
+@pytest.mark.processes
 def test_without_the_server_extra_the_command_says_what_to_install() -> None:
     program = "import sys; sys.modules['click'] = None\nfrom atf.cli import main; sys.exit(main(['ls']))"
     ran = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)

@@ -77,6 +77,7 @@ def test_early_starts() -> None:
     assert early(runs, dict.fromkeys([*runs, "never_started"], 100)) == ["early", "again"]
 
 
+@pytest.mark.processes
 def test_what_a_process_wrote_survives_its_kill(tmp_path: Path) -> None:
     program = (
         "import os, signal\n"
@@ -94,6 +95,7 @@ def test_what_a_process_wrote_survives_its_kill(tmp_path: Path) -> None:
     assert (task_id, run.number, record.done, record.ends[0].size) == ("0-b", 3, {"0-a"}, 42)
 
 
+@pytest.mark.processes
 def test_threads_that_begin_together_share_one_file(tmp_path: Path) -> None:
     program = (
         "import threading\n"

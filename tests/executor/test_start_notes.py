@@ -102,6 +102,7 @@ def test_more_than_is_read_at_once_still_has_its_ends(notes: StartNotes) -> None
     assert (notes.last(), notes.error()) == ("importing shop:app", "why")
 
 
+@pytest.mark.processes
 def test_a_crash_of_native_code_has_its_line(notes: StartNotes, tmp_path: Path) -> None:
     code = worker(
         notes,
@@ -118,6 +119,7 @@ def test_a_crash_of_native_code_has_its_line(notes: StartNotes, tmp_path: Path) 
     assert notes.last() == "importing shop:app"
 
 
+@pytest.mark.processes
 def test_an_import_that_hangs_has_the_line_at_which_it_stands(notes: StartNotes, tmp_path: Path) -> None:
     code = worker(
         notes,
@@ -137,6 +139,7 @@ def test_an_import_that_hangs_has_the_line_at_which_it_stands(notes: StartNotes,
     assert notes.place(crash=True) == "", "it has not crashed there"
 
 
+@pytest.mark.processes
 def test_an_import_that_closes_what_its_parent_left_open_still_has_its_reason(
     notes: StartNotes, tmp_path: Path
 ) -> None:
@@ -144,6 +147,7 @@ def test_an_import_that_closes_what_its_parent_left_open_still_has_its_reason(
     assert notes.error() == "ValueError: no"
 
 
+@pytest.mark.processes
 def test_without_start_timeout_it_is_looked_at_all_the_same(notes: StartNotes, tmp_path: Path) -> None:
     assert worker(notes, tmp_path, "", start_timeout=0) == 0
     assert notes.error() == ""

@@ -122,6 +122,7 @@ def run(folder: Path, example: str, script: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.processes
 def test_the_first_example_prints_what_it_says(tmp_path: Path) -> None:
     said = run(tmp_path, block("# Hooks"), PRINTS)
     assert said.splitlines() == [
@@ -133,16 +134,19 @@ def test_the_first_example_prints_what_it_says(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.processes
 def test_sentry_is_told_of_attempts_that_fail_with_their_task(tmp_path: Path) -> None:
     pytest.importorskip("sentry_sdk")
     run(tmp_path, block("## Sentry"), SENTRY)
 
 
+@pytest.mark.processes
 def test_django_is_set_up_and_leaves_no_connection_that_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "settings.py").write_text(SETTINGS.replace("FILE", str(tmp_path / "db.sqlite3")), encoding="utf-8")
     run(tmp_path, block("## Django"), DJANGO)
 
 
+@pytest.mark.processes
 def test_a_module_may_set_up_django_before_its_tasks_are_imported(tmp_path: Path) -> None:
     shop = tmp_path / "shop"
     shop.mkdir()

@@ -251,6 +251,7 @@ async def test_what_waits_is_told_by_the_keepalive(monkeypatch: pytest.MonkeyPat
         await channel.close()
 
 
+@pytest.mark.processes
 def test_a_frontend_that_has_another_address_under_its_name_is_found_within_the_time_of_a_call(tmp_path: Path) -> None:
     """In a mount namespace of its own, whose table of hosts changes while the first frontend goes."""
     (tmp_path / "hosts").write_text("127.0.0.2 frontends\n")

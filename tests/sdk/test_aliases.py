@@ -129,6 +129,7 @@ def test_what_does_not_decide_it_leaves_the_digest() -> None:
     assert made(paint).digest != made(plain).digest
 
 
+@pytest.mark.processes
 def test_a_digest_is_the_same_in_every_process() -> None:
     script = (
         "import atf, dataclasses, enum, typing\n"

@@ -46,6 +46,7 @@ def test_there_are_sixty_and_each_says_what_is_right() -> None:
     assert all(re.search(r"  # (right$|wrong: \w)", LINES[line - 1]) for line in lines)
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_mypy_agrees_on_every_call() -> None:
     cache = ROOT / ".mypy_cache" / "sixty_calls"
@@ -55,6 +56,7 @@ def test_mypy_agrees_on_every_call() -> None:
     assert shown(found) == shown(WRONG), ended.stdout + ended.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_pyright_agrees_on_every_call(tmp_path: Path) -> None:
     """As basedpyright ships it, with a Node.js of its own, under pyright's standard rules."""

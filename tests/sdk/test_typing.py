@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
+@pytest.mark.processes
 def test_mypy_sees_the_arguments_and_results_of_lambdas() -> None:
     cache = ROOT / ".mypy_cache" / "typed_sample"  # apart from the one of a check that runs at the same time
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), str(HERE / "typed_sample.py")]

@@ -488,6 +488,7 @@ def test_a_models_fields_are_part_of_the_signatures_digest_and_its_name_is_not()
     assert taking(User | Robot).digest != taking(User | None).digest
 
 
+@pytest.mark.processes
 def test_neither_pydantic_nor_attrs_is_imported_by_atf() -> None:
     code = "import sys, atf; atf.App('a').task(name='b')(lambda x: x).prepare({'a': [1]}); print({'pydantic', 'attr'} & set(sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

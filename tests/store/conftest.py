@@ -73,7 +73,10 @@ def clock() -> Clock:
 
 def _param(backend: str) -> Any:
     # What fakeredis has shown is shown again on a real server, a part at a time: that both answer alike is what test_contract.py tries.
-    return pytest.param(backend, id=_name(backend), marks=[pytest.mark.sweep(6)] if backend == EMBEDDED else [])
+    real = [pytest.mark.processes] if backend != FAKE else []
+    return pytest.param(
+        backend, id=_name(backend), marks=[*real, *([pytest.mark.sweep(6)] if backend == EMBEDDED else [])]
+    )
 
 
 @pytest.fixture(params=map(_param, BACKENDS))

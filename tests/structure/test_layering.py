@@ -114,11 +114,13 @@ def test_only_the_transport_the_client_and_the_mains_know_grpc() -> None:
     assert offenders(rest, "grpc", "grpc_health", "grpc_reflection", "grpc_status") == []
 
 
+@pytest.mark.processes
 def test_import_atf_loads_no_transport_and_no_store() -> None:
     """A guard imports atf, and must hold neither gRPC nor the store's client: it has to kill in time, whatever they do."""
     assert loads("import atf").isdisjoint({"grpc", *SERVER_LIBRARIES})
 
 
+@pytest.mark.processes
 def test_the_client_needs_no_server_library() -> None:
     client = ["atf", "atf.client", *(f"atf.client.{path.stem}" for path in (ROOT / "atf" / "client").glob("[!_]*.py"))]
     code = "".join(f"import {name}\n" for name in client)
@@ -126,11 +128,13 @@ def test_the_client_needs_no_server_library() -> None:
     assert loads(code, without=SERVER_LIBRARIES).isdisjoint(SERVER_LIBRARIES)
 
 
+@pytest.mark.processes
 def test_an_executor_loads_no_http_library_before_it_is_used() -> None:
     code = "import atf.builtin, atf.executor.worker_main\natf.builtin.with_builtins({}, atf.builtin.ExecutorSettings())"
     assert "aiohttp" not in loads(code)
 
 
+@pytest.mark.processes
 def test_the_pytest_plugin_loads_without_server_libraries() -> None:
     """pytest loads it in every run of whoever has ATF installed, with or without the extra."""
     assert loads("import atf.testing.plugin", without=SERVER_LIBRARIES).isdisjoint({"grpc", *SERVER_LIBRARIES})

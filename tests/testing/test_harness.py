@@ -250,6 +250,7 @@ async def test_it_is_made_inside_a_running_loop() -> None:
         assert made.result(handle) == "a"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("missing", ["fakeredis", "lupa", "redis"])
 def test_what_is_missing_of_its_extra_is_said(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None\nfrom atf.testing import Harness"

@@ -63,11 +63,13 @@ def run(directory: Path, setting: str, **files: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.processes
 def test_the_fixture_runs_the_configured_apps(tmp_path: Path) -> None:
     ended = run(tmp_path, "atf_apps = shop:app", test_shop=TEST)
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+@pytest.mark.processes
 def test_a_fixture_may_name_the_apps(tmp_path: Path) -> None:
     test = (
         "import pytest, shop\n"
@@ -81,6 +83,7 @@ def test_a_fixture_may_name_the_apps(tmp_path: Path) -> None:
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -94,6 +97,7 @@ def test_a_wrong_setting_is_said(tmp_path: Path, setting: str, said: str) -> Non
     assert said in ended.stdout, ended.stdout + ended.stderr
 
 
+@pytest.mark.processes
 def test_the_plugin_loads_no_role_and_no_server_library() -> None:
     program = (
         "import atf.testing.plugin, sys\n"

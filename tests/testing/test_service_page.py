@@ -102,6 +102,7 @@ def run(folder: Path, *command: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.processes
 def test_a_task_is_scheduled_by_its_function_or_its_name_and_found_by_its_id(shop: Path) -> None:
     run(shop, "-W", "error", "-c", BY_HAND)
 
@@ -111,10 +112,12 @@ def test_a_route_of_fastapi_schedules_once_for_each_order(shop: Path) -> None:
     run(shop, "-c", FASTAPI)
 
 
+@pytest.mark.processes
 def test_django_schedules_after_the_commit_and_not_after_a_rollback(shop: Path) -> None:
     run(shop, "-W", "error", "-c", DJANGO)
 
 
+@pytest.mark.processes
 def test_the_test_of_the_page_passes(shop: Path) -> None:
     said = run(shop, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_charge.py")
     assert "1 passed" in said

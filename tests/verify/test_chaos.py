@@ -340,12 +340,14 @@ def test_trials_of_what_was_changed_meanwhile_are_not_kept(
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.processes
 def test_what_failed_before_it_could_not_go_on_has_failed() -> None:
     trials: list[Trial] = [{"failures": []}, {"failures": ["lost"]}]
     assert frame.result(row(None), 9, trials, not_run="why")["status"] == "failed"
     assert frame.result(row(None), 9, trials[:1], not_run="why")["status"] == "not run: why"
 
 
+@pytest.mark.processes
 def test_after_a_stop_no_other_row_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
@@ -368,11 +370,13 @@ def test_a_broken_bar_fails_the_row(go: Callable[..., dict[str, Any]]) -> None:
     assert (found["status"], found["failures"]) == ("failed", ["3 is too many"])
 
 
+@pytest.mark.processes
 def test_a_trial_that_failed_fails_the_row() -> None:
     found = frame.result(row(None), 2, [{"failures": []}, {"failures": ["lost"]}])
     assert (found["status"], found["failures"]) == ("failed", ["trial 2: lost"])
 
 
+@pytest.mark.processes
 def test_fewer_trials_than_asked_for_are_not_ok() -> None:
     assert frame.result(row(None), 2, [{"failures": []}])["status"] == "failed"
 

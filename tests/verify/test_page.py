@@ -224,6 +224,7 @@ def test_a_contract_and_a_fuzz_say_whether_they_are_of_other_code_or_of_another_
     assert ", with changes:" in fuzz
 
 
+@pytest.mark.processes
 def test_what_is_held_beside_the_rows_is_known_by_the_product_and_its_own_suite() -> None:
     now = proofs()
     assert {code for code, _ in now.values()} == {frame.code()}

@@ -95,6 +95,7 @@ def test_the_partitions_are_those_of_the_store_that_is_used() -> None:
     assert course(redis_url="redis://x", settings={"partitions": 4}).partitions({"ATF_PARTITIONS": "8"}) == 4
 
 
+@pytest.mark.processes
 def test_the_lambdas_records_stay_as_long_as_the_bench_says(tmp_path: Path) -> None:
     bench = Bench(tmp_path, retention=90_000)
     bench.deaths.stop()
@@ -181,6 +182,7 @@ def gone() -> int:
     return child.pid
 
 
+@pytest.mark.processes
 async def test_a_worker_that_is_gone_is_no_strike(tmp_path: Path, gone: int) -> None:
     bench = Bench(tmp_path)
     try:
