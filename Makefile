@@ -40,24 +40,26 @@ help: ## list the targets
 demo: .venv/.ready ## watch thousands of tasks pass through six processes, one of which is killed
 	.venv/bin/atf demo $(ARGS)
 
-# Unit tests run on fakeredis alone and start no process: tests/unit_rules.py holds them to it. All others are marked `processes`.
-UNIT := tests --ignore=tests/process -m "not processes" --numprocesses=2 --quiet
+# Tests on fakeredis that start no process: tests/unit_rules.py holds them to it. All others are marked `processes`.
+FAKE := tests --ignore=tests/process -m "not processes" --numprocesses=2 --quiet
 PROCESSES := tests proof -m processes --numprocesses=3 --quiet
+# What tries every call, every field or every module in turn is left to `make test` and `make check`.
+SWEEPS := --ignore=tests/faults --ignore=tests/torture --ignore=tests/structure
 
 .PHONY: unit
 unit: .venv/.ready ## run the unit tests: on fakeredis, without a process, within a minute on two cores
-	$(PYTEST) $(UNIT)
+	$(PYTEST) $(FAKE) $(SWEEPS)
 
 .PHONY: test
-test: .venv/.ready ## run the unit tests, those that start and kill processes, and the simulation, for what is left of 7 minutes
-	$(PYTEST) $(UNIT) --durations=5
+test: .venv/.ready ## run all tests on fakeredis, those that start and kill processes, and the simulation, for what is left of 7 minutes
+	$(PYTEST) $(FAKE) --durations=5
 	$(PYTEST) $(PROCESSES) --durations=5
 	$(SIM) mutants --quick --seeds 40 || [ $$? -eq 4 ]
 	$(SIM) run --seeds 200 --seconds "$(SIM_SECONDS)" || [ $$? -eq 4 ]
 
 .PHONY: long
 long: .venv/.ready ## run all tests, also those that `make test` leaves out: the long ones, and most of many alike
-	ATF_TEST_ALL=1 $(PYTEST) $(UNIT) --durations=5
+	ATF_TEST_ALL=1 $(PYTEST) $(FAKE) --durations=5
 	ATF_TEST_ALL=1 $(PYTEST) $(PROCESSES) --durations=5
 
 # 4 says that it was not run, and is the last thing said: seeds replay under one version of Python, and ATF runs under others too.

@@ -43,27 +43,27 @@ class Logger:
     @staticmethod
     def debug_enabled() -> bool:
         """Whether `debug` says anything, for who would have to count first."""
-        return _out.debug
+        return output.debug
 
     def debug(self, event: str, **fields: object) -> None:
         """A batch of tasks, one decision."""
-        _out.logger.debug(event, **{**self._fields, **fields})
+        output.logger.debug(event, **{**self._fields, **fields})
 
     def info(self, event: str, **fields: object) -> None:
         """What somebody asked for, or a change of state of the process."""
-        _out.logger.info(event, **{**self._fields, **fields})
+        output.logger.info(event, **{**self._fields, **fields})
 
     def warning(self, event: str, **fields: object) -> None:
         """Something an operator should know; the process goes on by itself."""
-        _out.logger.warning(event, **{**self._fields, **fields})
+        output.logger.warning(event, **{**self._fields, **fields})
 
     def error(self, event: str, **fields: object) -> None:
         """Something an operator must act on."""
-        _out.logger.error(event, **{**self._fields, **fields})
+        output.logger.error(event, **{**self._fields, **fields})
 
     def exception(self, event: str, **fields: object) -> None:
         """An error nobody expected, with the traceback of the exception being handled."""
-        _out.logger.exception(event, **{**self._fields, **fields})  # noqa: LOG004  called from a handler
+        output.logger.exception(event, **{**self._fields, **fields})  # noqa: LOG004  called from a handler
 
 
 def get_logger(**fields: object) -> Logger:
@@ -83,13 +83,13 @@ def setup(settings: LogSettings, role: str, *, stream: TextIO | None = None) -> 
     console = settings.log_format == "console" or (settings.log_format == "auto" and stream.isatty())
     level = getattr(logging, settings.log_level.upper())
     fields = {"role": role, "pid": os.getpid()}
-    _out.logger = _build(level, console=console, lines=_LineWriter(stream), fields=fields)
-    _out.debug = level <= logging.DEBUG
+    output.logger = _build(level, console=console, lines=_LineWriter(stream), fields=fields)
+    output.debug = level <= logging.DEBUG
     if stream is sys.stderr:
         streams.notice_by(_MissingLinesWriter(console=console, stream=stream, fields=fields))
 
 
-class _Out:
+class LogOutput:
     """Where the lines of this process go."""
 
     def __init__(self) -> None:
@@ -175,4 +175,4 @@ class _MissingLinesWriter(_LineWriter):
         return self._line
 
 
-_out = _Out()
+output = LogOutput()

@@ -12,4 +12,4 @@ async def know(store: Store, *names: str) -> None:
         for name in names:
             key = f"atf:{{{partition}}}:l:{name}"
             for field, value in (("limit", DEFAULT_QUEUE_LIMIT), ("timeout", DEFAULT_ENQUEUE_TIMEOUT_US)):
-                await store._link.command("HSETNX", key, field, value, key=key)
+                await store.link.command("HSETNX", key, field, value, key=key)

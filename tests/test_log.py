@@ -15,9 +15,9 @@ from atf.config.settings import LogSettings
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = log._out.logger, log._out.debug
+    before = log.output.logger, log.output.debug
     yield
-    log._out.logger, log._out.debug = before
+    log.output.logger, log.output.debug = before
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
@@ -101,7 +101,7 @@ def test_people_get_lines_without_braces_and_machines_json() -> None:
 
 
 def test_before_the_set_up_only_warnings_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    log._out.logger = log._Out().logger
+    log.output.logger = log.LogOutput().logger
     log.get_logger().info("quiet")
     log.get_logger().warning("loud")
     captured = capsys.readouterr()

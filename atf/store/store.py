@@ -108,6 +108,11 @@ class Store(
         self._made: dict[int, int] = {}
         """Partition -> the instant at which its record was made."""
 
+    @property
+    def link(self) -> Link:
+        """Its connections: for tools and tests that look at a store, or spoil it, past its verbs."""
+        return self._link
+
     @classmethod
     async def open(
         cls, settings: StoreSettings, timing: Timing, runtime: Runtime, *, fake: Any = None, agree: bool = True

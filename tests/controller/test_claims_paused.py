@@ -22,10 +22,10 @@ _written = io.StringIO()
 def _logs() -> Iterator[None]:
     _written.seek(0)
     _written.truncate()
-    before = log._out.logger, log._out.debug
+    before = log.output.logger, log.output.debug
     log.setup(LogSettings(log_format="json"), "controller", stream=_written)
     yield
-    log._out.logger, log._out.debug = before
+    log.output.logger, log.output.debug = before
 
 
 def events() -> list[str]:

@@ -57,10 +57,10 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
     monkeypatch.setattr(ThreadPoolExecutor, "submit", ThreadPoolExecutor.submit)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    before = log._out.logger, log._out.debug
+    before = log.output.logger, log.output.debug
     log.setup(LogSettings(log_format="json"), "executor", stream=written)
     yield written
-    log._out.logger, log._out.debug = before
+    log.output.logger, log.output.debug = before
     monkeypatch.undo()
 
 

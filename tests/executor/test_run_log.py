@@ -49,9 +49,9 @@ def lines() -> Iterator[Any]:
         log.setup(LogSettings(log_level=level, log_format="json"), "executor", stream=stream)
         return said
 
-    before = log._out.logger, log._out.debug
+    before = log.output.logger, log.output.debug
     yield start
-    log._out.logger, log._out.debug = before
+    log.output.logger, log.output.debug = before
     assert sys.stderr is not stream
 
 

@@ -360,7 +360,7 @@ def test_a_wiped_queue_is_filled_again() -> None:
     async def story(world: World) -> None:
         handles = await world.schedule(20, 0.1)
         await asyncio.sleep(0.5)
-        client = world.store._link.client
+        client = world.store.link.client
         wiped = [key for partition in range(PARTITIONS) for key in [f"rq:queue:{keys.rq_name(partition, 'f/step:1')}"]]
         assert await client.delete(*wiped) > 0
         await world.add_host()

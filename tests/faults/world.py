@@ -261,7 +261,7 @@ class World:
         settings = StoreSettings(partitions=PARTITIONS, poll_interval=5)
         store = await Store.open(settings, TIMING, self.runtime, fake=self.server)
         store.now = self.store_clock_us
-        link = store._link
+        link = store.link
         link._server = lambda: self.server_id
         direct = link.call
         if not sure:
@@ -368,7 +368,7 @@ class World:
 
     async def forget(self, before: Dump) -> None:
         """The store loses what was written since `before`, as one that did not reach its disk."""
-        client = self.store._link.client
+        client = self.store.link.client
         await client.delete(*await client.keys("*"))
         for key, (kind, value) in before.data.items():
             if kind == "hash":

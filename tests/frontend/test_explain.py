@@ -97,7 +97,7 @@ async def test_paused_where_nobody_can_tell_by_whom(bench: Bench, monkeypatch: p
 async def test_the_store_has_lost_what_it_knew_of_its_lambda(bench: Bench) -> None:
     task_id = await bench.schedule("a")
     key = f"atf:{{{task_id.split('-')[0]}}}:l:photos/thumbnail"
-    await bench.store._link.command("DEL", key, key=key)
+    await bench.store.link.command("DEL", key, key=key)
     await bench.enqueue()
     answer = await explain(bench, task_id)
     assert answer.reason == "not_registered"
@@ -197,7 +197,7 @@ async def test_claims_are_paused(bench: Bench) -> None:
         assert "no task starts for at least another 12 s" in found.sentence
     partition = int(queued.partition("-")[0])
     await bench.store._call("hand_back", partition, [0])
-    await bench.store._link.command("LPOP", f"rq:queue:{{{partition}}}photos/thumbnail:1", key=f"atf:{{{partition}}}")
+    await bench.store.link.command("LPOP", f"rq:queue:{{{partition}}}photos/thumbnail:1", key=f"atf:{{{partition}}}")
     between = await explain(bench, queued)
     assert between.reason == "claims_paused"
     assert between.sentence.startswith("A controller has taken it from its queue, but no task starts for at least")

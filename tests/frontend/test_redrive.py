@@ -109,7 +109,7 @@ async def test_what_failed_on_a_server_whose_clock_is_ahead_is_redriven_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.store.now = None
-    (ahead,) = await bench.store._link.masters()
+    (ahead,) = await bench.store.link.masters()
 
     class Behind:
         async def command(self, *_: str) -> list[bytes]:
@@ -120,7 +120,7 @@ async def test_what_failed_on_a_server_whose_clock_is_ahead_is_redriven_too(
         return [Behind(), ahead]
 
     await dead(bench, "a")
-    monkeypatch.setattr(bench.store._link, "masters", masters)
+    monkeypatch.setattr(bench.store.link, "masters", masters)
     reply = await bench.frontend.redrive(redrive())
     assert (reply.looked_at, reply.matched, reply.redriven) == (1, 1, 1)
 

@@ -95,14 +95,14 @@ async def test_a_partition_that_is_away_takes_no_task_of_another_along(
 ) -> None:
     """Not even the one with the lambdas' records: what was read of them last will do."""
     await bench.schedule()
-    direct = bench.store._link.call
+    direct = bench.store.link.call
 
     async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
         if record == "atf:{0}":
             raise Unavailable("it is away")
         return await direct(verb, record, *args, **more)
 
-    monkeypatch.setattr(bench.store._link, "call", call)
+    monkeypatch.setattr(bench.store.link, "call", call)
     bench.clock.advance(60)
     here = next(each for each in (f"t{number}" for number in itertools.count()) if bench.store.partition_for(each))
     (away, *_) = of_one_partition(bench, 1)

@@ -30,14 +30,14 @@ async def said(store: Store | None) -> dict[str, str]:
 
 
 def away(store: Store, *partitions: int) -> None:
-    direct = store._link.call
+    direct = store.link.call
 
     async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
         if record in {f"atf:{{{each}}}" for each in partitions}:
             raise Unavailable("the task store at memory can't be reached: refused")
         return await direct(verb, record, *args, **more)
 
-    store._link.call = call  # type: ignore[method-assign, assignment]
+    store.link.call = call  # type: ignore[method-assign, assignment]
 
 
 async def test_all_is_well(store: Store) -> None:
@@ -72,7 +72,7 @@ async def test_a_store_that_does_not_answer(store: Store, monkeypatch: pytest.Mo
         await asyncio.Event().wait()
 
     monkeypatch.setattr(health, "LOOK_S", 0.0)
-    store._link.call = never  # type: ignore[method-assign]
+    store.link.call = never  # type: ignore[method-assign]
     found = await said(store)
     assert found["store"] == "the task store does not answer within 0 s"
     assert found["claims"] == "whether claims are given is not known: the task store does not answer within 0 s"

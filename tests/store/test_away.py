@@ -30,24 +30,24 @@ async def store(clock: Clock) -> Any:
     )
     made.now = clock
     await know(made, LAMBDA)
-    made._link.parted = True
+    made.link.parted = True
     yield made
     await made.close()
 
 
 def take_away(store: Store, *partitions: int) -> Callable[[], None]:
     """Calls of these partitions fail until the answer is called."""
-    direct = store._link.call
+    direct = store.link.call
 
     async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
         if record in {f"atf:{{{each}}}" for each in partitions}:
             raise Unavailable(f"{record} is away")
         return await direct(verb, record, *args, **more)
 
-    store._link.call = call  # type: ignore[method-assign, assignment]
+    store.link.call = call  # type: ignore[method-assign, assignment]
 
     def back() -> None:
-        store._link.call = direct  # type: ignore[method-assign]
+        store.link.call = direct  # type: ignore[method-assign]
 
     return back
 
@@ -107,9 +107,9 @@ async def test_a_single_server_that_is_away_is_asked_once(store: Store, clock: C
         calls.append(record)
         raise Unavailable("no answer")
 
-    store._link.call = call  # type: ignore[method-assign, assignment]
+    store.link.call = call  # type: ignore[method-assign, assignment]
     for parted, times in ((True, 2), (False, 1)):
-        store._link.parted = parted
+        store.link.parted = parted
         calls.clear()
         with pytest.raises(Unavailable):
             await store.claim("e", "n", ["0-a", "1-b"], 10_000)
@@ -130,8 +130,8 @@ async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later(
 ) -> None:
     fake = fakeredis.FakeServer(version=(7, 4))
     store = Store(fake_link(fake), StoreSettings(partitions=2), Timing(), SystemRuntime())
-    store._link.parted = True
-    await store._link.load_library()
+    store.link.parted = True
+    await store.link.load_library()
     back = take_away(store, 1)
     await store._open_all(agree=True)
     assert set(store._opened) == {0}
@@ -154,7 +154,7 @@ async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_ne
         StoreSettings(partitions=partitions), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
     )
     store.now = clock
-    direct, called, failing = store._link.call, [], {fails}
+    direct, called, failing = store.link.call, [], {fails}
 
     async def call(verb: str, *args: Any, **more: Any) -> Any:
         called.append(verb)
@@ -162,7 +162,7 @@ async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_ne
             raise Unavailable("away")
         return await direct(verb, *args, **more)
 
-    monkeypatch.setattr(store._link, "call", call)
+    monkeypatch.setattr(store.link, "call", call)
     store._opened = dict.fromkeys(range(partitions), "the server before")
     store._made[0] = 1  # of a record that this server does not have any more
     with contextlib.suppress(Unavailable):
@@ -215,8 +215,8 @@ class Server:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.run_id, self.durable = "one", "1"
-        store._link._server = lambda: (self.run_id, self.durable)
-        store._link.run_id = lambda record: self.run_id  # type: ignore[method-assign]
+        store.link._server = lambda: (self.run_id, self.durable)
+        store.link.run_id = lambda record: self.run_id  # type: ignore[method-assign]
         self.store, self.clock = store, clock
 
     async def restarts(self, run_id: str, durable: str) -> bool:
@@ -266,7 +266,7 @@ async def told_again(world: World, server: Server) -> list[bytes]:
     for partition in (0, 1):
         await world.passes(partition)
     await world.deliver()
-    home, told = [await world.store._link.client.hgetall(lambda_key(each)) for each in (0, 1)]
+    home, told = [await world.store.link.client.hgetall(lambda_key(each)) for each in (0, 1)]
     for known in (home, told):
         known.setdefault(b"paused", b"0")
     fields = (b"spec", b"limit", b"paused", b"gates")
@@ -275,7 +275,7 @@ async def told_again(world: World, server: Server) -> list[bytes]:
 
 
 async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_again(store: Store, clock: Clock) -> None:
-    world, server, client = World(store, clock), Server(store, clock), store._link.client
+    world, server, client = World(store, clock), Server(store, clock), store.link.client
     names = [LAMBDA, *(f"shop/more{number}" for number in range(70))]
     await store.register_lambdas(
         [LambdaRecord(each, bytes(range(256)), 5, ENQUEUE_TIMEOUT_US, paused=False) for each in names]
@@ -292,7 +292,7 @@ async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_agai
 
 async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(store: Store, clock: Clock) -> None:
     """A pause that nobody sees could not be lifted."""
-    world, server, client = World(store, clock), Server(store, clock), store._link.client
+    world, server, client = World(store, clock), Server(store, clock), store.link.client
     await store.register_lambdas([LambdaRecord(LAMBDA, b"spec", 5, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.deliver()
     record, before = await client.hgetall("atf:{0}"), await client.hgetall(lambda_key(0))

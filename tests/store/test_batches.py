@@ -145,11 +145,11 @@ class Batch:
 
 def many(world: World, count: int) -> int:
     """On a real server so many; fakeredis is slow."""
-    return min(count, 70) if world.store._link.in_process else count
+    return min(count, 70) if world.store.link.in_process else count
 
 
 def not_on_fakeredis(world: World) -> None:
-    if world.store._link.in_process:
+    if world.store.link.in_process:
         pytest.skip(
             "thousands of calls, which take fakeredis minutes: run on the real server alone, in the same test run"
         )
@@ -884,7 +884,7 @@ async def test_a_home_that_has_forgotten_what_it_heard_asks_again(world: World) 
     await batch.deliver()
     claims = await batch.take()
     home = keys.record(batch.store.batch_partition("crawl"))
-    at_home = partial(world.store._link.command, key=home)
+    at_home = partial(world.store.link.command, key=home)
     record, still_open, ended = (f"{home}:{each}" for each in ("batch:crawl", "batches:open", "batches:ended"))
     before = (await dump(world.store)).hash(record)
     open_before = (await dump(world.store)).zset(still_open)

@@ -130,10 +130,10 @@ async def test_a_store_that_came_back_with_nothing_is_named_as_the_cause(clock: 
     link = fake_link(fakeredis.FakeServer(version=(7, 4)), lambda: (run_id, "0"))
     store = Store(link, StoreSettings(partitions=1), Timing(), VirtualRuntime(asyncio.get_running_loop()))  # type: ignore[arg-type]
     store.now = clock
-    await store._link.load_library()
+    await store.link.load_library()
     await store._open_partition(0)
-    await store._link.client.flushall()
-    await store._link.load_library()
+    await store.link.client.flushall()
+    await store.link.load_library()
     run_id = "second"
     clock.advance(1)
     await store._open_partition(0)
@@ -145,7 +145,7 @@ async def test_a_partition_that_is_away_says_so_and_holds_up_no_other(world: Wor
     async def away(verb: str, record: str, *args: Any, **more: Any) -> Any:
         raise Unavailable("it is away")
 
-    world.store._link.call = away  # type: ignore[method-assign, assignment]
+    world.store.link.call = away  # type: ignore[method-assign, assignment]
     found = await world.store.claim_pauses()
     assert [str(each) for each in found] == ["it is away"] * world.store.partitions
     assert ClaimPause.of_all(found) is None
@@ -194,7 +194,7 @@ async def logged(runtime: VirtualRuntime) -> AsyncIterator[Logged]:
     store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fake)
     store.now = runtime.wall_us
     await know(store, LAMBDA)
-    made, before = Logged(store, runtime), (log._out.logger, log._out.debug)
+    made, before = Logged(store, runtime), (log.output.logger, log.output.debug)
     log.setup(LogSettings(log_format="json"), "controller", stream=made.stream)
     duty = runtime.spawn(PauseLog(store, runtime).run(), name="pauses of claims")
     try:
@@ -202,7 +202,7 @@ async def logged(runtime: VirtualRuntime) -> AsyncIterator[Logged]:
     finally:
         await end([duty])
         await store.close()
-        log._out.logger, log._out.debug = before
+        log.output.logger, log.output.debug = before
 
 
 async def _passes(store: Store) -> None:
@@ -244,15 +244,15 @@ async def test_a_store_that_is_away_ends_no_pause(w: Logged) -> None:
     await w.store.pause_claims()
     w.store.pause_met.set()
     await asyncio.sleep(2)
-    direct = w.store._link.call
+    direct = w.store.link.call
 
     async def away(verb: str, record: str, *args: Any, **more: Any) -> Any:
         raise Unavailable("it is away")
 
-    w.store._link.call = away  # type: ignore[method-assign, assignment]
+    w.store.link.call = away  # type: ignore[method-assign, assignment]
     await asyncio.sleep(30)
     assert len(w.lines()) == 1
-    w.store._link.call = direct  # type: ignore[method-assign]
+    w.store.link.call = direct  # type: ignore[method-assign]
     await _passes(w.store)
     await asyncio.sleep(2)
     assert len(w.lines()) == 2

@@ -269,7 +269,7 @@ async def test_one_that_waits_for_very_long_keeps_its_place(world: World) -> Non
 async def test_a_slot_of_a_task_whose_record_somebody_deleted_is_free_after_a_while(world: World) -> None:
     await add(world, "a", "b")
     await start(world)
-    await world.store._link.command("DEL", "atf:{0}:t:0-a", key="atf:{0}")
+    await world.store.link.command("DEL", "atf:{0}:t:0-a", key="atf:{0}")
     await world.passes()
     assert await world.pop() == []
     world.clock.advance(LINE_CHECK_US / US)

@@ -77,8 +77,8 @@ class Transcript:
         self.calls: Counter[str] = Counter()
         self._store = store
         self._one = asyncio.Lock()  # calls on two partitions at once would be heard in any order
-        self._attempt = store._link.attempt
-        store._link.attempt = self._heard  # type: ignore[method-assign]
+        self._attempt = store.link.attempt
+        store.link.attempt = self._heard  # type: ignore[method-assign]
         store._runtime = SystemRuntime()
         store._runtime.random = random.Random(1)  # names on the roster
 
@@ -133,7 +133,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.retime(16 * US)
     await store.pause_claims()
     await store.claim_pauses()
-    await store._link.call("barrier", keys.record(0), [clock()])
+    await store.link.call("barrier", keys.record(0), [clock()])
     clock.advance(20)
     world = World(store, clock)
     await whole_life(world)
@@ -147,7 +147,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.cores()
     await world.permits()
     await store.set_lambda(LAMBDA, to("limit=7 running=6"))
-    await store._link.call("resync_lambdas", keys.record(0), [clock(), 0, store.partitions, ""])
+    await store.link.call("resync_lambdas", keys.record(0), [clock(), 0, store.partitions, ""])
     await store.set_lambda(LAMBDA, to("pool=gpu"))
     await store.set_lambda(LAMBDA, to(""))
     await told.end()
@@ -267,15 +267,15 @@ class Call:
 async def calls_of_every_verb(store: Store, clock: Clock) -> list[Call]:
     """A whole life, as the store's functions were told it."""
     calls: list[Call] = []
-    attempt = store._link.attempt
+    attempt = store.link.attempt
 
     async def note(verb: str, record: str, args: Sequence[Any], *, server: bool = False, **options: Any) -> Any:
         calls.append(Call(verb, record, tuple(args), server))
         return await attempt(verb, record, args, server=server, **options)
 
-    store._link.attempt = note  # type: ignore[method-assign, assignment]
+    store.link.attempt = note  # type: ignore[method-assign, assignment]
     await every_verb(store, clock)
-    store._link.attempt = attempt  # type: ignore[method-assign]
+    store.link.attempt = attempt  # type: ignore[method-assign]
     return calls
 
 
@@ -290,7 +290,7 @@ async def test_a_call_to_a_store_that_has_lost_everything_breaks_no_function(
         if opened:
             await store._open_partition(0)
             await store._open_partition(1)
-        await store._link.call(call.verb, call.record, call.args, server=call.server)
+        await store.link.call(call.verb, call.record, call.args, server=call.server)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -304,7 +304,7 @@ async def test_calls_of_which_some_never_came_break_no_function(open_store: Open
         if chance.random() < 0.01:
             await forget(store, chance.choice(["atf:{0}", "atf:{1}"]))
         if chance.random() >= lost:
-            await store._link.call(call.verb, call.record, call.args, server=call.server)
+            await store.link.call(call.verb, call.record, call.args, server=call.server)
 
 
 async def test_a_whole_life_touches_no_undeclared_key(open_store: OpenStore, clock: Clock) -> None:
@@ -328,7 +328,7 @@ async def test_an_undeclared_key_is_found(open_store: OpenStore, call: str, said
     with in_place(watched(CURRENT, rogue)):
         store = await open_store()
     with pytest.raises(Internal, match=said):
-        await store._link.call("rogue", keys.record(0), [""])
+        await store.link.call("rogue", keys.record(0), [""])
 
 
 # --- the largest calls ------------------------------------------------------------------------------------------------
@@ -351,14 +351,14 @@ FEW: Final = {"acknowledge_outbox"}
 async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """How long they take is noted in the servers' slow logs, and judged by `make contract`. fakeredis keeps none, and takes long."""
     world = World(await open_store(store_timeout=30), clock)
-    call, called = world.store._link.call, set[str]()
+    call, called = world.store.link.call, set[str]()
 
     async def noted(verb: str, *args: Any, **more: Any) -> Any:
         called.add(verb)
         return await call(verb, *args, **more)
 
-    monkeypatch.setattr(world.store._link, "call", noted)
-    real, times = not world.store._link.in_process, 5 if slow_log.FOLDER else 1
+    monkeypatch.setattr(world.store.link, "call", noted)
+    real, times = not world.store.link.in_process, 5 if slow_log.FOLDER else 1
     for batch in range(times):
         await full_batches(world, batch)
         for full in (full_limits, full_items, full_jobs, full_gates, full_misfits) if real else ():

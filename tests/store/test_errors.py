@@ -213,9 +213,9 @@ async def test_a_call_given_up_leaves_no_answer_for_the_next_one(
 async def test_a_lost_library_is_loaded_again(open_store: OpenStore, world: World) -> None:
     store = await open_store(store_connections=1)
     await world.schedule("a")
-    await store._link.command("FUNCTION", "FLUSH")
+    await store.link.command("FUNCTION", "FLUSH")
     assert (await store.enqueue(0, 0)).enqueued == 1
-    await store._link.command("FUNCTION", "FLUSH")
+    await store.link.command("FUNCTION", "FLUSH")
     assert len((await store.claim("executor-1", "n", ["0-a"], 1000)).claims) == 1
 
 
@@ -223,7 +223,7 @@ async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenSt
     """More calls at once than there are connections: none may hold one while it waits for another."""
     store = await open_store(store_connections=2)
     await world.schedule("a")
-    await store._link.command("FUNCTION", "FLUSH")
+    await store.link.command("FUNCTION", "FLUSH")
     async with asyncio.timeout(30):
         answers = await asyncio.gather(*(store.get_tasks(["0-a"]) for _ in range(10)))
     assert {each[0].id for each in answers if each[0]} == {"0-a"}
@@ -231,7 +231,7 @@ async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenSt
 
 async def test_a_library_of_this_version_with_other_code_is_refused(open_store: OpenStore) -> None:
     store = await open_store()
-    await store._link.command("FUNCTION", "LOAD", "REPLACE", library.SOURCE + "-- changed\n")
+    await store.link.command("FUNCTION", "LOAD", "REPLACE", library.SOURCE + "-- changed\n")
     with pytest.raises(FailedPrecondition, match=f"FUNCTION DELETE {library.NAME}"):
         await open_store()
 
@@ -314,7 +314,7 @@ async def test_no_claims_for_one_lease_after_a_restart_unless_nothing_is_forgott
         SystemRuntime(),
     )
     store.now = clock
-    await store._link.load_library()
+    await store.link.load_library()
     await know(store, LAMBDA)
     world = World(store, clock)
     (claim,) = await world.run("a")
@@ -352,7 +352,7 @@ async def test_a_real_restart_is_noticed(embedded: Server, clock: Clock, fsync: 
             own.kill()
             own.start()
             with contextlib.suppress(Unavailable):
-                await store._link.command("PING")  # finds out that its connection has gone
+                await store.link.command("PING")  # finds out that its connection has gone
             if fsync == "no":
                 await claim_after_restart(world, claim)
             else:
@@ -384,7 +384,7 @@ async def test_a_server_that_forgot_even_its_first_claim_is_noticed(clock: Clock
     world = World(store, clock)
     await world.schedule("b")
     await world.passes()
-    store._link._server = lambda: ("another", "0")
+    store.link._server = lambda: ("another", "0")
     await claim_after_restart(world)
     await store.close()
 
@@ -395,13 +395,13 @@ async def test_a_server_that_comes_back_with_nothing_is_noticed_by_whoever_knew_
     link = fake_link(fakeredis.FakeServer(version=(7, 4)), lambda: (run_id, "0"))
     store = Store(link, StoreSettings(partitions=1), Timing(), SystemRuntime())
     store.now = clock
-    await store._link.load_library()
+    await store.link.load_library()
     await store._open_partition(0)
     await know(store, LAMBDA)
     world = World(store, clock)
     await world.run("b")
-    await store._link.client.flushall()
-    await store._link.load_library()
+    await store.link.client.flushall()
+    await store.link.load_library()
     run_id = "second"
     clock.advance(1)
     await world.schedule("b")

@@ -337,7 +337,7 @@ async def test_the_audit_log_says_who_did_what_and_why_newest_first(one: World) 
 async def test_the_audit_log_keeps_the_newest(one: World) -> None:
     for _ in range(3):
         await one.gate("pause")
-    await one.store._link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1, key="atf:{0}")
+    await one.store.link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1, key="atf:{0}")
     await one.gate("pause")
     assert [each.number for each in await one.store.list_audit(None, 10)] == [library.AUDIT_KEPT + 2, 3]
 
@@ -361,7 +361,7 @@ async def test_a_pause_that_is_over_is_none_though_no_visit_has_struck_it_off(on
     if what == "another gate":
         await one.gate("admit", 0.5, team="web")
     else:
-        await one.store._link.call("resync_lambdas", keys.record(0), [one.clock(), 0, one.store.partitions, ""])
+        await one.store.link.call("resync_lambdas", keys.record(0), [one.clock(), 0, one.store.partitions, ""])
         await one.deliver()
     assert [each.action for each in await one.store.list_gates(LAMBDA)] == [GateAction.ADMIT] * (what == "another gate")
     await one.schedule("a")
@@ -410,7 +410,7 @@ async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkey
     await one.schedule("a", spec=APP)
     await one.passes()
     await one.gate("pause", team="web")
-    call, claims = one.store._link.call, list[int]()
+    call, claims = one.store.link.call, list[int]()
 
     async def noted(verb: str, *args: Any, **more: Any) -> Any:
         reply = await call(verb, *args, **more)
@@ -418,7 +418,7 @@ async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkey
             claims.append(sum(len(each) == 1 for each in reply))
         return reply
 
-    monkeypatch.setattr(one.store._link, "call", noted)
+    monkeypatch.setattr(one.store.link, "call", noted)
     batch = await one.store.claim("executor-1", "n", await one.pop(), PLENTY)
     assert (len(batch.lost), [each.task_id for each in batch.claims], batch.deferred) == (8, ["0-a"], [])
     assert claims == [4, 4]

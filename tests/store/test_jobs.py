@@ -191,7 +191,7 @@ async def test_however_a_tick_ends_the_next_one_comes(world: World, end: str) ->
     if end == "cancel":
         await world.store.cancel_tasks(["0-tick-1"])
     elif end == "delete the record":
-        await world.store._link.client.delete("atf:{0}:t:0-tick-1")
+        await world.store.link.client.delete("atf:{0}:t:0-tick-1")
         world.clock.advance(JOB_WAIT_US / US)
     elif end == "lose":
         for _ in range(3):  # as often as it may be

@@ -107,7 +107,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await look()
     await world.permits()
     await look()
-    await world.store._link.command("HSET", keys.record(0), "server", "of before", "durable", "0", key=keys.record(0))
+    await world.store.link.command("HSET", keys.record(0), "server", "of before", "durable", "0", key=keys.record(0))
     await world.store._open_partition(0)
     await look()
     return seen
@@ -176,7 +176,7 @@ async def test_every_key_carries_the_tag_of_its_partition(world: World, monkeypa
 async def test_a_queue_is_rqs_own(world: World) -> None:
     await world.schedule("a")
     await world.passes()
-    with world.store._link.blocking_client() as client:
+    with world.store.link.blocking_client() as client:
         queue = Queue(keys.rq_name(0, QUEUE), connection=client)
         assert queue.job_ids == ["0-a"]
         assert queue.key in (await dump(world.store)).data

@@ -221,7 +221,7 @@ async def test_rows_and_being_alone_go_along_with_an_export(
     file = tmp_path / "tasks.jsonl"
     await exporting.export_tasks(world.store, file)
     for partition in range(world.store.partitions):
-        await world.store._link.command("FLUSHALL", key=f"atf:{{{partition}}}")
+        await world.store.link.command("FLUSHALL", key=f"atf:{{{partition}}}")
     other = World(await open_store(1), clock)
     await import_tasks(other.store, file)
     clock.advance(LEASE_S)

@@ -337,7 +337,7 @@ class StoreMachine(RuleBasedStateMachine):
     def wipe_queue(self, lambda_name: str) -> None:
         if self._length(self.run(dump(self.store)), lambda_name) >= LIMITS[lambda_name]:
             return  # a full queue is visited again in a second, unless a pop makes it sooner
-        self.run(self.store._link.command("DEL", f"rq:queue:{{0}}{lambda_name}:1", key="atf:{0}"))
+        self.run(self.store.link.command("DEL", f"rq:queue:{{0}}{lambda_name}:1", key="atf:{0}"))
 
     @rule(
         lambda_name=LAMBDAS,

@@ -233,7 +233,7 @@ def _met(then: Call, attempts: int = 9) -> Call:
     """Of a task that does not fit SIGNATURE, and has waited for another one for long when it is due; it has so many attempts."""
 
     async def call(world: World, claims: list[HeldClaim]) -> object:
-        client, since = world.store._link.client, world.clock.us
+        client, since = world.store.link.client, world.clock.us
         text = f"{since} {50 * US} {BACKOFF_US} {US} {since} {SIGNATURE}"
         await client.hset("atf:{0}:t:0-a", mapping={"mf": text, "lim": f"{attempts} 3 {RETENTION_US}"})
         await client.hset(f"atf:{{0}}:l:{LAMBDA}", "mis", since + 3600 * US)
@@ -251,7 +251,7 @@ def _of_a_job(*calls: Call) -> Call:
 
     async def call(world: World, claims: list[HeldClaim]) -> object:
         await world.store.schedule_jobs([world.job(JOB)])
-        client = world.store._link.client
+        client = world.store.link.client
         await client.hset("atf:{0}:t:0-a", "w", f"@{JOB}")
         await client.zadd(f"atf:{{0}}:ticks:{JOB}", {"0-a": 1})
         await client.zadd("atf:{0}:ticking", {JOB: 0})
@@ -682,14 +682,14 @@ async def test_a_claim_of_many_bytes_is_several_calls_and_one_answer(
     await world.passes()
     await world.pop()
     calls: list[int] = []
-    call = world.store._link.call
+    call = world.store.link.call
 
     async def heard(verb: str, record: str, args: Sequence[Any], **options: Any) -> Any:
         if verb == "claim":
             calls.append(len(args))
         return await call(verb, record, args, **options)
 
-    monkeypatch.setattr(world.store._link, "call", heard)
+    monkeypatch.setattr(world.store.link, "call", heard)
     batch = await world.store.claim("executor-1", "n", ids, 2 << 20)
     assert ([each.task_id for each in batch.claims], batch.deferred, batch.lost) == (ids[:3], ids[3:], [])
     assert len(calls) == 3

@@ -162,7 +162,7 @@ async def test_tasks_of_several_priorities_keep_the_order(world: World) -> None:
 async def test_a_record_that_somebody_deleted_holds_up_nobody(world: World) -> None:
     await line_up(world, "a", "b", "c")
     claim = await start(world)
-    await world.store._link.command("DEL", "atf:{0}:t:0-b", key="atf:{0}")
+    await world.store.link.command("DEL", "atf:{0}:t:0-b", key="atf:{0}")
     await world.finish(Outcome.SUCCEEDED, claim)
     await world.passes()
     assert await world.pop() == ["0-c"]

@@ -28,8 +28,8 @@ def server() -> fakeredis.FakeServer:
 async def role(server: fakeredis.FakeServer, partitions: int = 0, *, cluster: bool = False) -> AsyncIterator[Store]:
     """A role's view of the store on `server` before it is opened."""
     store = Store(fake_link(server), StoreSettings(partitions=partitions), Timing(), SystemRuntime())
-    store._link.parted = cluster
-    await store._link.load_library()
+    store.link.parted = cluster
+    await store.link.load_library()
     try:
         yield store
     finally:
@@ -64,14 +64,14 @@ async def test_a_number_that_is_set_must_be_the_one_on_record(server: fakeredis.
 
 async def test_another_role_may_make_the_store_meanwhile(server: fakeredis.FakeServer) -> None:
     async with role(server) as late, role(server, 3) as first:
-        direct = late._link.command
+        direct = late.link.command
 
         async def command(*words: str, key: str = "") -> object:
             found = await direct(*words, key=key)
             await first._open_all(agree=True)
             return found
 
-        late._link.command = command  # type: ignore[method-assign, assignment]
+        late.link.command = command  # type: ignore[method-assign, assignment]
         await late._open_all(agree=True)
         assert late.partitions == 3
         assert set(late._opened) == {0, 1, 2}
@@ -82,14 +82,14 @@ async def test_a_first_partition_that_is_away_leaves_the_others_to_tell(server: 
         await first._open_all(agree=True)
     async with role(server, cluster=True) as store:
         take_away(store, 0)
-        direct = store._link.command
+        direct = store.link.command
 
         async def command(*words: str, key: str = "") -> object:
             if key == keys.record(0):
                 raise Unavailable("away")
             return await direct(*words, key=key)
 
-        store._link.command = command  # type: ignore[method-assign, assignment]
+        store.link.command = command  # type: ignore[method-assign, assignment]
         await store._open_all(agree=True)
         assert store.partitions == 3
         assert set(store._opened) == {1, 2}
@@ -98,14 +98,14 @@ async def test_a_first_partition_that_is_away_leaves_the_others_to_tell(server: 
 async def test_where_nobody_can_tell_no_store_is_made(server: fakeredis.FakeServer) -> None:
     """The partition that is away may be the only one."""
     async with role(server, cluster=True) as store:
-        direct = store._link.command
+        direct = store.link.command
 
         async def command(*words: str, key: str = "") -> object:
             if key == keys.record(0):
                 raise Unavailable("away")
             return await direct(*words, key=key)
 
-        store._link.command = command  # type: ignore[method-assign, assignment]
+        store.link.command = command  # type: ignore[method-assign, assignment]
         with pytest.raises(Unavailable, match="away"):
             await store._open_all(agree=True)
         assert await direct("EXISTS", keys.record(1), key=keys.record(1)) == 0
@@ -113,12 +113,12 @@ async def test_where_nobody_can_tell_no_store_is_made(server: fakeredis.FakeServ
 
 async def test_the_doctor_says_what_an_unset_number_comes_to(server: fakeredis.FakeServer) -> None:
     async with role(server, cluster=True) as store:
-        (new, _) = await contents.partitions(store._link, 0, Timing())
+        (new, _) = await contents.partitions(store.link, 0, Timing())
         assert f"makes it one of {CLUSTER_PARTITIONS} partitions" in new.sentence
     async with role(server, 2) as first:
         await first._open_all(agree=True)
     async with role(server) as store:
-        found = await contents.partitions(store._link, 0, Timing())
+        found = await contents.partitions(store.link, 0, Timing())
         assert (found[0].value, found[0].state.name) == ("2", "OK")
         assert "take what is on record" in found[0].sentence
 

@@ -47,7 +47,7 @@ async def test_a_home_whose_data_are_lost_hears_nothing_before_it_is_opened(
         ]
     (asked,) = [each for each in owed if b"ask_permits" in each.body]
     record = f"atf:{{{asked.target}}}"
-    await store._link.command("DEL", record, key=record)
+    await store.link.command("DEL", record, key=record)
     with pytest.raises(Unavailable, match=f"partition {asked.target} of the task store has lost its data"):
         await store.apply_outbox(asked)
     assert await store._call("list_outbox", asked.partition, [256])
@@ -683,7 +683,7 @@ async def test_what_helps_while_a_partition_that_has_all_permits_is_away(
         await direct(record)
 
     monkeypatch.setattr(world.store, "apply_outbox", deliver)
-    monkeypatch.setattr(world.store._link, "parted", True, raising=False)  # as in a cluster
+    monkeypatch.setattr(world.store.link, "parted", True, raising=False)  # as in a cluster
     partitions.away = {away}
     for here in {0, 1, 2} - {away}:
         await names(world, 8, prefix="more", partition=here)
@@ -699,10 +699,10 @@ async def set_back(world: World, before: Dump, partition: int) -> None:
     """What a partition knows of permits is what it knew before."""
     for kind in "hp":
         key = f"atf:{{{partition}}}:{kind}:{LAMBDA}"
-        await world.store._link.command("DEL", key, key=key)
+        await world.store.link.command("DEL", key, key=key)
         if earlier := before.hash(key):
             pairs = [each for pair in earlier.items() for each in pair]
-            await world.store._link.command("HSET", key, *pairs, key=key)
+            await world.store.link.command("HSET", key, *pairs, key=key)
 
 
 @pytest.mark.parametrize("who", ["home", "another", "both"])
@@ -755,7 +755,7 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
         await set_back(world, before, partition)
         settled = str(later - 5 * US)
         assert settled > before.hash(record).get("settled", "0")
-        await world.store._link.command("HSET", record, "settled", settled, "calm", settled, key=record)
+        await world.store.link.command("HSET", record, "settled", settled, "calm", settled, key=record)
     ran = 0
     for _ in range(40):
         await partitions.until(clock() + 2 * US)

@@ -139,7 +139,7 @@ async def test_a_host_says_why_no_executor_can_start_there_until_one_works(world
     await world.store.serve("", 300, "one", why_not="gone")
     world.clock.advance(300)
     await world.store.serve("", 30, "two")
-    assert await world.store._link.command("HGETALL", "atf:{0}:hosts:why", key="atf:{0}") in ({}, [])
+    assert await world.store.link.command("HGETALL", "atf:{0}:hosts:why", key="atf:{0}") in ({}, [])
 
 
 async def test_explain_tells_the_hosts_where_none_can_start_apart_from_the_others(world: World) -> None:
@@ -214,7 +214,7 @@ async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) ->
     world.clock.advance(30)
     for _ in range(2):  # some at each call
         await world.store.serve("", 30, "two", lambdas=["shop/a"])
-    assert await world.store._link.command("ZCARD", "atf:{0}:served", key="atf:{0}") == 1
+    assert await world.store.link.command("ZCARD", "atf:{0}:served", key="atf:{0}") == 1
 
 
 async def test_a_warning_is_said_once_while_anybody_lives_who_has_said_it(world: World) -> None:

@@ -109,7 +109,7 @@ async def test_a_full_queue_is_looked_at_again_by_itself(world: World) -> None:
     await limit_to(world, 2)
     await world.schedule("a", "b", "c")
     await world.passes()
-    await world.store._link.client.ltrim("rq:queue:{0}" + QUEUE, 1, -1)
+    await world.store.link.client.ltrim("rq:queue:{0}" + QUEUE, 1, -1)
     world.clock.advance(library.FULL_REVISIT_US / US)
     assert (await world.store.enqueue(0, 0)).enqueued == 1
 
@@ -183,7 +183,7 @@ async def test_several_astray_come_back_in_their_order(world: World) -> None:
 async def test_a_wiped_queue_is_filled_again(world: World) -> None:
     ids = await world.schedule("a", "b", "c")
     await world.passes()
-    await world.store._link.client.delete("rq:queue:{0}" + QUEUE)
+    await world.store.link.client.delete("rq:queue:{0}" + QUEUE)
     world.clock.advance(10)
     assert await world.passes() == (0, 3, 0)
     assert await world.queued() == ids
@@ -202,7 +202,7 @@ async def test_a_record_that_somebody_deleted_holds_up_no_other_task(world: Worl
         await world.passes()
         await world.pop()
     await world.schedule("other")
-    await world.store._link.client.delete("atf:{0}:t:0-gone")
+    await world.store.link.client.delete("atf:{0}:t:0-gone")
     world.clock.advance(20)
     assert await world.passes() == (1, 0, 0)
     assert [each.task_id for each in await world.claim(*await world.pop())] == ["0-other"]
@@ -283,7 +283,7 @@ async def test_a_heartbeat_keeps_a_lease_from_ending(world: World) -> None:
 
 async def test_a_quiet_task_passes_a_thousand_full_queues(world: World) -> None:
     """Every queue full with more behind it; the quiet lambda's task is enqueued within a few passes of its instant."""
-    count = 100 if world.store._link.in_process else 1000
+    count = 100 if world.store.link.in_process else 1000
     noisy = [f"noisy/n{number:04}" for number in range(count)]
     await world.store.register_lambdas([LambdaRecord(name, b"", 1, ENQUEUE_TIMEOUT_US, paused=False) for name in noisy])
     await world.passes(0)
@@ -432,7 +432,7 @@ async def rung(world: World, kind: str, partitions: list[int], *happenings: obje
             word, channel = f"word-{next(words)}.", keys.channel(partition, kind)
             messages: set[str] = set()
             while not any(each.endswith(word) for each in messages):
-                await world.store._link.command("SPUBLISH", channel, word, key=channel)
+                await world.store.link.command("SPUBLISH", channel, word, key=channel)
                 messages |= await bell.wait(1)
             return {each for each in messages if "word-" not in each}
 
@@ -516,7 +516,7 @@ async def test_queues_are_what_rq_sees(world: World) -> None:
     await world.schedule("c", partition=1, priority=2)
     await world.passes(0)
     await world.passes(1)
-    await world.store._link.client.sadd("rq:queues", "rq:queue:somebody-else")
+    await world.store.link.client.sadd("rq:queues", "rq:queue:somebody-else")
     depths = [
         (each.name, each.partition, each.lambda_name, each.priority, each.depth) for each in await world.store.queues()
     ]

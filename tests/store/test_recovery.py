@@ -90,7 +90,7 @@ async def test_the_old_store_knows_what_has_run(world: World, clock: Clock, tmp_
     await world.finish(Outcome.SUCCEEDED, claims[ids["done"]])
     await world.finish(Outcome.FAILED_FATAL, claims[ids["dead"]])
     record = f"atf:{{{world.store.partition_for('swept')}}}:t:{world.store.partition_for('swept')}-swept"
-    await world.store._link.command("DEL", record, key=record)
+    await world.store.link.command("DEL", record, key=record)
     store, done, suspects = await restored(tmp_path / "x", clock, old=world.store)
     assert (done.stored, done.ended, done.may_have_run) == (4, 2, 2)
     assert {name: (each.ran, each.status) for name, each in suspects.items()} == {
@@ -250,8 +250,8 @@ async def test_the_deleted_store_is_filled_again(open_store: OpenStore, clock: C
     world = World(store, clock)
     await scheduled(world, "a")
     await export_tasks(store, tmp_path / "x")
-    await store._link.command("FLUSHALL")
-    await store._link.command("FUNCTION", "FLUSH")
+    await store.link.command("FLUSHALL")
+    await store.link.command("FUNCTION", "FLUSH")
     opened = await open_store()
     await import_tasks(opened, tmp_path / "x")
     clock.advance(LEASE_US / US)

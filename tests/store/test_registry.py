@@ -34,7 +34,7 @@ async def forget(store: Store, prefix: str = "") -> None:
     """Deletes every key, or those that begin so."""
     for key in (await dump(store)).data:
         if key.startswith(prefix):
-            await store._link.command("DEL", key, key=key)
+            await store.link.command("DEL", key, key=key)
 
 
 async def lose_everything(world: World) -> None:
@@ -96,9 +96,9 @@ async def test_lambdas_are_read_again_behind_another_server(world: World, monkey
     """It may have forgotten a change, and have given its version to another one."""
     await world.store.register_lambdas([record()])
     seen = await world.store.list_lambdas()
-    await world.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "spec", b"other", key=f"atf:{{0}}:l:{LAMBDA}")
+    await world.store.link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "spec", b"other", key=f"atf:{{0}}:l:{LAMBDA}")
     assert await world.store.list_lambdas() is seen
-    monkeypatch.setattr(type(world.store._link), "run_id", lambda *_: "another")
+    monkeypatch.setattr(type(world.store.link), "run_id", lambda *_: "another")
     assert (await world.store.list_lambdas())[LAMBDA].spec == b"other"
 
 
@@ -256,7 +256,7 @@ async def test_settings_of_before_the_clock_was_set_back_end_with_the_next_word_
     world.clock.advance(-44)
     for key in (await dump(world.store)).data:
         if key.startswith("atf:{0}"):
-            await world.store._link.command("DEL", key, key=key)
+            await world.store.link.command("DEL", key, key=key)
     await world.store._open_partition(0)
     await world.store.register_lambdas([record(queue_limit=9)])
     assert (await in_partition(world, 1))["limit"] == "7"
@@ -322,7 +322,7 @@ async def test_nothing_is_pushed_of_a_lambda_that_is_not_known(world: World) -> 
 async def test_a_lease_ends_where_its_lambda_is_not_known_any_more(world: World) -> None:
     (claim,) = await world.run("a")
     key = f"atf:{{0}}:l:{LAMBDA}"
-    await world.store._link.command("DEL", key, key=key)
+    await world.store.link.command("DEL", key, key=key)
     world.clock.advance(LEASE_US / US)
     assert await world.passes() == (0, 0, 1)
     assert await world.beat(claim) == [Verdict.LOST]
@@ -346,7 +346,7 @@ async def test_a_partition_that_was_emptied_asks_what_holds_of_its_lambdas(world
     await world.store.pause_lambda(LAMBDA)
     for key in (await dump(world.store)).data:
         if key.startswith("atf:{1}" if emptied == "all" else f"atf:{{1}}:l:{LAMBDA}"):
-            await world.store._link.command("DEL", key, key=key)
+            await world.store.link.command("DEL", key, key=key)
     await world.store._open_partition(1)
     await world.schedule("a", partition=1)
     assert (await world.store.enqueue(1, 0)).outbox == []

@@ -51,7 +51,7 @@ class Server:
         store = Store(link, StoreSettings(partitions=1), Timing(), SystemRuntime())
         store.now = self.clock
         self.stores.append(store)
-        await store._link.load_library()
+        await store.link.load_library()
         await store._open_all(agree=True)
         await know(store, LAMBDA)
         return World(store, self.clock)
@@ -232,7 +232,7 @@ async def test_one_that_has_nothing_to_say_is_not_struck_off(server: Server, clo
         await two.store._lease("heartbeat", 0, [16 * US, 0])
         await two.store.sweep(0, 1000)
     assert two.store._on_roster[0].name == name
-    assert await two.store._link.command("HKEYS", "atf:{0}:roster") == [name.encode()]
+    assert await two.store.link.command("HKEYS", "atf:{0}:roster") == [name.encode()]
 
 
 async def test_a_second_restart_within_the_pause_needs_answers_to_both(server: Server, clock: Clock) -> None:
@@ -323,7 +323,7 @@ async def test_answers_end_no_pause_that_somebody_asked_for(server: Server) -> N
 async def test_a_pause_that_was_asked_for_is_safe_before_it_counts(server: Server) -> None:
     demands = []
     one = await server.process()
-    one.store._link.proves = True
+    one.store.link.proves = True
 
     async def call(verb: str, *_args: Any, demand: Durability = Durability.RELAXED, **_more: Any) -> Any:
         demands.append((verb, demand))
@@ -331,7 +331,7 @@ async def test_a_pause_that_was_asked_for_is_safe_before_it_counts(server: Serve
             raise FailedPrecondition("it has no disk")
         return b"7"
 
-    one.store._link.call = call  # type: ignore[method-assign]
+    one.store.link.call = call  # type: ignore[method-assign]
     assert await one.store.pause_claims() == 7
     assert await one.store.pause_claims() == 7
     disk, none = ("pause_claims", Durability.DISK), ("pause_claims", Durability.RELAXED)
@@ -340,7 +340,7 @@ async def test_a_pause_that_was_asked_for_is_safe_before_it_counts(server: Serve
 
 async def test_an_answer_of_the_server_before_is_not_taken_once_its_number_was_said(server: Server) -> None:
     one, two = await two_at_work(server)
-    plain, sent, arrives = one.store._link.call, asyncio.Event(), asyncio.Event()
+    plain, sent, arrives = one.store.link.call, asyncio.Event(), asyncio.Event()
 
     async def late(verb: str, *args: Any, **more: Any) -> Any:
         reply = await plain(verb, *args, **more)
@@ -350,10 +350,10 @@ async def test_an_answer_of_the_server_before_is_not_taken_once_its_number_was_s
         return reply
 
     server.keep()
-    one.store._link.call = late  # type: ignore[method-assign]
+    one.store.link.call = late  # type: ignore[method-assign]
     claim = asyncio.create_task(claims(one, "c"))
     await sent.wait()
-    one.store._link.call = plain  # type: ignore[method-assign]
+    one.store.link.call = plain  # type: ignore[method-assign]
     server.restart("two")
     await pauses(one)
     assert not await pauses(two)
@@ -366,7 +366,7 @@ async def test_an_answer_of_the_server_before_is_not_taken_once_its_number_was_s
 async def test_nobody_is_answered_a_lease_before_its_name_is_safe(server: Server) -> None:
     one, _ = await two_at_work(server)
     three = await server.process()
-    plain, asked = three.store._link.call, []
+    plain, asked = three.store.link.call, []
 
     async def unproven(verb: str, *args: Any, demand: Durability = Durability.RELAXED, **more: Any) -> Any:
         asked.append((verb, demand))
@@ -374,14 +374,14 @@ async def test_nobody_is_answered_a_lease_before_its_name_is_safe(server: Server
             raise Unavailable("durability disk: it did not hear from the disk")
         return await plain(verb, *args, **more)
 
-    three.store._link.call = unproven  # type: ignore[method-assign]
-    three.store._link.proves = True
+    three.store.link.call = unproven  # type: ignore[method-assign]
+    three.store.link.proves = True
     with pytest.raises(Unavailable, match="did not hear from the disk"):
         await claims(three, "c")
     assert await claims(three, "c") == ["0-c"]
     once = [("enlist", Durability.RELAXED), ("enlist", Durability.DISK)]
     assert asked == [*once, *once, ("claim", Durability.RELAXED)]
-    names = await one.store._link.command("HLEN", "atf:{0}:roster")
+    names = await one.store.link.command("HLEN", "atf:{0}:roster")
     assert names == 3, "the name that was tried again is the same"
 
 
@@ -389,14 +389,14 @@ async def test_after_a_restart_a_name_need_not_be_proven(server: Server) -> None
     """Where it is forgotten, the one before is asked again, and nobody speaks for that one any more."""
     one, two = await two_at_work(server)
     demands: list[Durability] = []
-    plain = one.store._link.call
+    plain = one.store.link.call
 
     async def call(verb: str, *args: Any, demand: Durability = Durability.RELAXED, **more: Any) -> Any:
         demands.append(demand)
         return await plain(verb, *args, **more)
 
-    one.store._link.call = call  # type: ignore[method-assign]
-    one.store._link.proves = True
+    one.store.link.call = call  # type: ignore[method-assign]
+    one.store.link.proves = True
     server.restart("two")
     server.keep()
     await pauses(one)
@@ -411,7 +411,7 @@ async def test_after_a_restart_a_name_need_not_be_proven(server: Server) -> None
 async def test_a_call_that_is_given_up_does_not_break_off_the_proof(server: Server) -> None:
     one, _ = await two_at_work(server)
     three = await server.process()
-    plain, goes_on, tries = three.store._link.call, asyncio.Event(), 0
+    plain, goes_on, tries = three.store.link.call, asyncio.Event(), 0
 
     async def slow(verb: str, *args: Any, demand: Durability = Durability.RELAXED, **more: Any) -> Any:
         nonlocal tries
@@ -420,8 +420,8 @@ async def test_a_call_that_is_given_up_does_not_break_off_the_proof(server: Serv
             await goes_on.wait()
         return await plain(verb, *args, **more)
 
-    three.store._link.call = slow  # type: ignore[method-assign]
-    three.store._link.proves = True
+    three.store.link.call = slow  # type: ignore[method-assign]
+    three.store.link.proves = True
     first = asyncio.create_task(claims(three, "c"))
     while not tries:
         await asyncio.sleep(0)

@@ -344,7 +344,7 @@ async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_i
     fake = fakeredis.FakeServer(version=(7, 4))
     old = Store(fake_link(fake, lambda: (server_run, "0")), StoreSettings(partitions=1), Timing(), SystemRuntime())
     old.now = clock
-    await old._link.load_library()
+    await old.link.load_library()
     await know(old, LAMBDA)
     world = World(old, clock)
     await world.run("a")

@@ -250,7 +250,7 @@ async def test_a_permit_that_a_low_priority_does_not_use_is_used(open_store: Ope
     found = await dump(world.store)
     for task_id, task in found.tasks().items():
         if task["q"].endswith(":2"):
-            await world.store._link.command("DEL", f"atf:{{0}}:t:{task_id}", key="atf:{0}")
+            await world.store.link.command("DEL", f"atf:{{0}}:t:{task_id}", key="atf:{0}")
     assert await pushed(world) == {0: 4}
 
 

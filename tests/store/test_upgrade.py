@@ -45,7 +45,7 @@ async def open_both(open_store: OpenStore, order: str) -> tuple[Store, Store]:
 
 async def libraries(store: Store) -> set[str]:
     """Names of the libraries on the server."""
-    listed = await store._link.command("FUNCTION", "LIST")
+    listed = await store.link.command("FUNCTION", "LIST")
     found = set()
     for entry in listed:
         known = dict(zip(entry[::2], entry[1::2], strict=True)) if isinstance(entry, list) else entry
@@ -126,7 +126,7 @@ async def test_each_version_works_on_what_the_other_did(open_store: OpenStore, c
     assert {OTHER.name, CURRENT.name} == await libraries(both[0])
     calls: Counter[tuple[str, int]] = Counter()
     for seed in range(SEEDS):
-        await both[0]._link.command("FLUSHALL")
+        await both[0].link.command("FLUSHALL")
         relay = Relay(both, seed)
         await whole_life(World(cast("Store", relay), clock))
         calls += relay.calls
@@ -169,7 +169,7 @@ async def test_the_old_version_keeps_to_a_pause_of_claims_that_the_new_one_asked
 
 async def test_a_removed_library_comes_back_with_the_next_call_of_a_role_that_uses_it(open_store: OpenStore) -> None:
     old, new = await open_both(open_store, OLD_FIRST)
-    await new._link.command("FUNCTION", "DELETE", OTHER.name)
+    await new.link.command("FUNCTION", "DELETE", OTHER.name)
     assert await libraries(new) == {CURRENT.name}
     assert await old.get_tasks(["0-none"]) == [None]
     assert await libraries(new) == {CURRENT.name, OTHER.name}
@@ -177,7 +177,7 @@ async def test_a_removed_library_comes_back_with_the_next_call_of_a_role_that_us
 
 async def test_data_of_another_version_are_refused(open_store: OpenStore) -> None:
     store = await open_store()
-    await store._link.command("HSET", "atf:{0}", "data", "2")
+    await store.link.command("HSET", "atf:{0}", "data", "2")
     with pytest.raises(FailedPrecondition, match="holds data of version 2, and this role's release works on version 1"):
         await open_store()
 

@@ -120,7 +120,7 @@ _READERS = {
 async def dump(store: Store) -> Dump:
     """Reads the whole of Redis."""
     found = Dump()
-    for server in await store._link.masters():
+    for server in await store.link.masters():
         await _dump_server(server.client, found)
     return found
 

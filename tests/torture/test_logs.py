@@ -77,7 +77,7 @@ class Said:
 def said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
     from atf import log
 
-    monkeypatch.setattr(log._out, "logger", log._out.logger)
+    monkeypatch.setattr(log.output, "logger", log.output.logger)
     with Said(request.param) as made:
         yield made
 
