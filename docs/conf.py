@@ -28,7 +28,6 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_static"]
 myst_heading_anchors = 4
-suppress_warnings = ["misc.highlighting_failure"]  # nothing colours Mermaid
 highlight_language = "text"
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

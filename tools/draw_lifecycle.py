@@ -1,4 +1,4 @@
-"""Draws the table of moves and the picture of states in docs/reference/lifecycle.md from atf.task.MOVES; `--check` only compares.
+"""Draws the two tables of moves in docs/reference/lifecycle.md from atf.task.MOVES; `--check` only compares.
 
 Owns what stands between the page's markers and nothing else: the prose around them is written by hand.
 """
@@ -6,11 +6,11 @@ Owns what stands between the page's markers and nothing else: the prose around t
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from atf.task import FINISHED, MOVES, Move, Status
+from atf.task import MOVES, Move, Status
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "lifecycle.md"
 MARK = "<!-- {name}: drawn from MOVES in atf/task.py by tools/draw_lifecycle.py -->"
@@ -24,7 +24,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     old = PAGE.read_text(encoding="utf-8")
-    new = put(put(old, "states", picture(MOVES)), "moves", table(MOVES))
+    new = put(put(old, "states", matrix(MOVES)), "moves", table(MOVES))
     if args.check and new != old:
         sys.exit(
             "docs/reference/lifecycle.md is not what MOVES in atf/task.py says. Run tools/draw_lifecycle.py and commit the page."
@@ -44,27 +44,24 @@ def put(page: str, name: str, text: str) -> str:
     return f"{before}{start}\n{text}\n{end}{after}"
 
 
-def picture(moves: tuple[Move, ...]) -> str:
-    """A mermaid diagram: one arrow per pair of states, labelled with all the moves that go that way."""
-    arrows: dict[tuple[str, str], list[str]] = {}
+def matrix(moves: tuple[Move, ...]) -> str:
+    """A row for each state that moves leave, a column for each that they reach, and the moves of that way where they meet."""
+    ways: dict[tuple[str, str], list[str]] = {}
     for move in moves:
         for source in move.sources:
             target = move.target if move.target is not None else source
-            arrows.setdefault((node(source), node(target)), []).append(move.name)
-    lines = [f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in arrows.items()]
-    return "\n".join(
-        ["```mermaid", "stateDiagram-v2", *lines, *(f"    {node(each)} --> [*]" for each in ends()), "```"]
-    )
+            ways.setdefault((node(source), node(target)), []).append(move.name)
+    names = [node(None), *(status.name for status in Status)]
+    rows = [name for name in names if any(source == name for source, _ in ways)]
+    columns = [name for name in names if any(target == name for _, target in ways)]
+    lines = [f"| from, to | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines += [f"| **{row}** | {' | '.join(', '.join(ways.get((row, each), [])) for each in columns)} |" for row in rows]
+    return "\n".join(re.sub(r"  +", " ", line) for line in lines)
 
 
 def node(status: Status | None) -> str:
-    """A state's name in the picture; "no record" is its start."""
-    return "[*]" if status is None else status.name
-
-
-def ends() -> Iterator[Status]:
-    """The states at rest, in the order of their numbers."""
-    return (status for status in Status if status in FINISHED)
+    """A state's name."""
+    return "no record" if status is None else status.name
 
 
 def table(moves: tuple[Move, ...]) -> str:
