@@ -7,7 +7,7 @@ from typing import Final, cast
 import msgspec
 from google.protobuf.message import DecodeError
 
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, NotFound
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import failure_of
@@ -16,6 +16,7 @@ from atf.store.types import BatchRecord, ItemRecord, TaskRecord
 from atf.task import Status
 
 from .new_batch import spec_of
+from .validate import shown
 
 TASK_STATUSES: Final[dict[int, tuple[Status, ...]]] = {
     b.ITEM_CREATED: (Status.NEW, Status.ENQUEUED),
@@ -118,3 +119,8 @@ def _texts(task: TaskRecord, spec: t.TaskSpec) -> list[str]:
         return texts_of(spec.payload)
     except (InvalidArgument, msgspec.MsgspecError, UnicodeDecodeError, LookupError):  # somebody has damaged it
         return []
+
+
+def no_batch(batch_id: str) -> NotFound:
+    """The error of a batch that is not there."""
+    return NotFound(f"there is no batch {shown(batch_id)!r}, or it was deleted: its retention counts from its end")

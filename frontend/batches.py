@@ -1,35 +1,28 @@
-"""Answers the RPCs about batches. What a description and its items must be is for new_batch.py to say, how items travel for batch_writer.py."""
+"""Answers the RPCs about batches. What comes in by ScheduleBatch is batch_intake.py's."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import Final
 
 from atf import task as rules
-from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from atf.errors import FailedPrecondition, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime, happens
-from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id, stored_id
+from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id
 from atf.store.store import Store
-from atf.store.types import BatchAnswer, BatchCommandAnswer, BatchPlace, BatchRecord, ItemRecord, NewItem, OpenedBatch
+from atf.store.types import BatchCommandAnswer, BatchPlace, BatchRecord, ItemRecord
 from atf.task import US, Status
 
 from . import batch_view as view
-from .batch_writer import BatchWriter
-from .lambdas import Lambdas
-from .new_batch import Template, completed, digest, lambdas_of, needs_single_partition, spec_of
-from .pending import PendingLimits
+from .batch_intake import BatchIntake
 from .redaction import Redaction
-from .validate import asked_durability, shown
+from .validate import shown
 from .waiting import TaskWaits
 
-MAX_MESSAGE_ITEMS: Final = 1_000
-"""Of one message of ScheduleBatch."""
 MAX_PAGE: Final = 1_000
 """Of ListBatchItems."""
 DEFAULT_PAGE: Final = 100
@@ -48,198 +41,26 @@ _LOOKED_AT: Final = 10
 _log = get_logger()
 
 
-class _Numbers:
-    """Which numbers the items of one call get."""
-
-    def __init__(self, store: Store, header: b.BatchHeader, opened: OpenedBatch) -> None:
-        self._store, self._header, self._opened = store, header, opened
-        self._next = header.first
-        self._given = 0
-        self.announced: Final = header.extend
-        """Whether the batch waits for the items from `take` on."""
-
-    async def take(self, count: int) -> int:
-        """The first of `count` numbers, which follow each other."""
-        if self._header.extend:
-            taken = await self._store.reserve_items(self._header.id, self._header.request_id, self._given, count)
-            self._given += count
-            if taken.found is BatchAnswer.OTHER:
-                raise AlreadyExists(
-                    f"request_id {self._header.request_id!r} of batch {self._header.id} asked for other items before; the same ones"
-                    " again would be fine"
-                )
-            _check_found(self._header.id, taken.found)
-            return taken.first
-        first, self._next = self._next, self._next + count
-        if self._opened.total >= 0 and self._next > self._opened.prefix:
-            raise FailedPrecondition(
-                f"batch {self._header.id} was made of {self._opened.prefix} items, and item {self._next - 1} is none of them; extend ="
-                " true adds more"
-            )
-        return first
-
-    @property
-    def end(self) -> int:
-        """The number behind the last one, of items that are no extension."""
-        return self._next
-
-
 class BatchRpcs:
     """Answers the RPCs about batches."""
 
     def __init__(
-        self,
-        store: Store,
-        lambdas: Lambdas,
-        redaction: Redaction,
-        pending: PendingLimits,
-        waiting: TaskWaits,
-        runtime: Runtime,
-        *,
-        max_attempts: int,
-        max_attempts_cap: int,
+        self, store: Store, redaction: Redaction, intake: BatchIntake, waiting: TaskWaits, runtime: Runtime
     ) -> None:
         self._store = store
-        self._lambdas = lambdas
         self._redaction = redaction
-        self._pending = pending
+        self._intake = intake
         self._waiting = waiting
         self._runtime = runtime
-        self._max_attempts = max_attempts
-        self._cap = max_attempts_cap
         self._draining = False
 
     def drain(self) -> None:
         """Ends the streams: their callers go on at another frontend."""
-        self._draining = True
-
-    # --- making them --------------------------------------------------------------------------------------------------
+        self._draining = self._intake.draining = True
 
     async def schedule_batch(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
         """Makes a batch, goes on with one, or extends one."""
-        request = await anext(requests, None)
-        if request is None or request.WhichOneof("part") != "header":
-            raise InvalidArgument("the first message of the stream is its header: which batch its items are of")
-        header = request.header
-        durability = asked_durability(header.durability)
-        opened, template = await self._open(header)
-        numbers = _Numbers(self._store, header, opened)
-        first = None if header.extend else header.first
-        writer = BatchWriter(self._store, self._runtime, header.id, template.terms, durability, first)
-        try:
-            sent = await self._feed(requests, header.id, template, numbers, writer)
-            await writer.flush()
-            await writer.note()
-        except AtfError:
-            await writer.wait()
-            with contextlib.suppress(AtfError):
-                await writer.note()  # whoever goes on begins there
-            raise
-        finally:
-            await writer.close()
-        if not header.extend:
-            await self._store.close_batch(header.id, numbers.end, keep_open=header.keep_open)
-        _log.debug("schedule_batch", batch=header.id, items=sent, stored=writer.stored, extend=header.extend)
-        items = (await self._record(header.id)).items if header.extend else numbers.end
-        return b.ScheduleBatchReply(id=header.id, stored=writer.stored, items=max(items, opened.total))
-
-    async def _open(self, header: b.BatchHeader) -> tuple[OpenedBatch, Template]:
-        """Makes the batch, or finds it."""
-        _check_header(header)
-        made, told = b.BatchSpec(), b""
-        if header.HasField("spec"):
-            await self._lambdas.load(lambdas_of(header.spec))
-            made = completed(header.spec, self._lambdas, self._max_attempts, self._cap)
-            told = digest(header.spec)
-        opened = await self._store.open_batch(
-            header.id,
-            told,
-            made.SerializeToString(deterministic=True),
-            getattr(made, "lambda"),
-            made.options.retention_us,
-            extend=header.extend,
-            single_partition=needs_single_partition(made),
-        )
-        _check_found(header.id, opened.found)
-        if opened.found is BatchAnswer.SAME:
-            made = spec_of(opened.spec)  # its options are those of the lambda at that time
-            await self._lambdas.load([getattr(made, "lambda")])
-        if not header.extend and header.first > opened.prefix:
-            raise FailedPrecondition(
-                f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"
-                " be; begin there"
-            )
-        return opened, Template(header.id, made, self._store.partition_for, single_partition=opened.single_partition)
-
-    async def _feed(
-        self,
-        requests: AsyncIterator[b.ScheduleBatchRequest],
-        batch_id: str,
-        template: Template,
-        numbers: _Numbers,
-        writer: BatchWriter,
-    ) -> int:
-        """Sends all items of a stream on their way; returns how many there were."""
-        sent = 0
-        async for request in requests:
-            match request.WhichOneof("part"):
-                case "items":
-                    if len(request.items.items) > MAX_MESSAGE_ITEMS:
-                        raise InvalidArgument(
-                            f"{len(request.items.items)} items: at most {MAX_MESSAGE_ITEMS} in one message"
-                        )
-                    if self._draining:
-                        raise Unavailable(f"this frontend ends: go on with batch {batch_id} at another one")
-                    if numbers.announced:  # the batch waits for what was announced, so nothing of it may be refused
-                        for place, each in enumerate(request.items.items, sent):
-                            template.item(place, each)
-                    first = await numbers.take(len(request.items.items))
-                    items = [template.item(number, each) for number, each in enumerate(request.items.items, first)]
-                    await self._let_in(batch_id, template, items, writer)
-                    sent += len(items)
-                case "end":
-                    if request.end.items != sent:
-                        raise InvalidArgument(
-                            f"the stream's end speaks of {request.end.items} items, and {sent} came before it"
-                        )
-                    return sent
-                case _:
-                    raise InvalidArgument(
-                        "behind the header of the stream come items, and then its end; this message is neither"
-                    )
-        raise Unavailable(
-            f"the stream of batch {batch_id} broke off behind {sent} items, without its end (BatchEnd); call again, and begin at the"
-            " batch's prefix"
-        )
-
-    async def _let_in(
-        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], writer: BatchWriter
-    ) -> None:
-        """Sends items on their way, as many of them as their lambda may have."""
-        known = self._lambdas.get(template.lambda_name)
-        if not known.in_force.max_pending:
-            await writer.add(items)
-            return
-        for start in range(0, len(items), rules.MAX_BATCH):
-            some = items[start : start + rules.MAX_BATCH]
-            ids = [stored_id(partition, batch_id, each.md5) for partition, each in some]
-            numbers = [each.number for _, each in some]
-            entry = await self._pending.enter(known, ids, partial(self._stored, ids, numbers))
-            before = writer.stored
-            try:
-                await writer.add(some[: min(entry.refusals, default=rules.MAX_BATCH)])
-                await writer.flush()
-            finally:
-                entry.ended(writer.stored - before)
-            if entry.refusals:
-                raise entry.refusals[min(entry.refusals)]
-
-    async def _stored(self, ids: Sequence[str], numbers: Sequence[int]) -> list[bool]:
-        """Whether items are stored already, of which those that are identical to another one have their number in their id."""
-        plain = await self._store.get_tasks(ids)
-        numbered = await self._store.get_tasks([f"{each}-{number}" for each, number in zip(ids, numbers, strict=True)])
-        either = zip(plain, numbered, numbers, strict=True)
-        return [bool(other) or (first is not None and first.number == number) for first, other, number in either]
+        return await self._intake.schedule_batch(requests)
 
     # --- looking at them ----------------------------------------------------------------------------------------------
 
@@ -346,7 +167,7 @@ class BatchRpcs:
     async def _record(self, batch_id: str) -> BatchRecord:
         record = await self._store.get_batch(check_batch_id(shown(batch_id)))
         if record is None:
-            raise _none(batch_id)
+            raise view.no_batch(batch_id)
         return record
 
     # --- commands -----------------------------------------------------------------------------------------------------
@@ -387,43 +208,10 @@ class BatchRpcs:
     ) -> BatchCommandAnswer:
         done = await verb(check_batch_id(shown(batch_id)))
         if done is BatchCommandAnswer.MISSING:
-            raise _none(batch_id)
+            raise view.no_batch(batch_id)
         if done is not BatchCommandAnswer.NOTHING:
             _log.info(event, batch=batch_id, done=done.name)
         return done
-
-
-def _check_header(header: b.BatchHeader) -> None:
-    check_batch_id(shown(header.id))
-    if not 0 <= header.first <= MAX_ITEMS:
-        raise InvalidArgument(f"first {header.first}: the number of the first item that follows, 0 to {MAX_ITEMS}")
-    if header.extend and (header.first or header.keep_open):
-        raise InvalidArgument(
-            "extend: the items come behind all that the batch has, which stays open if it was: leave first and keep_open out"
-        )
-    if header.request_id and not header.extend:
-        raise InvalidArgument(
-            "request_id: only an extension has one; a batch is told from others by its id, and its items by their numbers"
-        )
-    if header.request_id:
-        rules.check_id(shown(header.request_id))
-
-
-def _check_found(batch_id: str, found: BatchAnswer) -> None:
-    match found:
-        case BatchAnswer.OTHER:
-            raise AlreadyExists(
-                f"batch id {batch_id!r} is taken by a batch with another description; the same description again would be fine, and none at"
-                " all, too"
-            )
-        case BatchAnswer.MISSING:
-            raise _none(batch_id)
-        case BatchAnswer.CANCELLED:
-            raise FailedPrecondition(f"batch {batch_id} was cancelled: it takes no more items")
-        case BatchAnswer.DELETED:
-            raise AlreadyExists(
-                f"batch id {batch_id!r} was taken by a batch that was deleted; it is free ten minutes after that"
-            )
 
 
 def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
@@ -448,7 +236,3 @@ def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
             raise InvalidArgument(f"statuses: {each} is none; use 0, 1, 100, -1, -2 or -3")
         statuses += view.TASK_STATUSES[each]
     return request.page_size or DEFAULT_PAGE, int(request.page_token or request.first), statuses
-
-
-def _none(batch_id: str) -> NotFound:
-    return NotFound(f"there is no batch {shown(batch_id)!r}, or it was deleted: its retention counts from its end")

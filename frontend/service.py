@@ -21,6 +21,7 @@ from atf.task import (
     pool_called,
 )
 
+from .batch_intake import BatchIntake
 from .batches import BatchRpcs
 from .capacity import CapacityRpcs
 from .gates import GateRpcs
@@ -62,16 +63,15 @@ class FrontendService:
         self._tasks = TaskRpcs(store, self._lambdas, self._redaction, self._waiting, self._gates, self._capacity)
         self._registration = LambdaRpcs(store, self._lambdas, self._pools, self._capacity)
         self._hosts = HostRpcs(store)
-        self._batches = BatchRpcs(
+        intake = BatchIntake(
             store,
             self._lambdas,
-            self._redaction,
             self._scheduling.pending,
-            self._waiting,
             runtime,
             max_attempts=settings.batch_max_attempts,
             max_attempts_cap=settings.max_attempts_cap,
         )
+        self._batches = BatchRpcs(store, self._redaction, intake, self._waiting, runtime)
         self._dapr_apps = settings.dapr_apps
 
     def drain(self) -> None:

@@ -11,7 +11,8 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from atf.frontend.batches import MAX_EVERY_US, MAX_MESSAGE_ITEMS, MIN_EVERY_US
+from atf.frontend.batch_intake import MAX_MESSAGE_ITEMS
+from atf.frontend.batches import MAX_EVERY_US, MIN_EVERY_US
 from atf.frontend.new_batch import (
     MAX_ARGUMENT_BYTES,
     MAX_ARGUMENTS,
