@@ -1,4 +1,4 @@
-"""One run within the hooks of its app: enters them, calls the lambda, and leaves them in the reverse order.
+"""Runs a lambda within the hooks of its app: enters them, calls the lambda, and leaves them in the reverse order.
 
 A hook sees what the lambda raises, and may raise something else in its place. It can't make a success of a failure: what it swallows is raised
 again, so that the hooks around it see the same, and so does the executor.

@@ -1,4 +1,4 @@
-"""The jobs that lambdas declare with their code: made or brought up to date when an executor starts, and never deleted."""
+"""Makes the jobs that lambdas declare with their code, or brings them up to date, when an executor starts."""
 
 from __future__ import annotations
 

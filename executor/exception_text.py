@@ -1,4 +1,4 @@
-"""The text that is kept of an exception, within a bound: its message, where it came from, its causes, notes and members.
+"""Makes the text that is kept of an exception, within a bound: its message, where it came from, its causes, notes and members.
 
 Each exception is written as its message, then its traceback; what caused it follows. Where the bound is too small for all, frames go first, those in the
 middle before those at both ends; then causes and members in the middle; then messages are cut. What was left out is said where it would stand.

@@ -1,4 +1,4 @@
-"""Calls of NextWork: one long poll after the other, each acknowledging the answer before it.
+"""Asks the controller for work: one long poll after the other, each acknowledging the answer before it.
 
 Owns the numbers of its calls and answers; how much to ask for, and what to do with an answer, is the pipeline's. An answer to a call that was given
 up never gets here, so it is not acknowledged, and the controller hands its claims back.

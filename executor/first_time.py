@@ -1,4 +1,4 @@
-"""How a lambda asks whether its task is the first for a key: by a call of the HSC, from whatever thread or loop the lambda runs on.
+"""Asks the HSC for a lambda whether its task is the first for a key, from whatever thread or loop the lambda runs on.
 
 The call is made on the executor's loop, whose connection it goes over; a bridge is the way there, and each kind of worker has its own.
 """

@@ -1,4 +1,4 @@
-"""What this executor holds: one record per claim, from its arrival until its end is recorded; and whether it may start.
+"""Keeps one record per claim that this executor holds, from its arrival until its end is recorded, and says whether it may start.
 
 Owns the record, the slots of the table, and the age of the oldest lease. Three threads touch it. The event loop of the
 executor takes and releases; a worker's thread marks a start; the heartbeats' thread renews leases. Records are replaced in one

@@ -1,4 +1,4 @@
-"""An event loop for `async def` lambdas, each in an asyncio task of its own.
+"""Runs `async def` lambdas on an event loop, each in an asyncio task of its own.
 
 Owns what waits for the loop, how many run on it, and how many begin in one turn of it; the loop itself is given: one of its own thread,
 or the executor's.

@@ -1,4 +1,4 @@
-"""How a run ended, as a value; and what that means on the wire.
+"""Describes how a run ended, as a value, and turns it into messages.
 
 Owns the words a handler has for failing (atf.Retry, atf.Fatal, any other exception) and for giving back (atf.HandBack), and the wait before the next attempt. It runs no user code, except the __str__ of its exceptions.
 """

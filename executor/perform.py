@@ -1,4 +1,4 @@
-"""From a claim that may start to the outcome of its run: prepares the call, and makes it.
+"""Prepares a claimed task's call and makes it, up to its outcome.
 
 Runs user code, and lets nothing that it raises through. It reports nothing and knows no other role; it runs in whatever
 thread or on whatever loop a worker calls it.

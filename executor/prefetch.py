@@ -1,4 +1,4 @@
-"""How much work an executor asks for: enough that no worker waits for the next answer, never so much that work waits long here.
+"""Decides how much work an executor asks for: enough that no worker idles, never so much that work waits long here.
 
 What waits in this process can't run in another, whatever idles there. So about 50 ms of work is held beyond what
 runs, by the measured mean of the slowest lambda that is held or ended a run of late; where that takes longer, or has never ended

@@ -1,4 +1,4 @@
-"""What the HSC is told of claims: how runs ended, and which claims are handed back.
+"""Tells the HSC how runs ended, and which claims are handed back.
 
 The reporter makes the messages, and a sender for each kind sends them until they are answered.
 """

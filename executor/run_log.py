@@ -1,4 +1,4 @@
-"""What an executor says of each run that has ended: a warning of a failed attempt, an error where it was the last one, and at `debug` a line of any other end.
+"""Logs each run that has ended: a warning for a failed attempt, an error for the last one, at `debug` any other end.
 
 A run that was cancelled or handed back has not failed. Nothing is said at `info`, whatever ends: a busy executor ends thousands a second.
 """

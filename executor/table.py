@@ -1,4 +1,4 @@
-"""What an executor holds, in memory that outlives it: the worker writes it, its guard reads it once the worker is dead.
+"""Keeps what an executor holds in memory that outlives it: the worker writes it, its guard reads it once the worker is dead.
 
 Owns the layout of that memory, and nothing else: which task goes into which slot is the ledger's business. A slot is filled
 first, and its state byte set last; so a worker killed in between leaves a free slot, never half a task. Only the worker

@@ -1,4 +1,6 @@
-"""Threads for `def` lambdas. They pull from a shared deque, so that a short task costs no hop of its own: a thread is woken only
+"""Runs `def` lambdas on threads.
+
+They pull from a shared deque, so that a short task costs no hop of its own: a thread is woken only
 if it idles, and wakes the next one only if there is more to do.
 
 Owns the threads and what waits for them; see workers.py for what goes in and comes out.

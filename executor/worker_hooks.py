@@ -1,4 +1,4 @@
-"""The hooks of a worker process: calls those of its apps when it starts and when it stops. Where they run, whoever makes it says."""
+"""Calls the hooks of a worker process when it starts and when it stops. Where they run, whoever makes it says."""
 
 from __future__ import annotations
 

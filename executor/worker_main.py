@@ -1,4 +1,4 @@
-"""The worker's process: user code, gRPC, the executor's loop, and the heartbeats' thread. Started by the guard, never by hand.
+"""Runs the worker's process: user code, gRPC, the executor's loop, and the heartbeats' thread. Started by the guard, never by hand.
 
 python -P -m atf.executor.worker_main EXECUTOR_ID TABLE_FD LIFELINE_FD NOTES_FD MODULE:APP...
 """

@@ -1,4 +1,4 @@
-"""Where lambdas run: threads for `def`, an event loop of its own thread for `async def`; or, for tests, the executor's own loop.
+"""Runs lambdas where they belong: threads for `def`, an event loop for `async def`; or, for tests, the executor's own loop.
 
 They decide neither what is fetched nor what is reported: tasks go in by `put`, and come out by `ended`, once per burst, on the
 executor's loop. A *worker* in these modules is a thread, or a place on the event loop, that runs one task at a time.

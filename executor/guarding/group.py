@@ -1,4 +1,4 @@
-"""A process and all that it started: spawned in a session of its own, killed and waited for as a whole.
+"""Spawns a process in a session of its own, and kills and awaits all that it started.
 
 On Linux this process becomes a *child subreaper*: what the group leaves without a parent becomes a child of this process, wherever it
 moved itself. So nothing of the group can hide as daemons do, and its zombies are reaped here, also where process 1 does not do that.

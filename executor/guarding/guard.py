@@ -1,4 +1,4 @@
-"""The guard of one worker: watches it, and makes sure that it is gone before anybody may run its tasks again.
+"""Guards one worker: watches it, and makes sure that it is gone before anybody may run its tasks again.
 
 1. kills the worker and all that it started before the oldest of its leases can end, or when it takes far too much memory, and where its
    apps are not imported in time

@@ -1,4 +1,4 @@
-"""What a guard writes: lines of its own, and what the worker and all that its lambdas start write to stdout and stderr.
+"""Writes a guard's own log lines, and what the worker and its children write to stdout and stderr.
 
 A guard reads that and says it on its own stdout and stderr. So a write never fails there and never has to wait, whatever has become of where the guard writes. A full disk or a reader that has ended
 would otherwise reach user code: `print` would raise, and a program that a lambda starts would end of SIGPIPE.

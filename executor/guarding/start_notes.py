@@ -1,4 +1,4 @@
-"""What a worker does until it works, in a file that outlives it: the worker notes it, and its guard says by it why a start has failed.
+"""Notes what a worker does until it works, in a file that outlives it, so that its guard can say why a start has failed.
 
 A worker that starts runs user code which may do anything: raise, exit, crash, hang, take all memory. So a note is in the file as soon as it is
 made, and where native code crashes or nothing moves, Python's faulthandler writes there which line it was. Of crashes it does so also later.

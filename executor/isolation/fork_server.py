@@ -1,4 +1,4 @@
-"""The fork server of a worker: a small process that has imported the apps, and forks itself once for each isolated run.
+"""Forks a process for each isolated run, from a small process that has imported the apps.
 
 Started by the worker (runs.py) where a lambda has isolate=True, and ends with it:
 

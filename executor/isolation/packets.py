@@ -1,4 +1,4 @@
-"""What a worker, its fork server and the processes of isolated runs say to one another: a packet each, over sockets that keep packets whole.
+"""Carries packets between a worker, its fork server and the processes of isolated runs.
 
     worker → fork server    run NUMBER, with four descriptors: the run's socket, the memory that holds its claim, its stdout and its stderr · kill NUMBER
     fork server → worker    ready · refused WHY (one of the two, once) · ended NUMBER EXIT_CODE (-n for signal n) · unborn NUMBER WHY

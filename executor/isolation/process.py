@@ -1,4 +1,4 @@
-"""The process of one isolated run: forked by the fork server, ends with the run.
+"""Is the process of one isolated run: forked by the fork server, ends with the run.
 
 Runs the lambda as a worker of the worker would (perform.py), and has the worker do what needs the executor. It has no part in leases,
 claims or reports.

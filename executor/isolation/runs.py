@@ -1,4 +1,4 @@
-"""Isolated runs, as the worker sees them: each in a process of its own, which a fork server has forked (fork_server.py, process.py).
+"""Runs isolated lambdas from the worker's side: each in a process of its own, which the fork server has forked.
 
 A worker's thread waits for the run as it would run it. What cuts in (cancellation, a drain, a kill) comes from the executor's loop.
 """

@@ -1,4 +1,4 @@
-"""What an isolated run writes to its descriptors 1 and 2 themselves: C code, faulthandler, programs that it starts.
+"""Reads what an isolated run writes to its descriptors 1 and 2: C code, faulthandler, programs that it starts.
 
 The worker reads it while it waits for the run, and says it line by line as the run's (output/lines.py). So it is there, too, when the run has crashed.
 """

@@ -1,4 +1,4 @@
-"""What user code says in an executor: `logging`, `ctx.log`, stdout and stderr of Python, warnings. One line per event, at once (events.py).
+"""Captures what user code says in an executor: `logging`, `ctx.log`, stdout and stderr of Python, warnings. One line per event, at once (events.py).
 
 1. `capture` takes sys.stdout and sys.stderr (lines.py), and what is said of exceptions that nobody catches
 2. `take_logging` (log_handlers.py) takes `logging` and warnings, once the apps are imported

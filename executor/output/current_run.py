@@ -1,4 +1,4 @@
-"""The run that a thread or a coroutine belongs to: what it writes is said as that run's.
+"""Knows to which run a thread or coroutine belongs, so that what it writes is said as that run's.
 
 `current` is that run. A coroutine hands its context on to those that it starts, but no thread does. So `carry` marks the threads that a run
 starts, and what it gives to a pool of threads.

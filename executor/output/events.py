@@ -1,4 +1,4 @@
-"""One event of user code as a line of the role's log (atf/log.py): with its run's task id and lambda, and without redacted arguments."""
+"""Writes one event of user code as a line of the role's log, with its run's task id and lambda, and without redacted arguments."""
 
 from __future__ import annotations
 

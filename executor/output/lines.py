@@ -1,4 +1,4 @@
-"""sys.stdout and sys.stderr as user code has them: each line that it writes becomes one event (events.py), and a traceback one as a whole."""
+"""Gives user code its sys.stdout and sys.stderr: each line becomes one event (events.py), and a traceback one as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`logging` and `warnings` of user code: each record becomes one event (events.py), unless the app has handlers of its own."""
+"""Turns records of user code's `logging` and `warnings` into events (events.py), unless the app has handlers of its own."""
 
 from __future__ import annotations
 
