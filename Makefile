@@ -122,8 +122,9 @@ proto: .build/proto/.ready ## generate atf/rpc/*_pb2.py from the .proto files
 	.build/proto/bin/python -P tools/generate_proto.py
 
 .PHONY: reference
-reference: .venv/.ready ## draw the pages of docs/reference/ that repeat the code: settings, commands, SDK, RPCs, errors
+reference: .venv/.ready ## draw the pages of docs/reference/ that repeat the code: settings, commands, SDK, RPCs, errors, modules
 	.venv/bin/python -P tools/draw_reference.py
+	.venv/bin/python -P tools/draw_modules.py
 
 .PHONY: docs
 docs: .build/docs/.ready ## build the pages of docs/ into .build/site; a broken link fails
