@@ -69,7 +69,7 @@ INSIDE = {
         "handle_of",
         "begin_batch",
         "feed",
-        "send_leg",
+        "send_chunk",
         "extend_batch",
         "run_within",
     ),
