@@ -1,6 +1,6 @@
 """Remembers which answers have arrived at which executor, and whose claims therefore have to be handed back.
 
-Pure. Each lane of an executor calls by itself, and acknowledges an answer by its number in the call after it. A call with a lower number says that the
+Pure. Each call stream of an executor calls by itself, and acknowledges an answer by its number in the call after it. A call with a lower number says that the
 answer never arrived (it drops answers to calls it gave up), so its claims are free. Silence says nothing: the answer may
 have arrived and its tasks may run, so only the executor's next call or its proven death frees them.
 """
@@ -26,12 +26,12 @@ class _CallStream:
 @dataclass
 class _AnsweredExecutor:
     seen_at: float
-    lanes: dict[str, _CallStream] = field(default_factory=dict)
+    call_streams: dict[str, _CallStream] = field(default_factory=dict)
     dead: bool = False
 
 
 class Answers:
-    """The last answer to every lane of every executor."""
+    """The last answer to every call stream of every executor."""
 
     def __init__(self) -> None:
         self._executors: dict[str, _AnsweredExecutor] = {}
@@ -41,7 +41,7 @@ class Answers:
 
         Args:
             executor_id: which.
-            name: of the lane.
+            name: of the call stream.
             call: the call's number; 0: it does not number its calls.
             ack: number of the last answer that arrived there.
             now: the monotonic clock.
@@ -54,28 +54,28 @@ class Answers:
         if executor is None:
             self._forget_silent(now)
             executor = self._executors[executor_id] = _AnsweredExecutor(now)
-        lane = executor.lanes.setdefault(name, _CallStream())
-        if executor.dead or 0 < call <= lane.call:
+        stream = executor.call_streams.setdefault(name, _CallStream())
+        if executor.dead or 0 < call <= stream.call:
             return None
-        executor.seen_at, lane.call = now, call
-        returned = lane.unacknowledged if ack < lane.number else []
-        lane.unacknowledged = []
-        lane.number = max(lane.number, ack)  # numbers go on where another controller left off
+        executor.seen_at, stream.call = now, call
+        returned = stream.unacknowledged if ack < stream.number else []
+        stream.unacknowledged = []
+        stream.number = max(stream.number, ack)  # numbers go on where another controller left off
         return returned
 
     def answer(self, executor_id: str, name: str, claims: list[t.Claim]) -> int:
-        """Notes the claims of an answer that is about to be sent to a lane, and numbers it."""
-        lane = self._executors[executor_id].lanes[name]
-        lane.number += 1
-        lane.unacknowledged = claims
-        return lane.number
+        """Notes the claims of an answer that is about to be sent to a call stream, and numbers it."""
+        stream = self._executors[executor_id].call_streams[name]
+        stream.number += 1
+        stream.unacknowledged = claims
+        return stream.number
 
     def died(self, executor_id: str, now: float) -> list[t.Claim]:
-        """An executor is verifiably dead. Returns the claims of its lanes' last answers, as far as those were not acknowledged."""
+        """An executor is verifiably dead. Returns the claims of its call streams' last answers, as far as those were not acknowledged."""
         executor = self._executors.setdefault(executor_id, _AnsweredExecutor(now))
         executor.dead = True
-        returned = [claim for lane in executor.lanes.values() for claim in lane.unacknowledged]
-        executor.lanes.clear()
+        returned = [claim for stream in executor.call_streams.values() for claim in stream.unacknowledged]
+        executor.call_streams.clear()
         return returned
 
     def _forget_silent(self, now: float) -> None:

@@ -39,7 +39,7 @@ class Call:
 
     Attributes:
         executor_id: who asks.
-        lane: of it.
+        call_stream: of the executor.
         lambdas: what it can run.
         signatures: by lambda the digest of the signature that it runs.
         serves: what it may be given now.
@@ -52,7 +52,7 @@ class Call:
     def __init__(
         self,
         executor_id: str,
-        lane: str,
+        call_stream: str,
         lambdas: Lambdas,
         room: int,
         *,
@@ -60,7 +60,7 @@ class Call:
         known: Lambdas | None = None,
     ) -> None:
         self.executor_id = executor_id
-        self.lane = lane
+        self.call_stream = call_stream
         self.lambdas = lambdas
         self.signatures = signatures
         self.signed = signed(signatures) if known is None else known

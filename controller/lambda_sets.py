@@ -2,7 +2,7 @@
 
 The names of thousands would be most of what a call of NextWork costs, so they come once.
 
-A call numbers the set of lambdas that it asks for, and the answer gives that number back. Later calls of the lane give the number alone. An
+A call numbers the set of lambdas that it asks for, and the answer gives that number back. Later calls of the call stream give the number alone. An
 answer without it says that the set is not known, as after a restart of the controller: then the next call names the lambdas.
 """
 
@@ -16,7 +16,7 @@ from atf.rpc import controller_pb2 as c
 from .demand import Lambdas, signed
 
 FORGET_S: Final = 900.0
-"""Seconds after which the set of a lane that does not call any more is forgotten; it would be named again."""
+"""Seconds after which the set of a call stream that does not call any more is forgotten; it would be named again."""
 
 
 class NamedLambdas(NamedTuple):
@@ -40,7 +40,7 @@ class _LambdaSet(NamedTuple):
 
 
 class LambdaSets:
-    """The last set of every lane of every executor."""
+    """The last set of every call stream of every executor."""
 
     def __init__(self) -> None:
         self._sets: dict[tuple[str, str], _LambdaSet] = {}
@@ -61,7 +61,7 @@ class LambdaSets:
         return found
 
     def _shared(self, found: NamedLambdas) -> NamedLambdas:
-        """The same of another lane, if there is one: most executors of a host run the same lambdas, of which thousands take a MiB."""
+        """The same of another call stream, if there is one: most executors of a host run the same lambdas, of which thousands take a MiB."""
         return next((each.runs for each in self._sets.values() if each.runs == found), found)
 
     def left(self, executor_id: str) -> None:

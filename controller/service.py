@@ -360,7 +360,7 @@ class ControllerService:
                 handed = {lambda_of(each) for each in set(queues.values())}
                 self._cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
                 self._quarantine.handed(call.executor_id, queues, self._runtime.monotonic())
-                number = self._answers.answer(call.executor_id, call.lane, grant.claims)
+                number = self._answers.answer(call.executor_id, call.call_stream, grant.claims)
                 _log.debug("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))
                 return c.NextWorkReply(number=number, claims=grant.claims, claim_sent_us=grant.sent_us)
             if self._runtime.monotonic() >= until:

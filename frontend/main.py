@@ -23,10 +23,10 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs:
         opened = await process.open_store(store, timing)
         service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
         scheduler = SchedulerService(frontend=service, store=opened, timing=timing, runtime=process.runtime)
-        doors = await Listeners.open(service, scheduler, settings, DRAIN_S, of_store(opened))
-        process.ready(doors.address, dapr_http=doors.dapr_http)
+        listeners = await Listeners.open(service, scheduler, settings, DRAIN_S, of_store(opened))
+        process.ready(listeners.address, dapr_http=listeners.dapr_http)
         await process.stopping.wait()
-        await doors.close()
+        await listeners.close()
         await opened.close()
 
     return run_role("frontend", body, logs)

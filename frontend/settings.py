@@ -145,7 +145,7 @@ SETTINGS: Final[dict[str, _Setting]] = {
 }
 """By the name that @app.task has for it."""
 _FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook"})
-"""Of which a queue's door knows nothing; the first two have fields of their own."""
+"""Of which the admission to a queue knows nothing; the first two have fields of their own."""
 _DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_ENQUEUE_TIMEOUT_US)}
 
 

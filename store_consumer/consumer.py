@@ -2,7 +2,7 @@
 
 1. A duty per partition makes passes: due tasks go to their queues, expired leases are lost, expired queue entries return.
 2. It passes again at once while there is more, else sleeps until the next instant, a wake-up, or poll_interval.
-3. What a pass says one partition owes another is delivered (outbox.py), ticks of jobs become tasks (jobs.py), and automatic gates
+3. The outbox that a pass tells of is delivered (outbox.py), ticks of jobs become tasks (jobs.py), and automatic gates
    close (gates.py).
 4. Finished tasks beyond their retention are swept (sweeper.py).
 
@@ -80,7 +80,7 @@ class Consumer:
             await end(duties)
 
     async def poll(self, partitions: Sequence[int]) -> tuple[list[EnqueuePass], list[EnqueuePass]]:
-        """One bounded pass over each partition, to its end: what is owed is delivered, and ticks that become tasks are pushed.
+        """One bounded pass over each partition, to its end: the outbox is delivered, and ticks that become tasks are pushed.
 
         Returns:
             All passes; and the last one over each partition.
@@ -143,7 +143,7 @@ class Consumer:
             enqueued_again=made.enqueued_again,
             lost=made.lost,
             standing=made.standing,
-            owed=len(made.outbox),
+            outbox=len(made.outbox),
         )
         return made
 

@@ -2,7 +2,7 @@
 
 A record lies in the due index until it has been delivered, and each pass of the store consumer brings it up again; so a
 failure here needs no memory. Deliveries run apart from the passes, in a line per target: a partition that is down holds
-up neither the others nor the passes of the partition that owes it.
+up neither the others nor the passes of the partition whose outbox it is.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def until(holds: Callable[[], bool]) -> None:
 def put(output: SafeOutput, lines: bytes) -> None:
     """Writes, and waits until the thread is done with it."""
     output.write(lines)
-    assert output.settle(PATIENCE_S)
+    assert output.wait_written(PATIENCE_S)
 
 
 def test_whole_lines_are_written_and_half_ones_when_they_are_flushed(disk: Disk, output: SafeOutput) -> None:
@@ -151,7 +151,7 @@ def test_the_end_of_a_process_is_not_held_up(pipe: tuple[int, SafeOutput]) -> No
     for _ in range(300):
         output.write(b"x" * 1023 + b"\n")
     began = time.monotonic()
-    assert not output.settle(0.01)
+    assert not output.wait_written(0.01)
     output.end()
     output.write(b"dropped\n")
     output.flush()
@@ -169,7 +169,7 @@ def test_many_threads_write_whole_lines(disk: Disk, output: SafeOutput) -> None:
         each.start()
     for each in threads:
         each.join()
-    assert output.settle(PATIENCE_S)
+    assert output.wait_written(PATIENCE_S)
     lines = [tuple(map(int, each.split())) for each in disk.written.splitlines()]
     assert sorted(lines) == [(name, number) for name in range(8) for number in range(200)]
     for name in range(8):

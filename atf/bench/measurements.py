@@ -19,7 +19,7 @@ from atf.runtime import SystemRuntime
 from atf.sdk.lambdas import Prepared, named
 from atf.task import Status
 from atf.verify.outcome import percentile
-from atf.verify.stored import Stored
+from atf.verify.stored import StoredTasks
 
 from . import pending, proc
 from .lambdas import LATER
@@ -123,7 +123,7 @@ class Measurements:
         self._store = store
         self._pending = 0
         """Of others, when it began, and of ours that are to wait meanwhile."""
-        self._stored = Stored(client, [f"{namespace}/{name}" for name in KINDS])
+        self._stored = StoredTasks(client, [f"{namespace}/{name}" for name in KINDS])
         self._random = SystemRuntime().random
 
     async def warm_up(self) -> None:

@@ -133,7 +133,7 @@ def import_command(
                     if listed is not None:
                         listed.write(_line(suspect))
 
-                return await import_tasks(opened, file, progress, report=report, old=old, settle=not all_stopped)
+                return await import_tasks(opened, file, progress, report=report, old=old, pause_claims=not all_stopped)
 
     _print_imported(file, ran, _with_store(flags, True, work), as_json)
 

@@ -124,7 +124,7 @@ class ForkSafeChannel(Connection):
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bytes] = loop.create_future()
 
-        def settle() -> None:
+        def finish() -> None:
             if done.done():  # cancelled
                 return
             if under_way.code().value[0] == 0:
@@ -132,7 +132,7 @@ class ForkSafeChannel(Connection):
             else:
                 done.set_exception(self._error(under_way, path, timeout, channel, heard))
 
-        under_way.add_done_callback(lambda _: _tell(loop, settle))  # on a thread of gRPC's
+        under_way.add_done_callback(lambda _: _tell(loop, finish))  # on a thread of gRPC's
         return done
 
     def _error(self, call: Any, path: str, timeout: float, channel: Any, heard: int) -> Exception:

@@ -16,7 +16,7 @@ from .files import KnownFile
 from .lambdas import content_hash, hello
 from .record import DemoRecord
 from .report import NS, AcceptedTask
-from .strike import Kill, kill_one
+from .strike import KilledWorker, kill_one
 from .view import Snapshot, rates
 
 BATCH: Final = 256
@@ -79,7 +79,7 @@ class Flow:
     ) -> None:
         self.accepted = AcceptedTask()
         self.results: dict[str, str] = {}
-        self.kill: Kill | None = None
+        self.kill: KilledWorker | None = None
         self._client, self._record, self._workers, self._view = client, record, workers, view
         self._handles: list[Handle[str]] = []
         self._room = asyncio.Event()

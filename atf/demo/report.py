@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .files import KnownFile
 from .record import DemoRecord, Moment, concurrent, early
-from .strike import Kill
+from .strike import KilledWorker
 
 NS: Final = 1_000_000_000
 AFTER_KILL_S: Final = 3
@@ -61,7 +61,9 @@ class DemoReport:
         return {**asdict(self), "passed": self.passed}
 
 
-def judge(accepted: AcceptedTask, results: Mapping[str, str], record: DemoRecord, kill: Kill | None) -> DemoReport:
+def judge(
+    accepted: AcceptedTask, results: Mapping[str, str], record: DemoRecord, kill: KilledWorker | None
+) -> DemoReport:
     """Everything together.
 
     Args:
@@ -98,7 +100,7 @@ def judge(accepted: AcceptedTask, results: Mapping[str, str], record: DemoRecord
     return report
 
 
-def _failures(report: DemoReport, kill: Kill | None) -> Iterable[str]:
+def _failures(report: DemoReport, kill: KilledWorker | None) -> Iterable[str]:
     if report.lost:
         yield f"{report.lost} accepted tasks have not succeeded"
     if report.concurrent:
@@ -120,7 +122,7 @@ def _wrong_hashes(accepted: AcceptedTask, results: Mapping[str, str]) -> tuple[s
     return differ - changed, changed
 
 
-def _restarts(record: DemoRecord, kill: Kill | None) -> dict[str, int]:
+def _restarts(record: DemoRecord, kill: KilledWorker | None) -> dict[str, int]:
     """When each task that ran on the killed process, and did not fail there by itself, started for the first time after."""
     if kill is None:
         return {}

@@ -24,7 +24,7 @@ _PAUSE_S: Final = 0.01
 
 
 @dataclass(frozen=True)
-class Kill:
+class KilledWorker:
     """An executor's worker that was killed.
 
     Attributes:
@@ -38,7 +38,7 @@ class Kill:
     cut_off: list[tuple[str, DemoRun]]
 
 
-async def kill_one(workers: Callable[[], Iterable[int]], record: DemoRecord, *, within: float) -> Kill | None:
+async def kill_one(workers: Callable[[], Iterable[int]], record: DemoRecord, *, within: float) -> KilledWorker | None:
     """Kills a worker that has started tasks; None: none was caught with any in time.
 
     Args:
@@ -56,7 +56,7 @@ async def kill_one(workers: Callable[[], Iterable[int]], record: DemoRecord, *, 
     return None
 
 
-async def _strike(pid: int, record: DemoRecord) -> Kill | None:
+async def _strike(pid: int, record: DemoRecord) -> KilledWorker | None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
         await stands_still(pid)
@@ -65,7 +65,7 @@ async def _strike(pid: int, record: DemoRecord) -> Kill | None:
             at_ns = time.monotonic_ns()
             os.kill(pid, signal.SIGKILL)
             record.poll()
-            return Kill(pid, at_ns, record.close_killed(pid, at_ns))
+            return KilledWorker(pid, at_ns, record.close_killed(pid, at_ns))
         os.kill(pid, signal.SIGCONT)
     return None
 

@@ -114,9 +114,9 @@ class SafeOutput(io.RawIOBase):
                 part = bytes(self._line)
                 self._line.clear()
                 self._add(part)
-        self.settle(0 if self._impatient else _PATIENCE_S)
+        self.wait_written(0 if self._impatient else _PATIENCE_S)
 
-    def settle(self, seconds: float) -> bool:
+    def wait_written(self, seconds: float) -> bool:
         """Waits until all is written, at most so long; whether it is."""
         if self._direct or self._mute:
             return self._direct
@@ -129,7 +129,7 @@ class SafeOutput(io.RawIOBase):
         if self.closed:
             return
         self.flush()
-        done = self.settle(SETTLE_S)
+        done = self.wait_written(SETTLE_S)
         super().close()
         if not self._direct:
             with self._changed:
@@ -149,7 +149,7 @@ class SafeOutput(io.RawIOBase):
 
     def end(self) -> None:
         """From now on nothing waits for the thread, which the interpreter stops wherever it is, and nothing is kept."""
-        self._direct, self._mute = True, not self.settle(0)
+        self._direct, self._mute = True, not self.wait_written(0)
 
     def forked(self) -> None:
         """Takes note that this is a child: what waited is the parent's to write, and the lock may be taken for ever."""

@@ -2,7 +2,7 @@
 
 1. `protect` replaces sys.stderr, and sys.stdout too where it only tells of the work, by streams that neither fail nor block.
 2. Each has a thread that writes. It drops and counts what can't be written; when writing works again, it says there how much is missing.
-3. `settle` gives these threads a moment at the end of the process.
+3. `wait_written` gives these threads a moment at the end of the process.
 
 Only the standard library: a guard loads it, too.
 """
@@ -132,27 +132,27 @@ def notice_by(notice: Notice) -> None:
         _standard["stderr"].notice = notice
 
 
-def settle(seconds: float = SETTLE_S) -> None:
+def wait_written(seconds: float = SETTLE_S) -> None:
     """Has the last lines written, before a process ends. Takes about so long at most, where nobody reads them."""
     for output in _standard.values():
         output.flush()
     stdout = _standard.get("stdout")
-    if stdout is not None and stdout.settle(seconds) and stdout.lost and stdout.error not in {0, errno.EPIPE}:
+    if stdout is not None and stdout.wait_written(seconds) and stdout.lost and stdout.error not in {0, errno.EPIPE}:
         # That its reader has seen enough, as `head` has, is nothing to say.
         lost, stdout.lost = stdout.lost, 0
         sys.stderr.write(f"{lost} lines of stdout are missing: {os.strerror(stdout.error)}\n")
     if is_protected():
-        _standard["stderr"].settle(seconds)
+        _standard["stderr"].wait_written(seconds)
 
 
 def exit_at_once(code: int) -> NoReturn:
     """Ends the process whatever its threads do, without the ends of its modules; the last lines have a moment."""
-    settle(_LAST_LINES_S)
+    wait_written(_LAST_LINES_S)
     os._exit(code)
 
 
 def _end() -> None:
-    settle()
+    wait_written()
     for output in list(outputs):
         output.end()
 

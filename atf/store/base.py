@@ -68,5 +68,5 @@ class Caller(Protocol):
         ...
 
     async def sync_batch(self, record: OutboxRecord) -> bool:
-        """One step of what a batch's home owes a partition; whether it was the last."""
+        """One step of what a batch's own partition has in its outbox for another; whether it was the last."""
         ...

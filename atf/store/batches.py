@@ -295,7 +295,7 @@ class BatchVerbs(Caller):
         )
 
     async def sync_batch(self, record: OutboxRecord) -> bool:
-        """Tells a partition what a batch's home owes it, and does to some of its items what is to be done to all. Whether that was the last step."""
+        """Applies a record of a batch's outbox to a partition: does to some of its items what is to be done to all. Whether that was the last step."""
         args = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
         return bool(await self._call("sync_batch", record.target, args[1:]) == 0)
 

@@ -1,6 +1,6 @@
 """Sets, lifts and lists gates of lambdas, and keeps the log of who set them and why.
 
-A gate is written in the home partition and owed to the others, like a lambda's record. What people wrote is kept at home alone.
+A gate is written in the registry partition, whose outbox has it for the others, like a lambda's record. What people wrote is kept there alone.
 """
 
 from __future__ import annotations

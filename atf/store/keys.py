@@ -119,7 +119,7 @@ KEYS: Final = (
     KeySpec("atf:{p}:b:<batch>:p", "hash", "target, as an ordering key -> until when no item of it may start"),
     KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
     KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
-    KeySpec("atf:{p}:outbox", "hash", "number -> a change owed to another partition"),
+    KeySpec("atf:{p}:outbox", "hash", "number -> a change that another partition has to apply"),
     KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
     KeySpec("atf:{p}:j:<job>", "hash", "a job: see fields.JOB_FIELDS"),
     KeySpec(

@@ -34,7 +34,7 @@ REGISTRY_PARTITION: Final = 0
 """The partition where lambdas and gates are written first."""
 _OUTBOX_AT_ONCE = 256
 _WRITES_AT_ONCE = 64
-"""Records of lambdas, and what is owed of them to other partitions, that one call writes: a few milliseconds of the server's time."""
+"""Records of lambdas, and of the outbox for other partitions, that one call writes: a few milliseconds of the server's time."""
 
 
 class _LambdasSeen(NamedTuple):
@@ -147,7 +147,7 @@ class LambdaVerbs(Caller):
         return seen.records
 
     async def apply_outbox(self, record: OutboxRecord) -> None:
-        """Applies an owed change in the partition that was owed it, then strikes it off. May be repeated.
+        """Applies a change of the outbox in its target partition, then acknowledges it. May be repeated.
 
         The end of a batch is left as it is: what comes of that is the store consumer's to say, which strikes it off itself.
         """
@@ -187,7 +187,7 @@ class LambdaVerbs(Caller):
 
     @cached_property
     def _apply_all_outboxes(self) -> SingleFlight[None]:
-        """Delivers what other partitions are owed. Many that change lambdas at the same time share it."""
+        """Applies the outboxes of all partitions. Many that change lambdas at the same time share it."""
         return SingleFlight(self._apply_outboxes)
 
     async def _apply_outboxes(self) -> None:

@@ -313,12 +313,12 @@ class Store(
                 just started.
         """
         answer = await self._call("enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us])
-        now, wait, enqueued, again, lost, queues, owed, due, gated, failing, standing, stepped, over, *ended = answer
+        now, wait, enqueued, again, lost, queues, outbox, due, gated, failing, standing, stepped, over, *ended = answer
         expired, unfit = ([each.decode() for each in ids] for ids in ended)
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
             OutboxRecord(partition, int(number), int(target), body)
-            for number, target, body in zip(owed[::3], owed[1::3], owed[2::3], strict=True)
+            for number, target, body in zip(outbox[::3], outbox[1::3], outbox[2::3], strict=True)
         ]
         lambdas = [each.decode() for each in failing]
         next_in = None if int(wait) < 0 else int(wait)

@@ -58,11 +58,11 @@ class Scheduled(NamedTuple):
 
 
 class OutboxRecord(NamedTuple):
-    """A change that one partition owes another."""
+    """A change that one partition has to apply for another."""
 
-    partition: int  # that owes it
+    partition: int  # in whose outbox it is
     number: int
-    target: int  # that is owed
+    target: int  # that has to apply it
     body: bytes
 
     @property

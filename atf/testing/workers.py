@@ -36,7 +36,7 @@ class _OwnLoop:
 
 
 class TurnWorkers:
-    """An atf.executor.workers.Lanes. Tasks start in the order in which they come.
+    """An atf.executor.workers.Workers. Tasks start in the order in which they come.
 
     Args:
         most: how many run at once; a `def` counts while it waits for something of the loop.

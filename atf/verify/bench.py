@@ -37,7 +37,7 @@ from .lambdas import NAMESPACE, RETENTION, RETENTION_S
 from .load import Load, PlannedTask, Stream, planned
 from .outcome import LoadOutcome, Strike, judge
 from .record import DIRECTORY, VerifyRecord, events, now_us, pid_of
-from .stored import Stored
+from .stored import StoredTasks
 from .watch import Deaths
 
 APP: Final = "atf.verify.lambdas:app"
@@ -88,7 +88,7 @@ class Bench:
 
     client: AsyncClient
     stream: Stream
-    stored: Stored
+    stored: StoredTasks
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Bench:
         try:
             await self.cluster.start()
             self.client = AsyncClient(self.cluster.frontend_address, timeout=_CALL_S)
-            self.stored = Stored(self.client, [f"{self.namespace}/{name}" for name in ("work", "work_async")])
+            self.stored = StoredTasks(self.client, [f"{self.namespace}/{name}" for name in ("work", "work_async")])
             tasks = planned(self.load, self.seed, self.namespace.removeprefix(_PREFIX))
             slack_us = _DRIFT_US if self.cluster.settings.redis_url else 0
             self.stream = self.stream_of(tasks, slack_us)
@@ -294,7 +294,7 @@ class Bench:
         seconds = within or drain_s(self.timing)
         until = time.monotonic() + seconds
         self.stop_load()
-        await self.stream.settle(seconds)
+        await self.stream.wait_accepted(seconds)
         while time.monotonic() < until and await self.stored.left():  # noqa: ASYNC110  the store's counters wake nobody
             await asyncio.sleep(4 * LOOK_S)
         return await self._judge()

@@ -114,7 +114,7 @@ class Stream:
         return (len(mine) - 1) * US / (mine[-1] - mine[0]) if self._began_us and mine and mine[-1] > mine[0] else 0.0
 
     async def run(self) -> None:
-        """Schedules until cancelled. What is on its way then goes on; see `settle`."""
+        """Schedules until cancelled. What is on its way then goes on; see `wait_accepted`."""
         loop = asyncio.get_running_loop()
         began, sent, self._began_us = loop.time(), 0, now_us()
         while True:
@@ -140,7 +140,7 @@ class Stream:
         self._batches.add(task)
         task.add_done_callback(self._done)
 
-    async def settle(self, within: float) -> None:
+    async def wait_accepted(self, within: float) -> None:
         """Waits until all are accepted; gives up those that are not after `within` seconds: they may be stored or not.
 
         Raises:

@@ -18,7 +18,7 @@ _ALL: Final = 1 << 40
 _LIVE: Final = [status for status in Status if not status.finished]
 
 
-class Stored:
+class StoredTasks:
     """The tasks of some lambdas.
 
     Args:

@@ -64,7 +64,7 @@ class Relay:
         self._thread.join(seconds)
         for output in self._ours.values():
             output.flush()
-            output.settle(seconds)
+            output.wait_written(seconds)
 
     def _work(self) -> None:
         poll = select.poll()

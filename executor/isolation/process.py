@@ -26,7 +26,7 @@ from atf.executor.perform import Performer, Unawaited
 from atf.exits import EXIT_FORKED
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import stop_signals
-from atf.process.streams import lead_elsewhere, settle
+from atf.process.streams import lead_elsewhere, wait_written
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.sdk.lambdas import Lambda
@@ -205,7 +205,7 @@ def run(lambdas: Mapping[str, Lambda[..., Any]], connection: socket.socket, memo
     talk.tell(pack_outcome(outcome))
     with contextlib.suppress(Exception):
         logging.shutdown()  # handlers of the user's, which may take their time
-    settle()
+    wait_written()
     signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)  # from here on none of the run's code is called
     if leaves_nothing(before):
         talk.tell(pack("alone"))  # the worker need not wait until the kernel has taken the process apart
@@ -249,4 +249,4 @@ def _flush() -> None:
             stream.flush()
     _LIBC.fflush(None)
     output.end()
-    settle()
+    wait_written()

@@ -85,7 +85,7 @@ class TriggerClaims:
             self._ends[partition].append(each)
             if partition not in self._works:
                 work = self._record_ends(partition)
-                self._works[partition] = self._runtime.spawn(work, name=f"settle triggers {partition}")
+                self._works[partition] = self._runtime.spawn(work, name=f"record ends of triggers {partition}")
 
     async def close(self, seconds: float) -> None:
         """Waits until all ends are recorded, at most so long. What is not then ends with its lease."""

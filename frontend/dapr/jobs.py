@@ -1,6 +1,6 @@
 """Turns what Dapr calls a job into a job of ATF's, and back. Pure; whether a schedule can be read is for the frontend to say.
 
-What Dapr's scheduler does where nothing is said holds at its doors: every missed tick comes, one after the other; UTC; a time that
+What Dapr's scheduler does where nothing is said holds here: every missed tick comes, one after the other; UTC; a time that
 a change of clocks passes over does not come, and one that comes twice ticks twice; three retries, a second apart.
 """
 
@@ -90,7 +90,7 @@ def fill_timing(made: DaprTiming, spec: j.JobSpec) -> None:
 
 
 def data_of(spec: j.JobSpec) -> AnyMessage:
-    """What the target of a job gets. Nothing, where somebody made the job by another door, of another payload."""
+    """What the target of a job gets. Nothing, where somebody made the job by another API, of another payload."""
     try:
         return AnyMessage.FromString(spec.task.payload) if spec.task.encoding == t.RAW else AnyMessage()
     except DecodeError:

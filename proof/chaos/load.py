@@ -95,7 +95,7 @@ async def run(path: Path, prefix: str, seed: int, load: Load) -> None:
             streaming.cancel()
             with suppress(asyncio.CancelledError):
                 await streaming
-            await stream.settle(SETTLE_S)
+            await stream.wait_accepted(SETTLE_S)
             await asyncio.sleep(2 * _LOOK_S)
             telling.cancel()
             for key, ending in (await _endings(client, stream)).items():

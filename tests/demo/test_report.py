@@ -9,7 +9,7 @@ import pytest
 from atf.demo.files import KnownFile, read_files
 from atf.demo.record import DemoRecord, DemoRun, Moment
 from atf.demo.report import NS, AcceptedTask, DemoReport, judge, percentile, throughput
-from atf.demo.strike import Kill
+from atf.demo.strike import KilledWorker
 
 
 class Story:
@@ -30,7 +30,7 @@ class Story:
             "c": [DemoRun("8-1", 1, 6 * NS, 7 * NS, 9)],
         }
         self.record.ends = [Moment(2 * NS, "a", 9), Moment(5 * NS, "b", 9), Moment(7 * NS, "c", 9)]
-        self.kill: Kill | None = Kill(7, 3 * NS, [("b", cut_off)])
+        self.kill: KilledWorker | None = KilledWorker(7, 3 * NS, [("b", cut_off)])
 
     def report(self) -> DemoReport:
         return judge(self.accepted, self.results, self.record, self.kill)

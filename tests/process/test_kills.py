@@ -17,7 +17,7 @@ import pytest_asyncio
 from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient, Handle, TaskInfo
 from atf.demo.record import DIRECTORY, DemoRecord, concurrent
-from atf.demo.strike import Kill, kill_one
+from atf.demo.strike import KilledWorker, kill_one
 from atf.task import Status
 
 from . import kills
@@ -97,7 +97,7 @@ class Busy:
         assert concurrent({each.id: self.record.runs.get(each.id, []) for each in handles}) == []
         return tasks
 
-    async def kill_worker(self) -> Kill:
+    async def kill_worker(self) -> KilledWorker:
         """SIGKILL to a worker that has started tasks."""
         killed = await kill_one(lambda: [each.worker for each in self.cluster.executors()], self.record, within=LONG_S)
         assert killed is not None

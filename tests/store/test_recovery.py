@@ -38,7 +38,7 @@ async def restored(
     """Another store that the export was brought to, what the import did, and its suspects by the names of their tasks."""
     store = await another_store(clock)
     suspects: list[Suspect] = []
-    done = await import_tasks(store, file, report=suspects.append, old=old, settle=settle)
+    done = await import_tasks(store, file, report=suspects.append, old=old, pause_claims=settle)
     await know(store, LAMBDA)
     return store, done, {each.id.partition("-")[2]: each for each in suspects}
 

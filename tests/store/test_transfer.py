@@ -190,7 +190,7 @@ async def test_ordered_tasks_keep_their_order(world: World, clock: Clock, tmp_pa
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
-    await import_tasks(target, file, settle=False)
+    await import_tasks(target, file, pause_claims=False)
     await know(target, "shop/orders")
     there = World(target, clock)
     partition = target.partition_for("key")
@@ -220,7 +220,7 @@ async def test_an_ordering_key_that_has_stopped_stops_again(world: World, clock:
     assert await export_tasks(world.store, file) == 1, "the one that failed is no live task"
     target = await another_store(clock)
     for _ in range(2):  # an import may be run again
-        await import_tasks(target, file, settle=False)
+        await import_tasks(target, file, pause_claims=False)
     there, partition = World(target, clock), target.partition_for("key")
     await there.schedule("later", partition=partition, **place)
     found = await target.get_key("shop/orders", "key")
@@ -232,7 +232,7 @@ async def test_an_ordering_key_that_has_stopped_stops_again(world: World, clock:
     assert (await target.resume_key("shop/orders", "key")).mended is KeyAnswer.DONE
     await there.passes(partition)
     assert await there.pop("shop/orders:1", partition=partition) == [f"{partition}-bad"], "it runs again first"
-    await import_tasks(target, file, settle=False)
+    await import_tasks(target, file, pause_claims=False)
     assert (await target.get_key("shop/orders", "key")).stopped_at_us == 0  # type: ignore[union-attr]
     await target.close()
 
@@ -251,7 +251,7 @@ async def test_a_key_that_stopped_at_a_task_whose_record_is_gone_stops_again(
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
-    await import_tasks(target, file, settle=False)
+    await import_tasks(target, file, pause_claims=False)
     there, partition = World(target, clock), target.partition_for("key")
     await there.passes(partition)
     assert await there.pop("shop/orders:1", partition=partition) == []
@@ -276,7 +276,7 @@ async def test_windows_of_unique_keys_stay_open(world: World, clock: Clock, tmp_
     await export_tasks(old, file)
     target = await another_store(clock)
     for _ in range(2):
-        await import_tasks(target, file, settle=False)
+        await import_tasks(target, file, pause_claims=False)
     await World(target, clock).check()
     names = ("key0", "key1", "key299", "calm", "short")
     again = await target.schedule([once(target, f"again-{key}", key, int(key == "calm")) for key in names])
@@ -302,7 +302,7 @@ async def test_keys_of_any_characters_arrive_as_they_were(world: World, clock: C
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)
-    await import_tasks(target, file, settle=False)
+    await import_tasks(target, file, pause_claims=False)
     there = World(target, clock)
     await there.check()
     for number, key in enumerate(odd):
@@ -456,7 +456,7 @@ async def test_jobs_arrive_where_they_stood(world: World, clock: Clock, tmp_path
     await world.jobs()
     await export_tasks(world.store, tmp_path / "export")
     other = await another_store(clock)
-    done = await import_tasks(other, tmp_path / "export", settle=False)
+    done = await import_tasks(other, tmp_path / "export", pause_claims=False)
     assert done.jobs == 3, "one has ended, one was deleted"
     (ticks, paused, ended) = await other.get_jobs(["shop/ticks", "shop/paused", "shop/ends"])
     (before, _, _) = await world.store.get_jobs(["shop/ticks", "shop/paused", "shop/ends"])
@@ -467,7 +467,7 @@ async def test_jobs_arrive_where_they_stood(world: World, clock: Clock, tmp_path
     assert paused.paused
     assert ended is None
     assert (ticks.base_us, ticks.rhythm) == (before.base_us, before.rhythm)
-    assert (await import_tasks(other, tmp_path / "export", settle=False)).jobs == 0, "an import may be run again"
+    assert (await import_tasks(other, tmp_path / "export", pause_claims=False)).jobs == 0, "an import may be run again"
     await other.close()
 
 
@@ -485,7 +485,7 @@ async def test_the_live_tasks_of_jobs_are_theirs_also_in_a_store_of_other_partit
     await world.store.run_job_now("shop/paused", world.task("beside"))
     await export_tasks(world.store, tmp_path / "export")
     other = await another_store(clock, partitions=5)
-    await import_tasks(other, tmp_path / "export", settle=False)
+    await import_tasks(other, tmp_path / "export", pause_claims=False)
     moved = {each: other.job_partition(each) for each in names}
     there = World(other, clock)
     await there.check()
@@ -516,10 +516,10 @@ async def test_a_job_that_none_can_be_is_refused(
     good = ExportedJob("a/b", b"", "queue", next_us=1, ticks=0, paused=False, base_us=0, rhythm="")
     other = await another_store(clock)
     file.write_bytes(b"".join([header, encode(good), *rest]))
-    assert (await import_tasks(other, file, settle=False)).jobs == 1
+    assert (await import_tasks(other, file, pause_claims=False)).jobs == 1
     file.write_bytes(b"".join([header, encode(msgspec.structs.replace(good, **{field: value})), *rest]))
     with pytest.raises(InvalidArgument, match=f"line 2: .*{'job' if field == 'name' else field}"):
-        await import_tasks(other, file, settle=False)
+        await import_tasks(other, file, pause_claims=False)
     await other.close()
 
 

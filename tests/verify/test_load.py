@@ -63,7 +63,7 @@ async def test_what_is_not_answered_is_called_again_with_the_same_ids(monkeypatc
     client = Client(Unavailable("away"), Unavailable("away"))
     found = stream(client, Load(delayed_share=1, delay_s=2), monkeypatch)
     found.send(2)
-    await found.settle(5)
+    await found.wait_accepted(5)
     assert client.calls == [["p-0", "p-1"]] * 3
     assert found.accepted == {"p-0": "3-p-0", "p-1": "3-p-1"}
     assert found.refused == {"Unavailable": 2}
@@ -76,7 +76,7 @@ async def test_a_task_is_due_by_the_clock_of_before_its_first_call(monkeypatch: 
     monkeypatch.setattr(module, "wall_us", lambda: next(instants))
     found = stream(Client(Unavailable("away")), Load(delayed_share=1), monkeypatch)
     found.send(1)
-    await found.settle(5)
+    await found.wait_accepted(5)
     (accepted,) = [each for each in found.events if isinstance(each, Accepted)]
     assert accepted.due_us == 1_000_000_000 + round(found.plans["p-0"].delay * 1e6)
 
@@ -84,7 +84,7 @@ async def test_a_task_is_due_by_the_clock_of_before_its_first_call(monkeypatch: 
 async def test_what_was_never_answered_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     found = stream(Client(always=Unavailable("away")), Load(), monkeypatch)
     found.send(3)
-    await found.settle(0.0)
+    await found.wait_accepted(0.0)
     assert (len(found.called), found.accepted) == (3, {})
 
 
@@ -92,7 +92,7 @@ async def test_a_refusal_that_stays_one_is_raised(monkeypatch: pytest.MonkeyPatc
     found = stream(Client(InvalidArgument("no")), Load(), monkeypatch)
     found.send(1)
     with pytest.raises(InvalidArgument):
-        await found.settle(5)
+        await found.wait_accepted(5)
 
 
 async def test_the_stream_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +117,6 @@ async def test_the_stream_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> Non
     found = stream(Client(), Load(rate=250), monkeypatch)
     with pytest.raises(asyncio.CancelledError):
         await found.run()
-    await found.settle(0)
+    await found.wait_accepted(0)
     assert len(found.called) == 500
     assert 245 < found.per_second < 255

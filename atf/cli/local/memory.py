@@ -95,10 +95,10 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     frontend = wiring.frontend(store, listening)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
-    doors = await Listeners.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
-    last.push_async_callback(doors.close)
-    bounds = _bounds(settings, doors.address)
-    os.environ.setdefault("ATF_FRONTEND", doors.address)  # for tasks that schedule tasks, as in other executors
+    listeners = await Listeners.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
+    last.push_async_callback(listeners.close)
+    bounds = _bounds(settings, listeners.address)
+    os.environ.setdefault("ATF_FRONTEND", listeners.address)  # for tasks that schedule tasks, as in other executors
     lambdas = with_builtins(code.lambdas, bounds)
     hsc = wiring.hsc(store)
     controller = wiring.controller(store, hsc, read(ControllerSettings, {}, "controller"))
@@ -134,7 +134,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     }
     runtime.spawn(watch(runtime, get_logger()), name="file descriptors")
     working = runtime.spawn(executor.run(), name="executor")
-    _announce(doors, code.names, as_json)
+    _announce(listeners, code.names, as_json)
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
     status = await working
@@ -181,17 +181,17 @@ def _fake_server() -> Any:
     return fakeredis.FakeServer()
 
 
-def _announce(doors: Listeners, apps: Sequence[str], as_json: bool) -> None:
-    where = {"frontend": doors.address}
+def _announce(listeners: Listeners, apps: Sequence[str], as_json: bool) -> None:
+    where = {"frontend": listeners.address}
     if as_json:
-        also = {"dapr_http": doors.dapr_http} if doors.dapr_http else {}
+        also = {"dapr_http": listeners.dapr_http} if listeners.dapr_http else {}
         print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **also})
         return
     print_facts(
         [
             ("task store", "in memory: nothing survives the end of this process"),
             *where.items(),
-            ("Dapr's HTTP API", doors.dapr_http),
+            ("Dapr's HTTP API", listeners.dapr_http),
             ("apps", ", ".join(apps)),
         ]
     )

@@ -104,7 +104,7 @@ async def import_tasks(
     *,
     report: Callable[[Suspect], None] = lambda _: None,
     old: Store | None = None,
-    settle: bool = True,
+    pause_claims: bool = True,
 ) -> Imported:
     """Stores every task of an export that is not there yet. Ordered tasks come last, in their order.
 
@@ -114,7 +114,7 @@ async def import_tasks(
         progress: called with the number of tasks dealt with so far.
         report: called with each task that has run since the export, or may have.
         old: the store that was exported, if it can still be asked.
-        settle: whether executors may still hold claims of these tasks, so that none are given for one heartbeat timeout.
+        pause_claims: whether executors may still hold claims of these tasks, so that none are given for one heartbeat timeout.
 
     Raises:
         InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
@@ -128,7 +128,7 @@ async def import_tasks(
         match line:
             case ExportHeader():
                 done.begun_us = line.begun_us
-                if settle:
+                if pause_claims:
                     done.claims_from_us = await store.pause_claims()
             case ExportedTask():
                 (ordered if line.ordering_key else batch).append(line)
