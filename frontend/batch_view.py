@@ -12,7 +12,8 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.sdk.work_items import COMMAND, texts_of
-from atf.store.types import BatchRecord, ItemRecord, TaskRecord
+from atf.store.values.batches import BatchRecord, ItemRecord
+from atf.store.values.tasks import TaskRecord
 from atf.task import Status
 
 from .new_batch import spec_of

@@ -16,7 +16,7 @@ from atf.durability import Durability
 from atf.runtime import Runtime
 from atf.store.calls import CALL_BYTES
 from atf.store.store import Store
-from atf.store.types import ItemTerms, NewItem
+from atf.store.values.batches import ItemTerms, NewItem
 
 CALLS: Final = 4
 """Calls of one batch that are under way: what others ask the store waits behind all of them."""

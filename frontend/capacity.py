@@ -18,7 +18,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 from atf.store.capacity import CapacityRecord
 from atf.store.store import Store
-from atf.store.types import ExplainedTask
+from atf.store.values.explained import ExplainedTask
 from atf.task import check_lambda, check_name, pool_called, pool_stored
 
 from .explain_cores import no_core

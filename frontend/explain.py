@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import sentence_of
 from atf.store import keys
-from atf.store.types import ExplainedTask, Gate, GateAction, MisfitRecord, TaskRecord
+from atf.store.values.explained import ExplainedTask
+from atf.store.values.lambdas import Gate, GateAction
+from atf.store.values.tasks import MisfitRecord, TaskRecord
 from atf.task import Status
 
 from . import view

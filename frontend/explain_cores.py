@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atf.cores.pool import CorePool
-from atf.store.types import ExplainedTask
+from atf.store.values.explained import ExplainedTask
 from atf.task import Status, pool_called
 
 from .explain_words import ExplainAnswer, duration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from atf.store.types import ExplainedTask
+from atf.store.values.explained import ExplainedTask
 from atf.task import Status
 
 from .explain_words import ExplainAnswer, duration

@@ -11,7 +11,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.store.gates import quoted
 from atf.store.library import MAX_GATES
 from atf.store.store import Store
-from atf.store.types import AuditEntry, ExplainedTask, Gate, GateAction, NewGate
+from atf.store.values.explained import ExplainedTask
+from atf.store.values.lambdas import AuditEntry, Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
 from atf.times import instant, length
 

@@ -6,7 +6,7 @@ from atf.errors import InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.store import Store
-from atf.store.types import AuditEntry
+from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_AHEAD_US, US
 from atf.times import length
 

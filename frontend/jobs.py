@@ -20,7 +20,7 @@ from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.of_job import plan_of
 from atf.store.store import Store
-from atf.store.types import JobAnswer, JobRecord, MadeJob, NewJob, Paused
+from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, Paused
 
 from .lambdas import Lambdas
 from .new_job import new_job

@@ -8,7 +8,7 @@ from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
 from atf.store.store import Store
-from atf.store.types import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
+from atf.store.values.keys import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
 from atf.task import MAX_BATCH, check_key, key_held
 
 from .validate import check_stored_id

@@ -19,7 +19,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import check_lambda
 
 from .settings import in_force

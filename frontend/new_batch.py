@@ -20,7 +20,7 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 from atf.store import keys
-from atf.store.types import ItemTerms, NewItem
+from atf.store.values.batches import ItemTerms, NewItem
 
 from .lambdas import Lambdas
 from .validate import check_labels, check_spec, shown, spec_lambda, within

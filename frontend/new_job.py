@@ -11,7 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.of_job import counts_from_base, ends_at_instant, plan_of, rhythm_of
-from atf.store.types import NewJob, Replace
+from atf.store.values.jobs import NewJob, Replace
 
 from .lambdas import Lambdas
 from .validate import check_spec, shown, spec_lambda

@@ -15,7 +15,8 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.sdk.redaction import Redactor, redacted_payload
-from atf.store.types import BatchRecord, TaskRecord
+from atf.store.values.batches import BatchRecord
+from atf.store.values.tasks import TaskRecord
 
 from .lambdas import Lambdas
 from .validate import spec_lambda

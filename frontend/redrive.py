@@ -19,7 +19,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import summary_of
 from atf.store.store import Store
-from atf.store.types import AuditEntry, TaskRecord
+from atf.store.values.lambdas import AuditEntry
+from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status, check_lambda
 from atf.times import instant
 

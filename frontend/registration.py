@@ -12,7 +12,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.sdk.isolation import chokes
 from atf.store.claim_pause import ClaimPause
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, QueueDepth
+from atf.store.values.explained import QueueDepth
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, Status, check_lambda
 
 from .capacity import CapacityRpcs

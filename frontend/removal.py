@@ -13,7 +13,7 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.overview import LambdaCounts
 from atf.store.store import Store
-from atf.store.types import AuditEntry
+from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_BATCH, Status, check_lambda
 
 from .capacity import CapacityRpcs

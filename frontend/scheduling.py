@@ -15,7 +15,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, new_id
 from atf.store import keys
 from atf.store.store import Store
-from atf.store.types import NewTask, Scheduled
+from atf.store.values.tasks import NewTask, Scheduled
 
 from .lambdas import Lambdas
 from .pending import Admission, PendingLimits, too_many

@@ -10,7 +10,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.isolation import chokes
 from atf.store.store import Store
-from atf.store.types import TaskRecord
+from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_BATCH, US, Status
 
 from . import view

@@ -11,7 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.store.capacity import STARTS, HostRecord
-from atf.store.types import RunRecord, TaskRecord
+from atf.store.values.tasks import RunRecord, TaskRecord
 from atf.task import US, Status, pool_called
 
 ANSWER_BYTES: Final = 3 << 19

@@ -16,7 +16,8 @@ from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.store.store import Store
-from atf.store.types import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, TaskRecord, Verdict
+from atf.store.values.claims import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.tasks import TaskRecord
 from atf.task import (
     MAX_AHEAD_US,
     MAX_BATCH,

@@ -20,7 +20,8 @@ from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
 from atf.store.registry import BATCH_ENDED, BATCH_SYNC
 from atf.store.store import Store
-from atf.store.types import BatchAnswer, OpenedBatch, OutboxRecord
+from atf.store.values.batches import BatchAnswer, OpenedBatch
+from atf.store.values.passes import OutboxRecord
 from atf.task import clip
 
 from .callbacks import ChainLink, EndedBatch, Results, item_of, link_of, spec_of, task_of

@@ -20,7 +20,8 @@ from atf.sdk import work_items
 from atf.sdk.batch import link_id
 from atf.sdk.payload import FAILS
 from atf.store import keys
-from atf.store.types import BatchRecord, ItemRecord, ItemTerms, NewItem, NewTask
+from atf.store.values.batches import BatchRecord, ItemRecord, ItemTerms, NewItem
+from atf.store.values.tasks import NewTask
 from atf.task import (
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_MAX_LOSSES,

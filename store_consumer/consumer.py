@@ -23,7 +23,7 @@ from atf.log import get_logger
 from atf.runtime import Runtime, end, happens
 from atf.store.servers.notifications import place_of
 from atf.store.store import Store
-from atf.store.types import EnqueuePass
+from atf.store.values.passes import EnqueuePass
 from atf.task import US
 
 from .batches import KINDS, BatchOutbox

@@ -16,7 +16,7 @@ from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.store.library import JOBS_PER_PASS
 from atf.store.store import Store
-from atf.store.types import DueJob, Tick
+from atf.store.values.jobs import DueJob, Tick
 
 from .ticks import cancels, tick_of
 

@@ -17,7 +17,7 @@ from atf.errors import AtfError
 from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import OutboxRecord
+from atf.store.values.passes import OutboxRecord
 
 MAX_WAITING: Final = 1_000
 """Records held per target; what does not fit comes up again later."""

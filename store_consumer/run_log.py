@@ -12,7 +12,8 @@ from atf.errors import AtfError
 from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.store.store import Store
-from atf.store.types import EnqueuePass, TaskRecord
+from atf.store.values.passes import EnqueuePass
+from atf.store.values.tasks import TaskRecord
 from atf.task import Status
 
 _log = get_logger(duty="run")

@@ -15,7 +15,8 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.of_job import DEFAULT_GRACE_US, stored_plan
 from atf.schedule.plan import Plan
-from atf.store.types import DueJob, NewTask, Tick
+from atf.store.values.jobs import DueJob, Tick
+from atf.store.values.tasks import NewTask
 from atf.task import US
 
 LATE_US: Final = 5 * US

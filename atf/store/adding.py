@@ -14,7 +14,7 @@ from . import keys, library
 from .base import Caller
 from .calls import by_partition
 from .claim_pause import Cause
-from .types import NewTask, RestoredTask, Scheduled
+from .values.tasks import NewTask, RestoredTask, Scheduled
 
 _NEVER: Final = -1
 """The next instant of a task that is restored as a cancelled one."""

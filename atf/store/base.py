@@ -15,7 +15,9 @@ from atf.store.servers.sockets import Arg
 
 from .claim_pause import Cause
 from .shared_calls import SharedCalls
-from .types import NewTask, OutboxRecord, RunResult, Scheduled, TaskRecord, Verdict
+from .values.claims import RunResult, Verdict
+from .values.passes import OutboxRecord
+from .values.tasks import NewTask, Scheduled, TaskRecord
 
 if TYPE_CHECKING:
     from .roster import Listed

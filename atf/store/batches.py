@@ -24,7 +24,7 @@ from atf.task import Status
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .types import (
+from .values.batches import (
     BatchAnswer,
     BatchCommandAnswer,
     BatchPlace,
@@ -34,10 +34,10 @@ from .types import (
     ItemTerms,
     NewItem,
     OpenedBatch,
-    OutboxRecord,
     Reserved,
-    TaskRecord,
 )
+from .values.passes import OutboxRecord
+from .values.tasks import TaskRecord
 
 _LOOKS: Final = 8
 """How often a page asks all partitions at most: where few items match it is given as it is."""

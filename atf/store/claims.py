@@ -15,7 +15,7 @@ from . import library
 from .calls import CALL_BYTES, by_partition
 from .claim_pause import ClaimPause
 from .roster import RosterVerbs
-from .types import Beat, ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult, Verdict
+from .values.claims import Beat, ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
 """Of what is kept of the error of a payload that does not fit."""

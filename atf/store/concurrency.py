@@ -7,7 +7,7 @@ from typing import Any
 from . import keys
 from .base import Caller
 from .ordering import parse_token, score
-from .types import SlotsRecord
+from .values.keys import SlotsRecord
 
 
 class ConcurrencyVerbs(Caller):

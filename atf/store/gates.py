@@ -19,7 +19,7 @@ from atf.store.servers.sockets import Arg
 from . import library
 from .calls import by_partition
 from .registry import REGISTRY_PARTITION, LambdaVerbs
-from .types import AuditEntry, Gate, GateAction, NewGate
+from .values.lambdas import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"
 """Who sets automatic gates."""

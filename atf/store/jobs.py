@@ -15,7 +15,8 @@ from atf.store.servers.sockets import Arg
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .types import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, NewTask, Paused, Scheduled, Tick
+from .values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, Paused, Tick
+from .values.tasks import NewTask, Scheduled
 
 _READ_BATCH = 64
 """Jobs read by one call: each may hold a payload."""

@@ -9,7 +9,7 @@ from atf.errors import InvalidArgument
 
 from . import keys
 from .base import Caller
-from .types import KeyAnswer, KeyRecord, MendedKey
+from .values.keys import KeyAnswer, KeyRecord, MendedKey
 
 _TOKEN: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,17})\.([A-Za-z0-9._/:%~-]{0,3200})")
 """The partition, and the instant and list of the key seen last."""

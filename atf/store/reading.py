@@ -19,7 +19,8 @@ from .calls import by_partition
 from .capacity import STARTS
 from .claim_pause import ClaimPause
 from .records import task_record
-from .types import ExplainedTask, TaskRecord
+from .values.explained import ExplainedTask
+from .values.tasks import TaskRecord
 
 _COUNTED_AT_ONCE: Final = 64
 """Lambdas that one call counts: few enough to hold up nobody in the store."""

@@ -9,7 +9,7 @@ from atf.errors import Internal
 from atf.task import Status
 
 from . import keys
-from .types import JobTask, MisfitRecord, RunRecord, TaskRecord
+from .values.tasks import JobTask, MisfitRecord, RunRecord, TaskRecord
 
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 

@@ -23,7 +23,9 @@ from atf.store.servers.sockets import Arg
 
 from . import keys
 from .base import Caller
-from .types import LambdaRecord, OutboxRecord, QueueDepth
+from .values.explained import QueueDepth
+from .values.lambdas import LambdaRecord
+from .values.passes import OutboxRecord
 
 BATCH_SYNC: Final = "batch"
 """The kind of outbox record by which a batch's home tells a partition what it knows."""

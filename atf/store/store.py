@@ -40,7 +40,9 @@ from .roles import RoleVerbs
 from .roster import Listed
 from .servers import checks
 from .shared_calls import SharedCalls
-from .types import CancelResult, EnqueuePass, FirstTimeKey, OutboxRecord, RetryResult
+from .values.claims import FirstTimeKey
+from .values.passes import EnqueuePass, OutboxRecord
+from .values.tasks import CancelResult, RetryResult
 from .windows import UniqueKeyVerbs
 
 PARTITIONS: Final = 1

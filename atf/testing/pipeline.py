@@ -31,7 +31,7 @@ from atf.sdk.app import App
 from atf.sdk.hooks import WorkerHook
 from atf.store import keys, library
 from atf.store.store import Store
-from atf.store.types import EnqueuePass
+from atf.store.values.passes import EnqueuePass
 from atf.task import FINISHED, MAX_BATCH, Status
 
 from .runtime import VirtualRuntime

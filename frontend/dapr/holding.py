@@ -19,7 +19,7 @@ from atf.errors import Unavailable
 from atf.log import get_logger
 from atf.runtime import Runtime, end
 from atf.store.store import Store
-from atf.store.types import Beat, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult, Verdict
 from atf.task import MAX_BATCH, partition_of
 
 from .watchers import Trigger

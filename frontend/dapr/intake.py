@@ -24,7 +24,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id
 from atf.store.servers.notifications import place_of
 from atf.store.store import Store
-from atf.store.types import ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import MAX_BATCH, MAX_BATCH_BYTES
 
 from .holding import TriggerClaims

@@ -19,7 +19,7 @@ from atf.log import get_logger
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.runtime import Runtime, end, new_id
 from atf.store.store import Store
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 
 from .holding import TriggerClaims
 from .intake import TriggerIntake

@@ -13,7 +13,7 @@ from typing import Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import dapr_scheduler_pb2 as d
-from atf.store.types import HeldClaim
+from atf.store.values.claims import HeldClaim
 
 from . import names
 

@@ -15,7 +15,9 @@ from atf.config.settings import StoreSettings, Timing
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.store.store import Store
-from atf.store.types import ClaimedTask, HeldClaim, LambdaRecord, NewTask, Outcome, RunResult
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import NewTask
 from tests.store import versions
 
 from .known import OURS, SYSTEMS

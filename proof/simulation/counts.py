@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 from atf.task import FINISHED
 
 DRAINING_IN_A_ROW: Final = 3

@@ -18,7 +18,7 @@ import atf
 from atf.client import AsyncClient
 from atf.rpc.task_pb2 import JSON, TaskSpec
 from atf.sdk.lambdas import Lambda
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 from atf.task import US
 
 from .caller import schedule, stored_id

@@ -17,7 +17,7 @@ from atf.errors import DeadlineExceeded, Unavailable
 from atf.runtime import Runtime
 from atf.store.servers.connection import Link
 from atf.store.servers.notifications import Notifications
-from atf.store.types import QueueDepth
+from atf.store.values.explained import QueueDepth
 
 from .calls import RQ_READS
 from .loop import PROCESS, Process

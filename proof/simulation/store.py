@@ -19,7 +19,7 @@ from atf.rpc.task_pb2 import TaskSpec
 from atf.sdk.work_items import ITEM_MARK
 from atf.store import library
 from atf.store.servers.refusals import translate
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.events import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled

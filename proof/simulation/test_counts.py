@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 
 from . import stops
 from .counts import Counts, Tally

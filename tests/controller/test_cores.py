@@ -13,7 +13,8 @@ from atf.errors import Unavailable
 from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end
-from atf.store.types import HeldClaim, LambdaRecord, Outcome, RunResult
+from atf.store.values.claims import HeldClaim, Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.virtual import virtual
 

@@ -12,7 +12,7 @@ import pytest
 from atf.config.settings import ControllerSettings
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import controller_pb2 as c
-from atf.store.types import LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.virtual import virtual
 

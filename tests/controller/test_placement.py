@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 
 from atf.controller.backlog import LEFT_S, Backlog
 from atf.runtime import end
-from atf.store.types import HeldClaim, LambdaRecord, NewTask, Outcome, RunResult
+from atf.store.values.claims import HeldClaim, Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import NewTask
 from atf.task import US
 from tests.virtual import virtual
 

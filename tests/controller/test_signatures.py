@@ -8,7 +8,7 @@ import pytest
 
 from atf.errors import InvalidArgument
 from atf.rpc import task_pb2 as t
-from atf.store.types import HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import HeldClaim, Outcome, RunResult, Verdict
 from atf.task import US, Status
 from tests.virtual import virtual
 

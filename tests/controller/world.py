@@ -19,7 +19,8 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import Beat, HeldClaim, NewTask, TaskRecord
+from atf.store.values.claims import Beat, HeldClaim
+from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring

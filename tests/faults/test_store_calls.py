@@ -16,7 +16,9 @@ from atf.store import keys, library
 from atf.store.roles import LiveRole
 from atf.store.servers.connection import Link
 from atf.store.store import Store
-from atf.store.types import ItemTerms, LambdaRecord, NewItem, RestoredTask
+from atf.store.values.batches import ItemTerms, NewItem
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import RestoredTask
 from atf.store.windows import HeldUniqueKey
 from atf.task import US, Status
 

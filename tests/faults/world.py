@@ -24,7 +24,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import TaskRecord
+from atf.store.values.tasks import TaskRecord
 from atf.testing.inline_workers import InlineWorkers
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime

@@ -14,7 +14,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import ClaimedTask, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import US
 from atf.testing.wiring import Wiring
 

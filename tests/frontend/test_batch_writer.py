@@ -11,7 +11,7 @@ from atf.durability import Durability
 from atf.errors import Unavailable
 from atf.frontend.batch_writer import CALLS, LIMITS, MAX_BYTES, MAX_ITEMS, BatchWriter
 from atf.runtime import SystemRuntime
-from atf.store.types import ItemTerms, NewItem
+from atf.store.values.batches import ItemTerms, NewItem
 from atf.task import MAX_BATCH
 
 PARTITIONS = 16

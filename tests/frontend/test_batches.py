@@ -24,7 +24,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.work_items import EXTRA_FIRST, digest_of
 from atf.store.library import BATCH_CHECK_US
-from atf.store.types import ClaimedTask, HeldClaim, ItemTerms, NewItem, Outcome
+from atf.store.values.batches import ItemTerms, NewItem
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome
 from atf.task import US
 
 from .conftest import Bench

@@ -12,7 +12,7 @@ from atf.frontend.explain_words import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.capacity import STARTS
-from atf.store.types import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
 from atf.task import US
 
 from .conftest import START_US, Bench

@@ -6,7 +6,7 @@ from typing import Any
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 from atf.task import US
 
 from .conftest import Bench

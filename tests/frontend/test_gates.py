@@ -12,7 +12,7 @@ from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.store.library import MAX_GATES
 from atf.store.store import Store
-from atf.store.types import LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 from tests.store_calls import note_calls
 

@@ -12,7 +12,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.instants import text_of
-from atf.store.types import NewJob, NewTask, Scheduled
+from atf.store.values.jobs import NewJob
+from atf.store.values.tasks import NewTask, Scheduled
 from atf.task import DEFAULT_RETENTION_US, US
 
 from .conftest import START_US, Bench

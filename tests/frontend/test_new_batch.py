@@ -14,7 +14,8 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.work_items import digest_of
-from atf.store.types import ItemTerms, LambdaRecord
+from atf.store.values.batches import ItemTerms
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 
 NAME = "photos/thumbnail"

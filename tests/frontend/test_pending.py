@@ -22,7 +22,8 @@ from atf.rpc import task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.server import Service, serve
 from atf.rpc.stubs import FrontendStub
-from atf.store.types import NewTask, Outcome, Scheduled
+from atf.store.values.claims import Outcome
+from atf.store.values.tasks import NewTask, Scheduled
 from atf.task import US
 
 from .conftest import Bench, request

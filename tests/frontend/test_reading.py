@@ -7,7 +7,7 @@ import pytest
 from atf.errors import InvalidArgument, TaskNotFound, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.types import Beat, HeldClaim, Outcome
+from atf.store.values.claims import Beat, HeldClaim, Outcome
 from atf.task import MAX_BATCH_BYTES, US, Status
 
 from .conftest import START_US, Bench

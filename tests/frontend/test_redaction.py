@@ -11,7 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.sdk.redaction import MASK
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 
 from .conftest import Bench
 

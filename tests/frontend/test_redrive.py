@@ -10,7 +10,7 @@ import pytest
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 from atf.task import US, Status
 
 from .conftest import START_US, Bench

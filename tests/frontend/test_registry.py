@@ -10,7 +10,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
-from atf.store.types import LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 
 from .conftest import Bench
 

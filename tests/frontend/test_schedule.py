@@ -15,7 +15,7 @@ from atf.errors import AtfError, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.shared_calls import LIMITS
-from atf.store.types import NewTask, Scheduled
+from atf.store.values.tasks import NewTask, Scheduled
 from atf.task import US, Status
 
 from .conftest import START_US, Bench, request

@@ -15,7 +15,7 @@ from atf.frontend.service import FrontendService
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import Outcome
+from atf.store.values.claims import Outcome
 from atf.task import MAX_BATCH_BYTES, US, Status
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime

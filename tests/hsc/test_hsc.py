@@ -15,7 +15,8 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import NewTask, RunResult, TaskRecord, Verdict
+from atf.store.values.claims import RunResult, Verdict
+from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
 from atf.testing.wiring import Wiring
 from tests.known import know

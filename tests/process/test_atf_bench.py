@@ -23,7 +23,8 @@ from atf.config.settings import StoreSettings, Timing
 from atf.embedded import find_binary
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, NewTask, TaskRecord
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import US
 from tests.store.servers import running
 

@@ -25,7 +25,9 @@ from atf.runtime import SystemRuntime
 from atf.runtime import end as end_all
 from atf.store.library import PLACE_PATIENCE_US
 from atf.store.store import Store
-from atf.store.types import HeldClaim, LambdaRecord, NewTask, Outcome, RunResult
+from atf.store.values.claims import HeldClaim, Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import NewTask
 from atf.task import US, Status
 from tests.known import know
 

@@ -19,7 +19,7 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.backup.importing import Imported, Suspect, import_tasks
 from atf.store.store import Store
-from atf.store.types import NewTask
+from atf.store.values.tasks import NewTask
 from tests.store.servers import running
 
 

@@ -17,7 +17,9 @@ from atf.runtime import SystemRuntime
 from atf.store.calls import by_partition
 from atf.store.servers.fake import fake_link
 from atf.store.store import Store
-from atf.store.types import Beat, GateAction, LambdaRecord, NewGate, Outcome, RunResult, Scheduled, Verdict
+from atf.store.values.claims import Beat, Outcome, RunResult, Verdict
+from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
+from atf.store.values.tasks import Scheduled
 from tests.known import know
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held, to

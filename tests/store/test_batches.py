@@ -15,20 +15,10 @@ import pytest
 from atf.errors import FailedPrecondition
 from atf.store import keys
 from atf.store.library import BATCH_CHECK_US, BATCH_PATIENCE_US
-from atf.store.types import (
-    BatchAnswer,
-    BatchCommandAnswer,
-    BatchPlace,
-    BatchRecord,
-    Beat,
-    HeldClaim,
-    ItemTerms,
-    LambdaRecord,
-    NewItem,
-    OutboxRecord,
-    Outcome,
-    RunResult,
-)
+from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchPlace, BatchRecord, ItemTerms, NewItem
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.passes import OutboxRecord
 from atf.task import TOMBSTONE_US, US, Status
 
 from .conftest import OpenStore

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from atf.store.capacity import CapacityRecord, KnownCapacity, WaitingTasks
-from atf.store.types import LambdaRecord, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, World, dump, held

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from atf.store.library import CLOCK_APART_US, CLOCK_STEP_US, UNBELIEVED_REVISIT_US
-from atf.store.types import Beat, HeldClaim, Verdict
+from atf.store.values.claims import Beat, HeldClaim, Verdict
 from atf.task import US, Status
 
 from .world import EPOCH_US, LEASE_US, World, dump, held

@@ -8,7 +8,9 @@ import pytest
 
 from atf.store import keys
 from atf.store.library import LINE_CHECK_US
-from atf.store.types import HeldClaim, LambdaRecord, Outcome, SlotsRecord
+from atf.store.values.claims import HeldClaim, Outcome
+from atf.store.values.keys import SlotsRecord
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 
 from .test_ordering import swept

@@ -22,14 +22,9 @@ from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
 from atf.store.store import Store
-from atf.store.types import (
-    Beat,
-    HeldClaim,
-    LambdaRecord,
-    Outcome,
-    RestoredTask,
-    RunResult,
-)
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import RestoredTask
 from atf.task import US, Status
 from tests.known import know
 

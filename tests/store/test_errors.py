@@ -31,7 +31,8 @@ from atf.store.servers.address import safe_url
 from atf.store.servers.fake import fake_link
 from atf.store.servers.refusals import translate
 from atf.store.store import Store
-from atf.store.types import HeldClaim, LambdaRecord, Outcome, Verdict
+from atf.store.values.claims import HeldClaim, Outcome, Verdict
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.known import know
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.store.types import FirstTimeKey
+from atf.store.values.claims import FirstTimeKey
 from atf.task import US
 
 from .world import World, dump

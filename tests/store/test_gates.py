@@ -9,7 +9,8 @@ import pytest
 
 from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
-from atf.store.types import GateAction, LambdaRecord, NewGate, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.task import US, Status
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, dump, held, labelled

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from atf.store import keys
-from atf.store.types import HeldClaim, LambdaRecord, Outcome, Verdict
+from atf.store.values.claims import HeldClaim, Outcome, Verdict
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import MAX_WHY_CHARS, US, Status
 
 from .conftest import OpenStore

@@ -7,7 +7,9 @@ from typing import Any, Final
 import pytest
 
 from atf.store.library import JOB_ENDS_US, TICKS_PER_CALL
-from atf.store.types import ExplainedTask, JobAnswer, MadeJob, Outcome, Replace, Verdict
+from atf.store.values.claims import Outcome, Verdict
+from atf.store.values.explained import ExplainedTask
+from atf.store.values.jobs import JobAnswer, MadeJob, Replace
 from atf.task import US, Status
 
 from .test_jobs import DAY_US, NAME, due, ends, job, known, make, tick

@@ -8,7 +8,9 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
-from atf.store.types import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, NewTask, Outcome, Replace, Tick
+from atf.store.values.claims import Outcome
+from atf.store.values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, Replace, Tick
+from atf.store.values.tasks import NewTask
 from atf.task import DEFAULT_RETENTION_US, US, Status
 
 from .world import EPOCH_US, LAMBDA, World, dump, held

@@ -15,7 +15,9 @@ from rq import Queue
 import atf.store
 from atf.errors import Unavailable
 from atf.store import fields, keys, library
-from atf.store.types import LambdaRecord, OutboxRecord, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.passes import OutboxRecord
 from atf.task import MOVES, US, Status
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Dump, World, dump, held

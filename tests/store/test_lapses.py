@@ -8,7 +8,8 @@ import pytest
 
 from atf.store.backup import exporting
 from atf.store.backup.importing import import_tasks
-from atf.store.types import HeldClaim, Outcome, TaskRecord, Verdict
+from atf.store.values.claims import HeldClaim, Outcome, Verdict
+from atf.store.values.tasks import TaskRecord
 from atf.task import DEFAULT_MAX_LOSSES, US, Status
 
 from .conftest import OpenStore

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.store.types import LambdaRecord, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.store_calls import note_calls
 

@@ -8,7 +8,8 @@ import pytest
 
 from atf.store import keys
 from atf.store.library import MISFITS_KEPT
-from atf.store.types import ClaimedTask, HeldClaim, LambdaRecord, Outcome, Verdict
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, Verdict
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 
 from .conftest import OpenStore

@@ -28,7 +28,8 @@ from atf.store.library import (
     UNSTARTED_LAPSES,
 )
 from atf.store.store import Store
-from atf.store.types import Beat, HeldClaim, LambdaRecord, Outcome, RunResult, Verdict
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, PLENTY, Clock, Dump, World, dump, violations

@@ -7,7 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from atf.store.types import Beat, HeldClaim, LambdaRecord, Outcome, RunResult, TaskRecord, Verdict
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import TaskRecord
 from atf.task import ENDED_RUNS_KEPT, FINISHED, MOVES, US, Move, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, World, dump, held

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.store.types import HeldClaim, KeyAnswer, LambdaRecord, Outcome
+from atf.store.values.claims import HeldClaim, Outcome
+from atf.store.values.keys import KeyAnswer
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Dump, World, held

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from atf.errors import Unavailable
-from atf.store.types import HeldClaim, LambdaRecord, OutboxRecord, Outcome
+from atf.store.values.claims import HeldClaim, Outcome
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.passes import OutboxRecord
 from atf.task import US
 
 from .conftest import OpenStore

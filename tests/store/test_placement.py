@@ -6,7 +6,8 @@ import pytest
 
 from atf.store import keys, library
 from atf.store.library import NEAR_LIFE_US, PLACE_AWAY_US, PLACE_PATIENCE_US
-from atf.store.types import LambdaRecord, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 
 from .conftest import OpenStore

@@ -9,7 +9,7 @@ import pytest
 from atf.store import overview
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.roles import LiveRole
-from atf.store.types import LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, to

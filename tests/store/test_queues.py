@@ -8,7 +8,8 @@ import pytest
 
 from atf.store import keys, library
 from atf.store.servers.notifications import place_of
-from atf.store.types import LambdaRecord, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import MAX_BATCH, US, Status
 
 from .conftest import OpenStore

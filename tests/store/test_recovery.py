@@ -11,7 +11,8 @@ from atf.errors import StoreSettling
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import Imported, Ran, Suspect, Why, import_tasks
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, Outcome, Verdict
+from atf.store.values.claims import Outcome, Verdict
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.known import know
 

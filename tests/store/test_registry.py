@@ -10,7 +10,9 @@ import pytest
 from atf.errors import Unavailable
 from atf.store import library
 from atf.store.store import Store
-from atf.store.types import GateAction, LambdaRecord, NewGate, OutboxRecord, Verdict
+from atf.store.values.claims import Verdict
+from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
+from atf.store.values.passes import OutboxRecord
 from atf.task import US
 from tests.known import know
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.store.types import HeldClaim, Outcome
+from atf.store.values.claims import HeldClaim, Outcome
 from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, dump

@@ -20,7 +20,7 @@ from atf.store.roster import LOOK_S
 from atf.store.servers.fake import fake_link
 from atf.store.servers.server_info import ServerInfo
 from atf.store.store import Store
-from atf.store.types import Outcome, Verdict
+from atf.store.values.claims import Outcome, Verdict
 from atf.task import US
 from atf.testing.loop import VirtualLoop
 from tests.known import know

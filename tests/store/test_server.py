@@ -19,7 +19,7 @@ from atf.store.servers.check_results import Changes, CheckResult, State, ok, ref
 from atf.store.servers.fake import fake_link
 from atf.store.servers.modes import open_link
 from atf.store.store import Store
-from atf.store.types import LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 from tests.known import know
 
 from .conftest import OpenStore

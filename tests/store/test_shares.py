@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from atf.store.types import LambdaRecord, Outcome
+from atf.store.values.claims import Outcome
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 
 from .conftest import OpenStore

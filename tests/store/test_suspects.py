@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atf.store.types import ClaimedTask
+from atf.store.values.claims import ClaimedTask
 from atf.task import Status
 from tests.store.world import World, held
 

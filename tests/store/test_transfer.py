@@ -18,7 +18,11 @@ from atf.store.backup.export_records import ExportedJob, encode
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import import_tasks
 from atf.store.store import Store
-from atf.store.types import BatchAnswer, GateAction, KeyAnswer, LambdaRecord, NewGate, NewTask, Outcome, TaskRecord
+from atf.store.values.batches import BatchAnswer
+from atf.store.values.claims import Outcome
+from atf.store.values.keys import KeyAnswer
+from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
+from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
 from tests.known import know
 

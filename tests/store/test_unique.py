@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from atf.store import keys
-from atf.store.types import KeyAnswer, LambdaRecord, Outcome, Scheduled
+from atf.store.values.claims import Outcome
+from atf.store.values.keys import KeyAnswer
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import Scheduled
 from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, held

@@ -15,7 +15,9 @@ from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, StoreSettling
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, Outcome, RestoredTask, Verdict
+from atf.store.values.claims import Outcome, Verdict
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import RestoredTask
 from atf.task import DEFAULT_RETENTION_US, US, Status
 
 from . import test_model

@@ -13,16 +13,9 @@ from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.batch import link_id
-from atf.store.types import (
-    BatchAnswer,
-    BatchCommandAnswer,
-    BatchRecord,
-    ItemTerms,
-    NewItem,
-    Outcome,
-    RunResult,
-    TaskRecord,
-)
+from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchRecord, ItemTerms, NewItem
+from atf.store.values.claims import Outcome, RunResult
+from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
 from tests.virtual import virtual
 

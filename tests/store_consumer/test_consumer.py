@@ -16,7 +16,9 @@ from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.errors import Unavailable
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import Beat, EnqueuePass, HeldClaim, NewTask, OutboxRecord, Outcome, RunResult, TaskRecord
+from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.passes import EnqueuePass, OutboxRecord
+from atf.store.values.tasks import NewTask, TaskRecord
 from atf.store_consumer.consumer import Consumer
 from atf.store_consumer.sweeper import Sweeper
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US, Status

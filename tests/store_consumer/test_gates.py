@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.store.types import LambdaRecord, Outcome, RunResult
+from atf.store.values.claims import Outcome, RunResult
+from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.virtual import virtual
 

@@ -9,7 +9,8 @@ from atf.errors import Unavailable
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.store.library import JOBS_PER_PASS
-from atf.store.types import NewJob, Outcome, Replace, RunResult, Tick
+from atf.store.values.claims import Outcome, RunResult
+from atf.store.values.jobs import NewJob, Replace, Tick
 from atf.task import US, Status
 from tests.virtual import virtual
 

@@ -11,7 +11,7 @@ import pytest
 from atf.config.settings import StoreSettings, Timing
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.types import EnqueuePass
+from atf.store.values.passes import EnqueuePass
 from atf.store_consumer.clock import StoreClock
 from atf.task import US
 from tests.known import know

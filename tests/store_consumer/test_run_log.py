@@ -11,7 +11,8 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.store.store import Store
-from atf.store.types import Beat, HeldClaim, NewTask
+from atf.store.values.claims import Beat, HeldClaim
+from atf.store.values.tasks import NewTask
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
 from tests.known import know

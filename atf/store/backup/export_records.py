@@ -16,7 +16,7 @@ from atf.cores.pool import CoreSettings
 from atf.errors import InvalidArgument
 from atf.sdk import work_items
 from atf.store.library import DRAINING_LAPSES, MAX_GATES, UNSTARTED_LAPSES
-from atf.store.types import GateAction
+from atf.store.values.lambdas import GateAction
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,

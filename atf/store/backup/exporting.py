@@ -19,7 +19,8 @@ from typing import BinaryIO, Final, NamedTuple
 from atf.cores.pool import CorePool
 from atf.errors import InvalidArgument
 from atf.store.store import Store
-from atf.store.types import LambdaRecord, TaskRecord
+from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.tasks import TaskRecord
 from atf.task import MIN_PRIORITY, Status
 
 from .export_records import (

@@ -24,7 +24,9 @@ from atf.store import keys, library
 from atf.store.adding import routing_key
 from atf.store.gates import Unless
 from atf.store.store import Store
-from atf.store.types import JobAnswer, JobTask, LambdaRecord, NewGate, NewJob, Replace, RestoredTask, TaskRecord
+from atf.store.values.jobs import JobAnswer, NewJob, Replace
+from atf.store.values.lambdas import LambdaRecord, NewGate
+from atf.store.values.tasks import JobTask, RestoredTask, TaskRecord
 from atf.store.windows import HeldUniqueKey
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 

@@ -17,7 +17,7 @@ from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.store.types import Tick
+from atf.store.values.jobs import Tick
 from atf.task import MAX_AHEAD_US, US
 from tests.frontend.conftest import START_US, Bench
 

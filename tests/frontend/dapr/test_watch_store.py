@@ -9,7 +9,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.rpc import dapr_scheduler_pb2 as d
-from atf.store.types import Beat, Verdict
+from atf.store.values.claims import Beat, Verdict
 from atf.task import Status
 from tests.virtual import virtual
 

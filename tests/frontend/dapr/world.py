@@ -14,7 +14,8 @@ from atf.frontend.dapr.scheduler import SchedulerService
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.types import JobRecord, TaskRecord
+from atf.store.values.jobs import JobRecord
+from atf.store.values.tasks import TaskRecord
 from atf.store_consumer.consumer import Consumer
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
