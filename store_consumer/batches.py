@@ -18,7 +18,7 @@ from atf.errors import AtfError, ResourceExhausted, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
-from atf.store.registry import BATCH_ENDED, BATCH_SYNC
+from atf.store.outbox import BATCH_ENDED, BATCH_SYNC
 from atf.store.store import Store
 from atf.store.values.batches import BatchAnswer, OpenedBatch
 from atf.store.values.passes import OutboxRecord

@@ -18,7 +18,8 @@ from atf.store.servers.sockets import Arg
 
 from . import library
 from .calls import by_partition
-from .registry import REGISTRY_PARTITION, LambdaVerbs
+from .lambdas import LambdaVerbs
+from .outbox import REGISTRY_PARTITION
 from .values.lambdas import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"

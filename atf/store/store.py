@@ -32,10 +32,12 @@ from .claims import ClaimVerbs, result_bytes
 from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
+from .lambdas import LambdaVerbs
 from .ordering import OrderingVerbs
+from .outbox import REGISTRY_PARTITION
 from .overview import StatusVerbs
+from .queues import QueueVerbs
 from .reading import TaskVerbs
-from .registry import REGISTRY_PARTITION, LambdaVerbs
 from .roles import RoleVerbs
 from .roster import Listed
 from .servers import checks
@@ -67,6 +69,7 @@ class Store(
     GateVerbs,
     JobVerbs,
     OrderingVerbs,
+    QueueVerbs,
     StatusVerbs,
     TaskVerbs,
     LambdaVerbs,

@@ -92,7 +92,7 @@ class SimLink(Link):
 
 
 async def queues(store: Any) -> list[QueueDepth]:
-    """Stands in for atf.store.registry.LambdaVerbs.queues: RQ's client waits for its answers, and here that would be for ever."""
+    """Stands in for atf.store.queues.QueueVerbs.queues: RQ's client waits for its answers, and here that would be for ever."""
     found: list[QueueDepth] = await store.link.read_by_rq(store._read_queues)
     return found
 

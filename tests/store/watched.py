@@ -4,7 +4,7 @@ A server that stands alone lets a function touch any key; on a cluster the call 
 truth. So fakeredis runs the watched text in all of the store's tests, and real servers in some.
 
 No function is excepted. The one key of ATF without a tag, `rq:queues`, is RQ's registry, and no function touches it: it is written
-by a command of its own (atf/store/registry.py).
+by a command of its own (atf/store/queues.py).
 """
 
 from __future__ import annotations

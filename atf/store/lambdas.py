@@ -1,4 +1,4 @@
-"""Registers lambdas, reads them and their queues, and tells the partitions of changes.
+"""Registers lambdas, reads them, and tells the partitions of changes.
 
 A lambda's record is written in its home partition, partition 0, together with outbox records for all others; whoever wrote it
 delivers those at once, and a store consumer does it should the writer die before.
@@ -6,35 +6,19 @@ delivers those at once, and a store consumer does it should the writer die befor
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-import redis.exceptions as rx
 
-from atf.calls.single_flight import SingleFlight
 from atf.errors import ResourceExhausted, Unavailable
-from atf.store.servers.refusals import translate
 from atf.store.servers.sockets import Arg
 
 from . import keys
-from .base import Caller
-from .values.explained import QueueDepth
+from .outbox import REGISTRY_PARTITION, OutboxVerbs
 from .values.lambdas import LambdaRecord
-from .values.passes import OutboxRecord
 
-BATCH_SYNC: Final = "batch"
-"""The kind of outbox record by which a batch's home tells a partition what it knows."""
-BATCH_ENDED: Final = "batch_ended"
-"""And that says so to whoever makes the callbacks."""
-_OF_BATCHES: Final = b'\n["batch'
-REGISTRY_PARTITION: Final = 0
-"""The partition where lambdas and gates are written first."""
-_OUTBOX_AT_ONCE = 256
 _WRITES_AT_ONCE = 64
 """Records of lambdas, and of the outbox for other partitions, that one call writes: a few milliseconds of the server's time."""
 
@@ -47,8 +31,8 @@ class _LambdasSeen(NamedTuple):
     records: Mapping[str, LambdaRecord]
 
 
-class LambdaVerbs(Caller):
-    """The verbs of Store about lambdas and queues."""
+class LambdaVerbs(OutboxVerbs):
+    """The verbs of Store about lambdas."""
 
     _lambdas_seen = _LambdasSeen("", b"", {})
 
@@ -147,104 +131,6 @@ class LambdaVerbs(Caller):
             records = {record.name: record for record in map(_lambda_record, said)}
             seen = self._lambdas_seen = _LambdasSeen(server, version, records)
         return seen.records
-
-    async def apply_outbox(self, record: OutboxRecord) -> None:
-        """Applies a change of the outbox in its target partition, then acknowledges it. May be repeated.
-
-        The end of a batch is left as it is: what comes of that is the store consumer's to say, which strikes it off itself.
-        """
-        if await self._apply(record):
-            await self.acknowledge_outbox(record)
-
-    async def _apply(self, record: OutboxRecord) -> bool:
-        """Whether it is delivered."""
-        version, _, body = record.body.partition(b"\n")
-        kind, name, *rest = msgspec.json.decode(body, type=list[str])
-        args: list[Arg] = [version, kind, name, *rest]
-        if kind == BATCH_ENDED:
-            return False
-        if kind == "register":
-            args[3] = base64.b64decode(rest[0])
-        if kind == "ask_permits":
-            if await self._call("ask_permits", record.target, args[2:]) == 0:
-                raise Unavailable(
-                    f"partition {record.target} of the task store has lost its data, and no role has opened it since"
-                )
-        elif kind == "retell":
-            await self._call("resync_lambdas", record.target, [REGISTRY_PARTITION, self.partitions, name, *rest])
-        elif kind == "grant_permits":
-            await self._call("grant_permits", record.target, args[2:])
-        elif kind == BATCH_SYNC:
-            while not await self.sync_batch(record):
-                pass
-        elif kind == "batch_report":
-            await self._call("report_batch", record.target, args[2:])
-        else:
-            await self._call("apply_outbox", record.target, args)
-        return True
-
-    async def acknowledge_outbox(self, record: OutboxRecord) -> None:
-        """Strikes off what has been delivered."""
-        await self._call("acknowledge_outbox", record.partition, [record.number])
-
-    @cached_property
-    def _apply_all_outboxes(self) -> SingleFlight[None]:
-        """Applies the outboxes of all partitions. Many that change lambdas at the same time share it."""
-        return SingleFlight(self._apply_outboxes)
-
-    async def _apply_outboxes(self) -> None:
-        reply = await self._call("list_outbox", REGISTRY_PARTITION, [_OUTBOX_AT_ONCE])
-        by_target: dict[int, list[OutboxRecord]] = {}
-        for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-            if _OF_BATCHES not in body:  # a walk over many items is for store consumers
-                by_target.setdefault(int(target), []).append(
-                    OutboxRecord(REGISTRY_PARTITION, int(number), int(target), body)
-                )
-        for error in await asyncio.gather(*map(self._apply_records, by_target.values()), return_exceptions=True):
-            # where only that partition is away, a store consumer tells it once it is back
-            if error is not None and not (isinstance(error, Unavailable) and self._link.parted):
-                raise error
-
-    async def _apply_records(self, records: Sequence[OutboxRecord]) -> None:
-        done: list[Arg] = [record.number for record in records if await self._apply(record)]
-        await self._call("acknowledge_outbox", REGISTRY_PARTITION, done)
-
-    async def _register_with_rq(self, names: Iterable[str]) -> None:
-        """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""
-        new = [name for name in names if name not in self._queues]
-        if new:
-            from rq import Queue  # takes an eighth of a role's start, and most roles never need it
-
-            prefix = Queue.redis_queue_namespace_prefix
-            # a full store refuses this, and must drain all the same: RQ's tools see the queue once there is room
-            with contextlib.suppress(ResourceExhausted, Unavailable):
-                names_of = Queue.redis_queues_keys
-                await self._link.command("SADD", names_of, *(prefix + name for name in new), key=names_of)
-                self._queues.update(new)
-
-    async def queues(self) -> list[QueueDepth]:
-        """Every queue of ours, with its depth, as RQ sees it."""
-        try:
-            if self._link.in_process:
-                return self._read_queues()
-            return await asyncio.to_thread(self._read_queues)  # noqa: TID251  RQ has only a blocking client
-        except (rx.RedisError, OSError) as error:
-            raise translate(error, self._link.where) from error
-
-    def _read_queues(self) -> list[QueueDepth]:
-        from rq import Queue
-
-        with self._link.blocking_client() as client:
-            ours = [
-                (queue, where) for queue in Queue.all(connection=client) if (where := keys.parse_rq_name(queue.name))
-            ]
-            pipe = client.pipeline(transaction=False)  # thousands of lambdas have thousands of queues
-            for queue, _ in ours:
-                pipe.llen(queue.key)
-            depths = pipe.execute()
-        return sorted(
-            QueueDepth(queue.name, *where, depth=depth) for (queue, where), depth in zip(ours, depths, strict=True)
-        )
 
 
 def _lambda_record(said: Sequence[Any]) -> LambdaRecord:
