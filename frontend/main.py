@@ -9,7 +9,7 @@ from atf.process.role import Process, run_role
 from atf.rpc.health import of_store
 
 from .dapr.scheduler import SchedulerService
-from .doors import Listeners
+from .listeners import Listeners
 from .service import FrontendService
 
 DRAIN_S: Final = 10.0

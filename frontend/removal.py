@@ -11,7 +11,7 @@ from typing import Final
 from atf.errors import FailedPrecondition, Unavailable
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
-from atf.store.overview import LambdaCounts
+from atf.store.status import LambdaCounts
 from atf.store.store import Store
 from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_BATCH, Status, check_lambda

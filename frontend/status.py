@@ -14,8 +14,8 @@ from atf.errors import AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.store.claim_pause import ClaimPause
-from atf.store.overview import LambdaCounts
 from atf.store.servers.check_results import State
+from atf.store.status import LambdaCounts
 from atf.store.store import Store
 from atf.task import MAX_AHEAD_US, MAX_BATCH, US
 

@@ -21,7 +21,7 @@ from atf.sdk.job import job_spec
 from atf.times import length
 from atf.visible import one_line, visible
 
-from .bulk import bulk_flags, confirm
+from .confirmation import bulk_flags, confirm
 from .nouns import Noun
 from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, status_name, when

@@ -16,7 +16,7 @@ from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH
 from atf.visible import one_line
 
-from .bulk import bulk_flags, confirm
+from .confirmation import bulk_flags, confirm
 from .nouns import Noun
 from .options import as_json, frontend_flag, no_header
 from .output import print_json, print_table, when

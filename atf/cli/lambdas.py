@@ -19,8 +19,8 @@ from atf.rpc import frontend_pb2 as f
 from atf.sdk.lambdas import Lambda
 from atf.visible import one_line
 
-from . import fitting
-from .bulk import bulk_flags, confirm, require_terminal
+from . import payload_check
+from .confirmation import bulk_flags, confirm, require_terminal
 from .nouns import Noun
 from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
 from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
@@ -164,7 +164,7 @@ def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, front
     Jobs that an earlier code of the namespaces declared, and this one does not, are named. They go on; --prune deletes them, but for those
     whose lambda live workers still run: they may be another app's.
     """
-    from atf.cli.local.apart import apart
+    from atf.cli.local.user_code import apart
 
     refuse_unused({"yes": yes}, ("yes",) if not prune else (), "without --prune")
     return apart(apps, lambda loaded: _register(loaded, prune, dry_run, yes, frontend, as_json))
@@ -226,7 +226,7 @@ def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> int:
     With --against, before a deploy: read every unfinished task, job and callback of a cluster's batches in the namespaces of the app, and
     say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing.
     """
-    from atf.cli.local.apart import apart
+    from atf.cli.local.user_code import apart
 
     return apart(apps, lambda loaded: _check(loaded, against, as_json))
 
@@ -235,7 +235,7 @@ def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None, as_json:
     if against is None:
         _print_specs([each.spec() for each in loaded.values()], as_json)
         return EXIT_OK
-    found = ask(against, lambda stub: fitting.check_payloads(stub, loaded, fitting.on_terminal))
+    found = ask(against, lambda stub: payload_check.check_payloads(stub, loaded, payload_check.on_terminal))
     if sys.stderr.isatty():
         print(file=sys.stderr)
     unfit = found.unfit()
@@ -249,7 +249,7 @@ def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None, as_json:
     return EXIT_FAILED if unfit else EXIT_OK
 
 
-def _unfit_json(unfit: fitting.Unfit) -> dict[str, Any]:
+def _unfit_json(unfit: payload_check.Unfit) -> dict[str, Any]:
     return {
         "lambda": unfit.lambda_name,
         "what": unfit.what,

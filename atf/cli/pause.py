@@ -17,7 +17,7 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 
-from .bulk import bulk_flags, confirm, require_terminal
+from .confirmation import bulk_flags, confirm, require_terminal
 from .options import as_json, frontend_flag, no_header, why_flag
 from .output import print_json, print_table
 from .progress import LINE_S

@@ -16,7 +16,7 @@ from atf.rpc import task_pb2 as t
 from atf.task import check_lambda, key_held
 from atf.visible import one_line
 
-from .bulk import bulk_flags, confirm, require_terminal
+from .confirmation import bulk_flags, confirm, require_terminal
 from .gate import labels_flag
 from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
 from .output import print_json, print_table, status_name

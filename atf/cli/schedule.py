@@ -30,11 +30,11 @@ from atf.task import (
 )
 from atf.visible import one_line
 
+from .argument_types import json_value
 from .arguments import registered, untyped
 from .options import as_json, duration, frontend_flag
 from .output import print_json
 from .remote import ask
-from .takes import json_value
 from .tasks import report_finished, wait_for
 
 

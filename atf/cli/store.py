@@ -23,7 +23,7 @@ from atf.store.store import Store
 from atf.task import US
 from atf.visible import one_line
 
-from .bulk import bulk_flags, confirm, require_terminal
+from .confirmation import bulk_flags, confirm, require_terminal
 from .files import check_free, overwrite_flag
 from .options import as_json, read, refuse_unused, settings_flags
 from .output import print_json, when

@@ -24,7 +24,7 @@ from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
-from .bulk import bulk_flags, confirm
+from .confirmation import bulk_flags, confirm
 from .options import as_json, duration, frontend_flag, no_header
 from .output import print_json, print_table, print_task, status_name, task_json, when
 from .remote import ask

@@ -23,7 +23,6 @@ from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US, Status, partition_of
 
 from . import keys, library
-from .adding import ScheduleVerbs, spec_bytes
 from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
@@ -35,17 +34,18 @@ from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
 from .ordering import OrderingVerbs
 from .outbox import REGISTRY_PARTITION
-from .overview import StatusVerbs
 from .queues import QueueVerbs
 from .reading import TaskVerbs
 from .roles import RoleVerbs
 from .roster import Listed
+from .scheduling import ScheduleVerbs, spec_bytes
 from .servers import checks
 from .shared_calls import SharedCalls
+from .status import StatusVerbs
+from .unique_keys import UniqueKeyVerbs
 from .values.claims import FirstTimeKey
 from .values.passes import EnqueuePass, OutboxRecord
 from .values.tasks import CancelResult, RetryResult
-from .windows import UniqueKeyVerbs
 
 PARTITIONS: Final = 1
 """Of a new store on one server, with replicas or without, where none are set: more gain nothing there, and make each task dearer."""

@@ -82,7 +82,7 @@ def test_retry_of_a_lambda_without_failures_asks_nothing(
         return f.RedriveReply(looked_at=3)
 
     monkeypatch.setattr(FakeFrontend, "redrive", redrive)
-    monkeypatch.setattr("atf.cli.bulk.has_terminal", lambda: True)
+    monkeypatch.setattr("atf.cli.confirmation.has_terminal", lambda: True)
     for words in (["--dry-run"], []):
         ran = atf("retry", "shop/mail", "--error", "rain", *words)
         assert (ran.code, ran.out) == (0, "shop/mail: none of 3 failed tasks matches\n")

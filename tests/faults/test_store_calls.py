@@ -16,10 +16,10 @@ from atf.store import keys, library
 from atf.store.roles import LiveRole
 from atf.store.servers.connection import Link
 from atf.store.store import Store
+from atf.store.unique_keys import HeldUniqueKey
 from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import RestoredTask
-from atf.store.windows import HeldUniqueKey
 from atf.task import US, Status
 
 from .line import SLOW_S, Fault

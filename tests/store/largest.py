@@ -11,12 +11,12 @@ from typing import Final
 from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
 from atf.store.roles import LiveRole
+from atf.store.unique_keys import HeldUniqueKey
 from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.claims import FirstTimeKey, Outcome
 from atf.store.values.jobs import Tick
 from atf.store.values.lambdas import AuditEntry, GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import RestoredTask
-from atf.store.windows import HeldUniqueKey
 from atf.task import MAX_BATCH, MAX_LABELS, US
 from tests.known import know
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.store import overview
+from atf.store import status
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.roles import LiveRole
 from atf.store.values.lambdas import LambdaRecord
@@ -66,7 +66,7 @@ async def test_what_workers_run_is_told_by_the_page_and_completely(
     size: int, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what they say again between two pages; what is alive no more is not told."""
-    monkeypatch.setattr(overview, "_PAGE", size)
+    monkeypatch.setattr(status, "_PAGE", size)
     store, call, calls = world.store, world.store._call, 0
     alive = [("gpu", f"shop/{number}") for number in range(5)] + [("", "shop/a"), ("", "shop/b"), ("big", "*")]
 

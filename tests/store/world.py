@@ -17,13 +17,13 @@ from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
 from atf.store.roles import LiveRole
 from atf.store.store import Store
+from atf.store.unique_keys import HeldUniqueKey
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, ItemTerms, NewItem
 from atf.store.values.claims import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.jobs import NewJob, Replace, Tick
 from atf.store.values.lambdas import AuditEntry, GateAction, LambdaRecord, NewGate
 from atf.store.values.passes import OutboxRecord
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
-from atf.store.windows import HeldUniqueKey
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 from tests.known import know
 

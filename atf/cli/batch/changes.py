@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from atf.cli.bulk import bulk_flags, confirm
+from atf.cli.confirmation import bulk_flags, confirm
 from atf.cli.options import as_json, frontend_flag, no_header
 from atf.cli.output import print_json
 from atf.cli.remote import ask

@@ -34,7 +34,7 @@ from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.scheduler import SchedulerService
-from atf.frontend.doors import Listeners
+from atf.frontend.listeners import Listeners
 from atf.log import get_logger, setup
 from atf.process.descriptors import watch
 from atf.process.forks import keep_signals_from_children
@@ -48,8 +48,8 @@ from atf.sdk.loading import load_apps, load_lambdas
 from atf.store.store import Store
 from atf.testing.wiring import Wiring
 
-from .apart import end, imports
 from .cluster import ClusterSettings, free_if_taken
+from .user_code import end, imports
 
 
 def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> NoReturn:

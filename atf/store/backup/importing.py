@@ -21,13 +21,13 @@ from atf.cores.pool import CorePool
 from atf.errors import AtfError, InvalidArgument
 from atf.sdk import work_items
 from atf.store import keys, library
-from atf.store.adding import routing_key
 from atf.store.gates import Unless
+from atf.store.scheduling import routing_key
 from atf.store.store import Store
+from atf.store.unique_keys import HeldUniqueKey
 from atf.store.values.jobs import JobAnswer, NewJob, Replace
 from atf.store.values.lambdas import LambdaRecord, NewGate
 from atf.store.values.tasks import JobTask, RestoredTask, TaskRecord
-from atf.store.windows import HeldUniqueKey
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
 from .export_records import (

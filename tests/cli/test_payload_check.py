@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import atf
-from atf.cli import fitting
+from atf.cli import payload_check
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
@@ -82,9 +82,9 @@ class Cluster:
         return next(each for each in self.batches if each.id == request.id)
 
 
-async def look(cluster: Cluster) -> fitting.UnfitPayloads:
+async def look(cluster: Cluster) -> payload_check.UnfitPayloads:
     stub: Any = cluster
-    return await fitting.check_payloads(stub, app.lambdas, lambda _: None)
+    return await payload_check.check_payloads(stub, app.lambdas, lambda _: None)
 
 
 async def test_payloads_under_old_names_and_without_what_has_a_default_fit() -> None:

@@ -22,7 +22,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         answers.append(question)
         return said
 
-    monkeypatch.setattr("atf.cli.bulk.has_terminal", lambda: True)
+    monkeypatch.setattr("atf.cli.confirmation.has_terminal", lambda: True)
     monkeypatch.setattr("click.confirm", confirm)
     return answers
 

@@ -11,9 +11,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from atf.config.settings import FrontendSettings, Timing
 from atf.errors import ConfigError
-from atf.frontend import doors
+from atf.frontend import listeners
 from atf.frontend.dapr.scheduler import SchedulerService
-from atf.frontend.doors import Listeners
+from atf.frontend.listeners import Listeners
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import open_channel
@@ -69,7 +69,7 @@ async def test_nothing_is_left_open_where_one_of_the_ports_is_taken(
         begun.append(await serve(*given, **more))
         return begun[0]
 
-    monkeypatch.setattr(doors, "serve", noted)
+    monkeypatch.setattr(listeners, "serve", noted)
     with pytest.raises(ConfigError, match="--dapr-http"):
         await opened(bench, dapr_http=first.dapr_http)
     assert await free_address(begun[0].address), "the gRPC port is free again"
