@@ -51,7 +51,7 @@ class GateRpcs:
         self._lambdas = lambdas
 
     async def met(self, found: ExplainedTask) -> list[Gate] | None:
-        """The gates of a task's lambda, where one keeps it or the lambda is paused. None: their home can't be read."""
+        """The gates of a task's lambda, where one keeps it or the lambda is paused. None: the registry partition can't be read."""
         if not (found.gate or found.paused):
             return []
         try:

@@ -155,7 +155,7 @@ class BatchOutbox:
         await self._store.cancel_batch(link.id)  # it ends here, and nothing follows it
 
     async def _open(self, link: ChainLink) -> OpenedBatch:
-        """Makes a link, whose only item lies at its home, or finds it."""
+        """Makes a link, whose only item lies in the link's partition, or finds it."""
         return await self._store.open_batch(
             link.id, link.digest, link.spec, link.lambda_name, link.retention_us, single_partition=True
         )

@@ -27,11 +27,11 @@ class MeasuredStore(NamedTuple):
     appendfsync: str
 
     @classmethod
-    def of(cls, findings: Sequence[CheckResult]) -> Self:
+    def of(cls, results: Sequence[CheckResult]) -> Self:
         """From what the checks of every server that takes writes say."""
 
         def value(check: str) -> str:
-            return ", ".join(dict.fromkeys(each.value for each in findings if each.check == check)) or HIDDEN
+            return ", ".join(dict.fromkeys(each.value for each in results if each.check == check)) or HIDDEN
 
         return cls(value("version"), value("appendonly"), value("appendfsync"))
 

@@ -1,4 +1,4 @@
-"""`atf doctor`: finds the store, has it and this host's settings checked, prints a line per finding. The checks are atf/store's."""
+"""`atf doctor`: finds the store, has it and this host's settings checked, prints a line per result. The checks are atf/store's."""
 
 from __future__ import annotations
 
@@ -86,16 +86,16 @@ def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
         refuse_unused({**flags, "json": as_json}, [*flags, "json"], "with --acl")
         return _print_acl()
     protect_stdout()  # the exit code is the verdict, whoever still reads
-    findings, code = _examine(flags)
+    results, code = _examine(flags)
     if as_json:
-        print_json([_json(each) for each in findings])
+        print_json([_json(each) for each in results])
     else:
-        _print(findings)
-    return code or (EXIT_FAILED if worst(findings) is State.REFUSE else EXIT_OK)
+        _print(results)
+    return code or (EXIT_FAILED if worst(results) is State.REFUSE else EXIT_OK)
 
 
 def _examine(flags: dict[str, Any]) -> tuple[list[CheckResult], int]:
-    """The findings, and the exit code that they have beyond their own: 0, or that of a store that can't be reached."""
+    """The results, and the exit code that they have beyond their own: 0, or that of a store that can't be reached."""
     here = _settings()
     try:
         settings, timing = _chosen(flags), read(Timing, {})
@@ -191,25 +191,25 @@ def _refused_settings(error: ConfigError) -> CheckResult:
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-def _print(findings: list[CheckResult]) -> None:
-    several = len({each.where for each in findings if each.where}) > 1
+def _print(results: list[CheckResult]) -> None:
+    several = len({each.where for each in results if each.where}) > 1
     columns = ["state", "check", *(["server"] if several else []), "found", "what it means"]
     rows = []
-    for each in findings:
+    for each in results:
         stop = "" if each.text.endswith((".", "?")) else "."
         mend = f"{stop} {each.mend[0].upper()}{each.mend[1:]}" if each.mend else ""
         rows.append([each.state, each.check, *([each.where] if several else []), each.value, each.text + mend])
     print_table(columns, rows)
 
 
-def _json(finding: CheckResult) -> dict[str, str]:
+def _json(result: CheckResult) -> dict[str, str]:
     return {
-        "check": finding.check,
-        "state": finding.state.value,
-        "value": finding.value,
-        "text": finding.text,
-        "mend": finding.mend,
-        "server": finding.where,
+        "check": result.check,
+        "state": result.state.value,
+        "value": result.value,
+        "text": result.text,
+        "mend": result.mend,
+        "server": result.where,
     }
 
 

@@ -71,7 +71,7 @@ class Process:
         self.at_once: Callable[[], bool] | None = None
         self._asked = StopRequests()
         self._insisted = 0
-        self._said: set[str] = set()  # findings of the task store, by name
+        self._said: set[str] = set()  # check results of the task store, by name
         self.runtime = SystemRuntime()
         self.log = log.get_logger()
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
@@ -172,7 +172,7 @@ class Process:
                 continue
             looked_at = self.runtime.monotonic()
             try:
-                findings = await store.examine()
+                results = await store.examine()
             except AtfError:
                 continue  # whoever needs it says so
             except Exception as error:  # an answer that nobody thought of must not end all later looks
@@ -180,11 +180,11 @@ class Process:
                     said = repr(error)
                     self.log.exception("can't judge the task store's settings", error=said)
                 continue
-            await self._say(store, changes, findings)
+            await self._say(store, changes, results)
 
-    async def _say(self, store: Store, changes: Changes, findings: Sequence[CheckResult]) -> None:
+    async def _say(self, store: Store, changes: Changes, results: Sequence[CheckResult]) -> None:
         """Says what has become wrong, unless another process of the cluster has, and what is mended of that."""
-        came, went = changes.news(findings)
+        came, went = changes.news(results)
         new = await self._announce(store, changes.known)
         for each in came:
             if new.get(each.name, True):

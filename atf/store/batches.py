@@ -2,8 +2,8 @@
 
 What a batch's description means is for the caller to say; the store counts its items and knows when they have ended.
 
-A batch's record lies in its home, `partition_for(batch id)`. An item lies in `partition_for("<batch>.<md5>")`, so that identical ones meet; all
-items of a batch whose items share keys lie at its home. See lua/shared/batches.lua.
+A batch's record lies in the batch's own partition, `partition_for(batch id)`. An item lies in `partition_for("<batch>.<md5>")`, so that identical ones meet; all
+items of a batch whose items share keys all lie in the batch's own partition. See lua/shared/batches.lua.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class BatchVerbs(Caller):
             lambda_name: of its items.
             retention_us: from its end.
             extend: it must exist.
-            home_only: its items lie at its home alone, since they share keys. Of a batch that exists, what it was made with holds.
+            single_partition: its items all lie in the batch's own partition, since they share keys. Of a batch that exists, what it was made with holds.
         """
-        home = self.batch_partition(batch_id)
+        partition = self.batch_partition(batch_id)
         args: list[Arg] = [
             batch_id,
             digest,
@@ -83,7 +83,7 @@ class BatchVerbs(Caller):
             int(single_partition),
             int(extend),
         ]
-        reply = await self._call("open_batch", home, args, demand=self.settings.floor)
+        reply = await self._call("open_batch", partition, args, demand=self.settings.floor)
         what, total, prefix, first, alone, spec = reply
         return OpenedBatch(BatchAnswer(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
 
@@ -173,16 +173,16 @@ class BatchVerbs(Caller):
         Raises:
             Unavailable: a partition is away.
         """
-        home = self.batch_partition(batch_id)
-        reply = await self._call("get_batch", home, [batch_id])
+        partition = self.batch_partition(batch_id)
+        reply = await self._call("get_batch", partition, [batch_id])
         if not reply:
             return None
         now_us, counts, *fields = reply
         found = {name.decode(): value for name, value in zip(fields[::2], fields[1::2], strict=True)}
-        if "sums" in found and "deleting" not in found:  # it has ended: home was told by all parts
+        if "sums" in found and "deleting" not in found:  # it has ended: its partition was told by all others
             items, done, failed, cancelled = map(int, found["sums"].split())
             return _record(batch_id, int(now_us), found, [items, 0, 0, done, 0, failed, cancelled, 1])
-        others = [] if found["alone"] == b"1" else [each for each in range(self.partitions) if each != home]
+        others = [] if found["alone"] == b"1" else [each for each in range(self.partitions) if each != partition]
         more = await asyncio.gather(*(self._call("count_items", each, [batch_id]) for each in others))
         return _record(batch_id, int(now_us), found, [sum(each) for each in zip(counts, *more, strict=True)])
 
@@ -194,17 +194,17 @@ class BatchVerbs(Caller):
             size: batches at most. Fewer: that was all.
         """
 
-        async def part(home: int) -> list[BatchPlace]:
+        async def part(partition: int) -> list[BatchPlace]:
             args: list[Arg] = ["", 0, size]
             if last is not None:  # of one instant, batches are in the order of their homes
                 args = [
-                    last.id if home == last.partition else "",
-                    last.created_at_us - int(home < last.partition),
+                    last.id if partition == last.partition else "",
+                    last.created_at_us - int(partition < last.partition),
                     size,
                 ]
-            reply = await self._call("list_batches", home, args)
+            reply = await self._call("list_batches", partition, args)
             pairs = zip(reply[::2], reply[1::2], strict=True)
-            return [BatchPlace(-int(float(score)), home, text(batch_id)) for batch_id, score in pairs]
+            return [BatchPlace(-int(float(score)), partition, text(batch_id)) for batch_id, score in pairs]
 
         found = [each for some in await asyncio.gather(*map(part, range(self.partitions))) for each in some]
         return sorted(found, key=lambda each: (-each.created_at_us, each.partition))[:size]

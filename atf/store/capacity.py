@@ -1,6 +1,6 @@
 """The cores of pools: one record a pool, which is replaced only by who has read it as it is; and what lambdas wait for executors.
 
-All pools are in the home partition of the registry. What a record says is atf/cores/pool.py's matter: it is text here.
+All pools are in the registry partition. What a record says is atf/cores/pool.py's matter: it is text here.
 """
 
 from __future__ import annotations

@@ -138,12 +138,12 @@ class GateVerbs(LambdaVerbs):
 
         Args:
             names: the lambdas'.
-            counted: with what each keeps and has dropped, for which every partition is asked; else with what their home alone knows.
+            counted: with what each keeps and has dropped, for which every partition is asked; else with what the registry partition alone knows.
         """
-        home, *others = await asyncio.gather(
+        registry, *others = await asyncio.gather(
             *(self._gates_in(each, names) for each in (range(self.partitions) if counted else [REGISTRY_PARTITION]))
         )
-        return [gate for name, *here in zip(names, home, *others, strict=True) for gate in _together(name, here)]
+        return [gate for name, *here in zip(names, registry, *others, strict=True) for gate in _together(name, here)]
 
     async def _gates_in(self, partition: int, names: Sequence[str]) -> list[list[Any]]:
         found: list[list[Any]] = []
@@ -224,7 +224,7 @@ def _parse(name: str, text: str, now_us: int) -> list[Gate]:
 
 
 def _together(name: str, replies: Sequence[list[Any]]) -> list[Gate]:
-    """The gates of a lambda by what each partition says of them, their home first."""
+    """The gates of a lambda by what each partition says of them, the registry partition first."""
     now, _, _, text, *_ = replies[0]
     found = {each.number: each for each in _parse(name, text.decode(), int(now))}
     for reply in replies:

@@ -67,7 +67,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:g:<lambda>",
         "hash",
-        "tasks that its gates have dropped, by gate and together; at home what people said of each gate",
+        "tasks that its gates have dropped, by gate and together; in the registry partition what people said of each gate",
     ),
     KeySpec("atf:{p}:g:<lambda>:<number>", "zset", "task that a gate keeps -> since when, or until when"),
     KeySpec(
@@ -75,12 +75,12 @@ KEYS: Final = (
         "hash",
         "runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
     ),
-    KeySpec("atf:{p}:audit", "zset", "what was done to lambdas, and by whom -> its number; at home"),
+    KeySpec("atf:{p}:audit", "zset", "what was done to lambdas, and by whom -> its number; in the registry partition"),
     KeySpec(
         "atf:{p}:l:<lambda>",
         "hash",
         "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for, what is owed to its priorities of pops and of"
-        " pushes (priority:ten-thousandths of a place); at home what its code and an operator said",
+        " pushes (priority:ten-thousandths of a place); in the registry partition what its code and an operator said",
     ),
     KeySpec(
         "atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see fields.PERMIT_FIELDS"
@@ -88,7 +88,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:h:<lambda>",
         "hash",
-        "in the lambda's home: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, turn, e, seen, z",
+        "in the partition of the lambda's limits ledger: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, turn, e, seen, z",
     ),
     KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
     KeySpec(
@@ -107,13 +107,15 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:batch:<batch>",
         "hash",
-        "a batch, at its home, or for ten minutes that it was deleted: see fields.BATCH_FIELDS",
+        "a batch, in its own partition, or for ten minutes that it was deleted: see fields.BATCH_FIELDS",
     ),
-    KeySpec("atf:{p}:batches", "zset", "batch -> minus the instant at which it was made; at home"),
+    KeySpec("atf:{p}:batches", "zset", "batch -> minus the instant at which it was made; in its own partition"),
     KeySpec(
-        "atf:{p}:batches:open", "zset", "batch that has not ended -> when its parts are asked how they stand; at home"
+        "atf:{p}:batches:open",
+        "zset",
+        "batch that has not ended -> when its parts are asked how they stand; in its own partition",
     ),
-    KeySpec("atf:{p}:batches:ended", "zset", "batch that has ended, or was deleted -> expiry; at home"),
+    KeySpec("atf:{p}:batches:ended", "zset", "batch that has ended, or was deleted -> expiry; in its own partition"),
     KeySpec("atf:{p}:b:<batch>", "hash", "the part of a batch that lies in this partition: see fields.PART_FIELDS"),
     KeySpec("atf:{p}:b:<batch>:i", "zset", "work-item id of an item of a batch -> its number"),
     KeySpec("atf:{p}:b:<batch>:p", "hash", "target, as an ordering key -> until when no item of it may start"),
@@ -136,7 +138,7 @@ KEYS: Final = (
     KeySpec("atf:{p}:jobnames", "zset", "names of the jobs that have not ended, by name"),
     KeySpec("atf:{p}:firsts", "hash", "key of first_time, <namespace>/<key> -> the task that asked for it first"),
     KeySpec("atf:{p}:firsts:expiry", "zset", "key of first_time -> expiry"),
-    KeySpec("atf:{p}:pools", "set", "names of the pools that have cores; at home"),
+    KeySpec("atf:{p}:pools", "set", "names of the pools that have cores; in the registry partition"),
     KeySpec(
         "atf:{p}:c:<pool>",
         "hash",
@@ -163,9 +165,13 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:roles",
         "zset",
-        "process of a role, <role> <version> <host:pid> -> until when it counts as alive; at home",
+        "process of a role, <role> <version> <host:pid> -> until when it counts as alive; in the registry partition",
     ),
-    KeySpec("atf:{p}:said", "zset", "warning that a role has said for all -> until when that counts; at home"),
+    KeySpec(
+        "atf:{p}:said",
+        "zset",
+        "warning that a role has said for all -> until when that counts; in the registry partition",
+    ),
     KeySpec("atf:{p}:hosts", "zset", "worker host, by its controller's name -> until when it counts as alive"),
     KeySpec(
         "atf:{p}:hosts:say",
@@ -175,7 +181,7 @@ KEYS: Final = (
     KeySpec(
         "atf:{p}:hosts:drain",
         "hash",
-        "worker host that drains -> until when, 0 until that is ended, and since when; at home",
+        "worker host that drains -> until when, 0 until that is ended, and since when; in the registry partition",
     ),
     KeySpec(
         "atf:{p}:hosts:run", "hash", "worker host -> the lambdas that it serves, with a space before and behind each"

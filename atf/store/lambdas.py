@@ -1,6 +1,6 @@
 """Registers lambdas, reads them, and tells the partitions of changes.
 
-A lambda's record is written in its home partition, partition 0, together with outbox records for all others; whoever wrote it
+A lambda's record is written in the registry partition, partition 0, together with outbox records for all others; whoever wrote it
 delivers those at once, and a store consumer does it should the writer die before.
 """
 

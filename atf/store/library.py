@@ -72,9 +72,9 @@ CLAIM_OVERHEAD_BYTES: Final = 256
 ITEM_RETENTION_US: Final = 1 << 52
 """Of items of batches, which go with their batch and are never swept by themselves: an instant that none of a task's comes to."""
 BATCH_CHECK_US: Final = 60 * t.US
-"""When a batch's home asks its parts how they stand, should it not have heard that all items have ended; and then again."""
+"""When a batch's own partition asks its parts how they stand, should it not have heard that all items have ended; and then again."""
 BATCH_PATIENCE_US: Final = 300 * t.US
-"""After which home no longer waits for items of extensions that were announced, if no others have been meanwhile."""
+"""After which a batch's partition no longer waits for items of extensions that were announced, if no others have been meanwhile."""
 BATCHES_PER_SWEEP: Final = 4
 """Batches that one sweep begins to delete: each is told to every partition."""
 LOOKED_AT_ITEMS: Final = 512

@@ -18,7 +18,7 @@ from .base import Caller
 from .values.passes import OutboxRecord
 
 BATCH_SYNC: Final = "batch"
-"""The kind of outbox record by which a batch's home tells a partition what it knows."""
+"""The kind of outbox record by which a batch's own partition tells another one what it knows."""
 BATCH_ENDED: Final = "batch_ended"
 """And that says so to whoever makes the callbacks."""
 _OF_BATCHES: Final = b'\n["batch'
@@ -33,13 +33,13 @@ class OutboxVerbs(Caller):
     async def apply_outbox(self, record: OutboxRecord) -> None:
         """Applies a change of the outbox in its target partition, then acknowledges it. May be repeated.
 
-        The end of a batch is left as it is: what comes of that is the store consumer's to say, which strikes it off itself.
+        The end of a batch is left as it is: what comes of that is the store consumer's to say, which acknowledges it itself.
         """
         if await self._apply(record):
             await self.acknowledge_outbox(record)
 
     async def _apply(self, record: OutboxRecord) -> bool:
-        """Whether it is delivered."""
+        """Whether it was applied."""
         version, _, body = record.body.partition(b"\n")
         kind, name, *rest = msgspec.json.decode(body, type=list[str])
         args: list[Arg] = [version, kind, name, *rest]
@@ -66,7 +66,7 @@ class OutboxVerbs(Caller):
         return True
 
     async def acknowledge_outbox(self, record: OutboxRecord) -> None:
-        """Strikes off what has been delivered."""
+        """Takes out of the outbox what has been applied."""
         await self._call("acknowledge_outbox", record.partition, [record.number])
 
     @cached_property

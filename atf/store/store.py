@@ -81,7 +81,7 @@ class Store(
     Attributes:
         partitions: how many there are; 0 until `open` knows, where none are set.
         settings: as it was opened; whoever waits for something reads its poll_interval there.
-        findings: what was found of the servers when it was opened.
+        check_results: what was found of the servers when it was opened.
         now: in tests, answers the instant (µs) that every function takes for the server's TIME.
         pause_met: set where a call found that claims are paused; who says so (claim_pause.py) clears it when they are given again.
     """
@@ -369,7 +369,7 @@ class Store(
                 Empty: they can.
 
         Returns:
-            whether the host is to drain; None where that is not known, since the home partition is away.
+            whether the host is to drain; None where that is not known, since the registry partition is away.
         """
         said = list((aside or {}).items())[:MAX_BATCH]
         args: list[Arg] = [why_not, len(said)]

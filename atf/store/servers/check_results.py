@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How much a finding matters."""
+    """How much a check result matters."""
 
     OK = "ok"
     WARN = "warn"
@@ -48,28 +48,28 @@ class CheckResult:
 
 
 def ok(check: str, value: str, text: str) -> CheckResult:
-    """A finding that is as it should be."""
+    """A check result that is as it should be."""
     return CheckResult(check, State.OK, value, text)
 
 
 def warn(check: str, value: str, text: str, mend: str = "") -> CheckResult:
-    """A finding that roles work with."""
+    """A check result that roles work with."""
     return CheckResult(check, State.WARN, value, text, mend)
 
 
 def refuse(check: str, value: str, text: str, mend: str = "") -> CheckResult:
-    """A finding that roles do not work with."""
+    """A check result that roles do not work with."""
     return CheckResult(check, State.REFUSE, value, text, mend)
 
 
-def worst(findings: Sequence[CheckResult]) -> State:
+def worst(results: Sequence[CheckResult]) -> State:
     """The state that counts for all of them."""
-    states = {each.state for each in findings}
+    states = {each.state for each in results}
     return next((each for each in (State.REFUSE, State.WARN) if each in states), State.OK)
 
 
 class Changes:
-    """Which findings are news, for somebody who looks again and again."""
+    """Which results are news, for somebody who looks again and again."""
 
     def __init__(self, known: Sequence[CheckResult] = ()) -> None:
         self._known = {each.name: each for each in known if each.state is not State.OK}
@@ -79,9 +79,9 @@ class Changes:
         """What is wrong now."""
         return list(self._known.values())
 
-    def news(self, findings: Sequence[CheckResult]) -> tuple[list[CheckResult], list[CheckResult]]:
+    def news(self, results: Sequence[CheckResult]) -> tuple[list[CheckResult], list[CheckResult]]:
         """(what is wrong now and was not before, what was wrong and is not any more)."""
-        bad = {each.name: each for each in findings if each.state is not State.OK}
+        bad = {each.name: each for each in results if each.state is not State.OK}
         came = [each for key, each in bad.items() if key not in self._known]
         went = [each for key, each in self._known.items() if key not in bad]
         self._known = bad

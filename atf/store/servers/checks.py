@@ -24,17 +24,17 @@ async def check(link: Link, runtime: Runtime) -> list[CheckResult]:
     """Looks at every server that takes writes.
 
     Returns:
-        The findings, none of which is a refusal.
+        The results, none of which is a refusal.
 
     Raises:
         Unavailable: one can't be reached, or does not fit. All of it can be mended while the role waits, so trying again
             makes sense.
     """
-    findings = await examine(link, runtime)
-    for each in findings:
+    results = await examine(link, runtime)
+    for each in results:
         if each.state is State.REFUSE:
             raise Unavailable(each.sentence)
-    return findings
+    return results
 
 
 async def examine(link: Link, runtime: Runtime) -> list[CheckResult]:
@@ -49,7 +49,7 @@ async def examine(link: Link, runtime: Runtime) -> list[CheckResult]:
     away: list[Unavailable] = []
     for each in servers:
         try:
-            found += [replace(finding, where=each.where) for finding in await _examine(each, runtime)]
+            found += [replace(result, where=each.where) for result in await _examine(each, runtime)]
         except Unavailable as error:
             away.append(error)
             mend = "see whether it runs; a cluster gives its slots to a replica after a while"

@@ -57,11 +57,11 @@ class _Master(Link):
     alone = False
 
     async def _meet(self, connection: AbstractConnection) -> ServerInfo:
-        facts = await super()._meet(connection)
-        if not facts.master:
+        server_info = await super()._meet(connection)
+        if not server_info.master:
             await connection.disconnect(nowait=True)
             raise rx.ReadOnlyError("it is a replica now")
-        return facts
+        return server_info
 
 
 class SentinelLink(Link):

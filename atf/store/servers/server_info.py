@@ -18,7 +18,7 @@ from atf.errors import FailedPrecondition, Unavailable
 WAIT_S: Final = 1.5
 """Seconds that a write may take to reach a disk or a replica. A claim is answered within two seconds, or asked for again."""
 FRESH_S: Final = 30.0
-"""Seconds for which a connection's facts are taken to hold; its server may be set otherwise at any time."""
+"""Seconds for which a connection's server_info are taken to hold; its server may be set otherwise at any time."""
 _WAITAOF: Final = (7, 2)
 """The first version that can wait for its own disk."""
 
@@ -88,7 +88,7 @@ async def server_info_of(connection: AbstractConnection, *, anew: bool = False) 
     pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
     config = {text(key): text(value) for key, value in pairs}
     version = tuple(int(part) for part in info.get("redis_version", "0").split(".")[:2])
-    facts = ServerInfo(
+    server_info = ServerInfo(
         run_id=info["run_id"],
         synced=config.get("appendonly") == "yes" and config.get("appendfsync") == "always",
         logged=info.get("aof_enabled") == "1" and version >= _WAITAOF,
@@ -97,15 +97,15 @@ async def server_info_of(connection: AbstractConnection, *, anew: bool = False) 
         master=info.get("role") == "master",
         replicas=int(info.get("connected_slaves", 0)),
     )
-    connection._atf_server_info = (getattr(connection, "_reader", None), facts, now + FRESH_S)  # type: ignore[attr-defined]
-    return facts
+    connection._atf_server_info = (getattr(connection, "_reader", None), server_info, now + FRESH_S)  # type: ignore[attr-defined]
+    return server_info
 
 
-def check_possible(facts: ServerInfo, demand: Durability, where: str, *, alone: bool) -> None:
+def check_possible(server_info: ServerInfo, demand: Durability, where: str, *, alone: bool) -> None:
     """Whether a write could be made as safe as demanded; asked before it is made.
 
     Args:
-        facts: of the server.
+        server_info: of the server.
         demand: the class.
         where: the server's name for people.
         alone: whether it is a server of its own, of which nobody promised that it has replicas.
@@ -114,13 +114,13 @@ def check_possible(facts: ServerInfo, demand: Durability, where: str, *, alone: 
         FailedPrecondition: not on this server, as it is set.
         Unavailable: not now.
     """
-    if demand is Durability.DISK and not (facts.synced or facts.logged):
+    if demand is Durability.DISK and not (server_info.synced or server_info.logged):
         raise FailedPrecondition(
             f"durability disk: the task store at {where} does not write to its disk before it answers, and can't say when it"
             " has. Mend it: CONFIG SET appendonly yes and appendfsync always, or use Redis 7.2 or newer, or Valkey, with"
             " appendonly yes. Nothing was stored"
         )
-    if demand is Durability.REPLICATED and facts.replicas == 0:
+    if demand is Durability.REPLICATED and server_info.replicas == 0:
         if alone:
             raise FailedPrecondition(
                 f"durability replicated: the task store at {where} has no replica. Give it two, or ask for less. Nothing was"
@@ -132,7 +132,7 @@ def check_possible(facts: ServerInfo, demand: Durability, where: str, *, alone: 
         )
 
 
-def proof(facts: ServerInfo, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:
+def proof(server_info: ServerInfo, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:
     """The command that waits until all that was written over the same connection is as safe as demanded; [] if it is.
 
     It answers with how many have it: of a disk in a list, first its own.
@@ -141,7 +141,9 @@ def proof(facts: ServerInfo, demand: Durability, seconds: float) -> list[tuple[s
     match demand:
         case Durability.REPLICATED:
             return [("WAIT", 1, limit)]
-        case Durability.DISK if facts.logged or not facts.synced:  # it may have been set otherwise since it was asked
+        case Durability.DISK if (
+            server_info.logged or not server_info.synced
+        ):  # it may have been set otherwise since it was asked
             return [("WAITAOF", 1, 0, limit)]
     return []
 

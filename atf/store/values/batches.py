@@ -26,7 +26,7 @@ class OpenedBatch(NamedTuple):
     total: int  # items that it is to have; -1: more may come
     prefix: int  # items with smaller numbers are stored
     first: int  # of an extension's items, which get their numbers by reserve_items
-    single_partition: bool  # all its items lie at its home
+    single_partition: bool  # all its items lie in its own partition
     spec: bytes  # the description that it was made with
 
 
@@ -79,7 +79,7 @@ class BatchRecord(NamedTuple):
     round: int  # 1, and 1 more with each extension or retry after an end
     total: int  # items that it is to have; -1: more may come
     prefix: int  # items with smaller numbers are stored
-    single_partition: bool  # all its items lie at its home
+    single_partition: bool  # all its items lie in its own partition
     cancel_requested: bool
     deleting: bool
     now_us: int  # the store's TIME of the answer
