@@ -11,7 +11,7 @@ from atf.config.settings import ControllerSettings, ExecutorSettings, LogSetting
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import open_channel
-from atf.rpc.health import of_store, said_by
+from atf.rpc.health import detail_of, of_store
 from atf.rpc.server import Server, Service, serve
 from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
@@ -69,7 +69,7 @@ def main(
             settings.listen,
             [Service(c.DESCRIPTOR.services_by_name["Controller"], service)],
             serving=not starts.why_not,
-            details={**of_store(opened), "executors": said_by(lambda: starts.why_not)},
+            details={**of_store(opened), "executors": detail_of(lambda: starts.why_not)},
         )
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
         pool = ExecutorPool(

@@ -20,7 +20,7 @@ from atf.calls.retry import Pauses, RetryPolicy
 from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT, EXIT_UNAVAILABLE
 from atf.log import get_logger
-from atf.process.descriptors import in_words
+from atf.process.descriptors import error_text
 from atf.runtime import Runtime, end, happens
 from atf.task import clip
 
@@ -215,7 +215,7 @@ class ExecutorPool:
         try:
             await self._one_life(life)
         except OSError as error:
-            life.failed_start = f"its process can't be started: {in_words(error)}"
+            life.failed_start = f"its process can't be started: {error_text(error)}"
         finally:
             life.leaving.set()
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from atf.config.settings import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_OK, EXIT_UNAVAILABLE, READY_FD
-from atf.process.descriptors import in_words
+from atf.process.descriptors import error_text
 from atf.process.forks import FORK_SUPPORT
 from atf.process.stops import stop_signals
 from atf.runtime import SystemRuntime, new_id
@@ -59,7 +59,7 @@ def main(
         env = _environment(settings, timing, _for_pipe(logs))
         group = Group(command, env=env, keep=keep, output=relay.ends, says=partial(say, logs, executor=executor_id))
     except OSError as error:
-        say(logs, f"the worker can't be started: {in_words(error)}")
+        say(logs, f"the worker can't be started: {error_text(error)}")
         return EXIT_UNAVAILABLE
     for descriptor in (memory, lifeline, *ready):
         os.close(descriptor)

@@ -136,11 +136,11 @@ async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorS
     channel = open_channel(settings.frontend)
     frontend = FrontendStub(channel)
     specs, where = [each.spec() for each in lambdas.values()], f"the frontend at {settings.frontend}"
-    for warning in await process.persist(lambda: register_lambdas(frontend, specs), where):
+    for warning in await process.retry_until_available(lambda: register_lambdas(frontend, specs), where):
         process.log.warning(warning)
     jobs = [each.job for each in lambdas.values() if each.job is not None]
     namespaces = {name.partition("/")[0] for name in lambdas}
-    await process.persist(lambda: register_jobs(frontend, jobs, namespaces), where)
+    await process.retry_until_available(lambda: register_jobs(frontend, jobs, namespaces), where)
     await channel.close()
 
 

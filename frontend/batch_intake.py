@@ -17,12 +17,12 @@ from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
 from atf.sdk.work_items import MAX_ITEMS, check_batch_id, stored_id
 from atf.store.store import Store
-from atf.store.types import BatchAnswer, NewItem, OpenedBatch
+from atf.store.values.batches import BatchAnswer, NewItem, OpenedBatch
 
 from .batch_view import no_batch
 from .batch_writer import BatchWriter
 from .lambdas import Lambdas
-from .new_batch import Template, completed, digest, lambdas_of, needs_single_partition, spec_of
+from .new_batch import ItemTemplate, completed, digest, lambdas_of, needs_single_partition, spec_of
 from .pending import PendingLimits
 from .validate import asked_durability, shown
 
@@ -81,7 +81,7 @@ class BatchIntake:
         items = await self._items(header.id) if header.extend else numbers.end
         return b.ScheduleBatchReply(id=header.id, stored=writer.stored, items=max(items, opened.total))
 
-    async def _open(self, header: b.BatchHeader) -> tuple[OpenedBatch, Template]:
+    async def _open(self, header: b.BatchHeader) -> tuple[OpenedBatch, ItemTemplate]:
         """Makes the batch, or finds it."""
         _check_header(header)
         made, told = b.BatchSpec(), b""
@@ -107,13 +107,15 @@ class BatchIntake:
                 f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"
                 " be; begin there"
             )
-        return opened, Template(header.id, made, self._store.partition_for, single_partition=opened.single_partition)
+        return opened, ItemTemplate(
+            header.id, made, self._store.partition_for, single_partition=opened.single_partition
+        )
 
     async def _feed(
         self,
         requests: AsyncIterator[b.ScheduleBatchRequest],
         batch_id: str,
-        template: Template,
+        template: ItemTemplate,
         numbers: ItemNumbers,
         writer: BatchWriter,
     ) -> int:
@@ -151,7 +153,7 @@ class BatchIntake:
         )
 
     async def _let_in(
-        self, batch_id: str, template: Template, items: Sequence[tuple[int, NewItem]], writer: BatchWriter
+        self, batch_id: str, template: ItemTemplate, items: Sequence[tuple[int, NewItem]], writer: BatchWriter
     ) -> None:
         """Sends items on their way, as many of them as their lambda may have."""
         known = self._lambdas.get(template.lambda_name)

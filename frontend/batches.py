@@ -14,7 +14,7 @@ from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime, happens
 from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id
 from atf.store.store import Store
-from atf.store.types import BatchCommandAnswer, BatchPlace, BatchRecord, ItemRecord
+from atf.store.values.batches import BatchCommandAnswer, BatchPlace, BatchRecord, ItemRecord
 from atf.task import US, Status
 
 from . import batch_view as view

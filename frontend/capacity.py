@@ -24,7 +24,7 @@ from atf.task import check_lambda, check_name, pool_called, pool_stored
 from .explain_cores import no_core
 from .explain_words import ExplainAnswer
 from .lambdas import Lambdas
-from .pools import Pools
+from .pools import KnownPools
 from .validate import shown
 
 SEED_BYTES: Final = 16
@@ -41,7 +41,7 @@ _log = get_logger()
 class CapacityRpcs:
     """The calls about cores."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, runtime: Runtime) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, pools: KnownPools, runtime: Runtime) -> None:
         self._store = store
         self._lambdas = lambdas
         self._pools = pools

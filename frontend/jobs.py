@@ -18,9 +18,9 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
-from atf.schedule.of_job import plan_of
+from atf.schedule.job_plan import plan_of
 from atf.store.store import Store
-from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, Paused
+from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJob
 
 from .lambdas import Lambdas
 from .new_job import new_job
@@ -163,7 +163,7 @@ class JobRpcs:
         answer = await self._store.resume_job(rules.check_job(name))
         return await self._after_pause("resume_job", name, answer)
 
-    async def _after_pause(self, event: str, name: str, answer: Paused) -> j.Job:
+    async def _after_pause(self, event: str, name: str, answer: PausedJob) -> j.Job:
         if not answer.found:
             raise _no_record(name, answer.tasks) if answer.tasks else _none(name)
         _log.info(event, job=name)

@@ -176,7 +176,7 @@ def _check_extensible(task: t.TaskSpec) -> None:
 # --- the items --------------------------------------------------------------------------------------------------------
 
 
-class Template:
+class ItemTemplate:
     """What all items of a batch have in common.
 
     Args:

@@ -10,8 +10,8 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.schedule.of_job import counts_from_base, ends_at_instant, plan_of, rhythm_of
-from atf.store.values.jobs import NewJob, Replace
+from atf.schedule.job_plan import counts_from_base, ends_at_instant, plan_of, rhythm_of
+from atf.store.values.jobs import NewJob, ReplaceJob
 
 from .lambdas import Lambdas
 from .validate import check_spec, shown, spec_lambda
@@ -62,8 +62,8 @@ def new_job(
     spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
     spec.base_at_us = now_us
     rhythm, replace = rhythm_of(spec), _replace(request)
-    first_us = _first_us(spec, may_have_ticked=bool(spec.code) or replace is Replace.GO_ON)
-    if replace is Replace.GO_ON and counts_from_base(spec):
+    first_us = _first_us(spec, may_have_ticked=bool(spec.code) or replace is ReplaceJob.GO_ON)
+    if replace is ReplaceJob.GO_ON and counts_from_base(spec):
         rhythm += f" {now_us}"
     known = lambdas.get(spec_lambda(asked.task))  # at the end: who registers it now can rely on the rest
     _fill_in(spec.task.options, known.options(asked.task.options), asked.failure_policy, max_attempts_cap)
@@ -86,13 +86,13 @@ def _first_us(spec: j.JobSpec, *, may_have_ticked: bool) -> int | None:
     return plan_of(spec, strict=True).first_us()
 
 
-def _replace(request: f.ScheduleJobRequest) -> Replace:
+def _replace(request: f.ScheduleJobRequest) -> ReplaceJob:
     """What becomes of a job that has the name. One of the code says the same at every deploy: where it has ended, it has ended."""
     if not request.overwrite:
-        return Replace.NOT
+        return ReplaceJob.NOT
     if request.anew:
-        return Replace.ANEW
-    return Replace.GO_ON_ENDED if request.job.code else Replace.GO_ON
+        return ReplaceJob.ANEW
+    return ReplaceJob.GO_ON_ENDED if request.job.code else ReplaceJob.GO_ON
 
 
 def _fill_in(options: t.TaskOptions, full: t.TaskOptions, policy: j.FailurePolicy, max_attempts_cap: int) -> None:

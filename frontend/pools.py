@@ -16,7 +16,7 @@ _NAMED: Final = 3
 """Lambdas that a warning names."""
 
 
-class Pools:
+class KnownPools:
     """The pools by name. One is known that has cores, that a registered lambda names, or that a live controller belongs to."""
 
     def __init__(self, store: Store, lambdas: Lambdas) -> None:

@@ -18,7 +18,7 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH,
 
 from .capacity import CapacityRpcs
 from .lambdas import KnownLambda, Lambdas, spec_of
-from .pools import Pools
+from .pools import KnownPools
 from .settings import ALL, admission_settings, in_force, overridden, said
 from .status import is_served
 from .validate import MAX_REGISTERED_AT_ONCE, check_lambda_spec, shown
@@ -30,7 +30,7 @@ _log = get_logger()
 class LambdaRpcs:
     """The calls on the registry."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, pools: Pools, capacity: CapacityRpcs) -> None:
+    def __init__(self, store: Store, lambdas: Lambdas, pools: KnownPools, capacity: CapacityRpcs) -> None:
         self._store, self._lambdas, self._pools, self._capacity = store, lambdas, pools, capacity
 
     async def register_lambdas(
@@ -86,7 +86,7 @@ class LambdaRpcs:
             _info(known, counts[known.record.name], queues[known.record.name], is_served(known, served))
             for known in chosen
         ]
-        pause = ClaimPause.of_all(await self._store.claim_pauses())
+        pause = ClaimPause.longest_of(await self._store.claim_pauses())
         return f.ListLambdasReply(
             lambdas=infos,
             next_page_token=chosen[-1].record.name if more else "",

@@ -29,7 +29,7 @@ from .hosts import HostRpcs
 from .jobs import JobRpcs
 from .keys import KeyRpcs
 from .lambdas import Lambdas
-from .pools import Pools
+from .pools import KnownPools
 from .redaction import Redaction
 from .redrive import RedriveRpc
 from .registration import LambdaRpcs
@@ -52,7 +52,7 @@ class FrontendService:
         self._scheduling = ScheduleRpcs(store, self._lambdas, runtime, settings.max_attempts_cap)
         self._jobs = JobRpcs(store, self._lambdas, self._scheduling, settings.max_attempts_cap)
         self._keys = KeyRpcs(store)
-        self._pools = Pools(store, self._lambdas)
+        self._pools = KnownPools(store, self._lambdas)
         self._capacity = CapacityRpcs(store, self._lambdas, self._pools, runtime)
         self._removal = DeleteLambdaRpc(store, self._lambdas, self._jobs, self._capacity)
         self._gates = GateRpcs(store, self._lambdas)

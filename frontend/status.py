@@ -45,7 +45,7 @@ class StatusRpc:
         await self._lambdas.refresh()
         known = self._lambdas.all()
         standing = await self._store.get_status([each.record.name for each in known], recent_us)
-        pause = ClaimPause.of_all(await self._store.claim_pauses())
+        pause = ClaimPause.longest_of(await self._store.claim_pauses())
         served = await self._store.served()
         now_us, hosts = await self._store.list_hosts()
         reply = f.GetStatusReply(

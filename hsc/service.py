@@ -16,7 +16,7 @@ from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.store.store import Store
-from atf.store.values.claims import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.tasks import TaskRecord
 from atf.task import (
     MAX_AHEAD_US,
@@ -85,7 +85,7 @@ class HscService:
         _check_count("claims", len(request.claims), MAX_HELD)
         self._check_lease(request.heartbeat_timeout_us)
         beats = [
-            Beat(_claim_of(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES))
+            ClaimRenewal(_claim_of(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES))
             for each in request.claims
         ]
         verdicts = await self._verdicts(

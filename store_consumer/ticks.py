@@ -13,7 +13,7 @@ from typing import Final
 
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.schedule.of_job import DEFAULT_GRACE_US, stored_plan
+from atf.schedule.job_plan import DEFAULT_GRACE_US, stored_plan
 from atf.schedule.plan import Plan
 from atf.store.values.jobs import DueJob, Tick
 from atf.store.values.tasks import NewTask

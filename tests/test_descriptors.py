@@ -61,16 +61,16 @@ class Mute(Exception):
     ids=repr,
 )
 def test_which_errors_say_that_no_descriptors_are_left(error: Exception | str, *, is_it: bool) -> None:
-    assert descriptors.none_left(error) is is_it
+    assert descriptors.is_out_of_descriptors(error) is is_it
 
 
 def test_the_sentence_names_the_process_the_limit_and_what_to_do() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    said = descriptors.in_words(OSError(errno.EMFILE, "Too many open files"))
+    said = descriptors.error_text(OSError(errno.EMFILE, "Too many open files"))
     assert f"process {os.getpid()} has used up its {limit} file descriptors" in said
     assert "ulimit -n" in said
     assert "LimitNOFILE=" in said
-    assert descriptors.in_words(ValueError("no")) == "no"
+    assert descriptors.error_text(ValueError("no")) == "no"
 
 
 def test_a_store_that_can_not_be_connected_to_for_that_is_not_called_away() -> None:
@@ -81,15 +81,15 @@ def test_a_store_that_can_not_be_connected_to_for_that_is_not_called_away() -> N
 
 
 def test_none_is_free_at_the_limit_and_just_below() -> None:
-    assert not descriptors.none_free()
+    assert not descriptors.has_no_descriptors()
     with used_up():
-        assert descriptors.none_free()
+        assert descriptors.has_no_descriptors()
     lowest = os.open(os.devnull, os.O_RDONLY)
     os.close(lowest)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + descriptors.SPARE, hard))
-        assert descriptors.none_free()
+        assert descriptors.has_no_descriptors()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -115,7 +115,7 @@ async def test_it_is_said_once_a_minute_while_it_lasts(runtime: VirtualRuntime) 
     full = [False]
     log = Log(runtime)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(descriptors, "none_free", lambda: full[0])
+        patched.setattr(descriptors, "has_no_descriptors", lambda: full[0])
         watch = runtime.spawn(descriptors.watch(runtime, log), name="watch")
         began = runtime.monotonic()
         await asyncio.sleep(10)

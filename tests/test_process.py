@@ -12,7 +12,7 @@ import atf.process.role
 from atf.errors import Unavailable
 from atf.process.role import Process
 from atf.store.roles import LiveRole
-from atf.store.servers.check_results import Changes, CheckResult, warn
+from atf.store.servers.check_results import CheckResult, ResultChanges, warn
 
 
 class Store:
@@ -66,7 +66,7 @@ def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pyte
     async def run() -> list[tuple[str, str]]:
         process: Any = Process("tester")
         process.log = Said()
-        await process._look_again(store, Changes())
+        await process._look_again(store, ResultChanges())
         return list(process.log.events)
 
     unjudged = ("can't judge the task store's settings", repr(odd))
@@ -85,7 +85,7 @@ def test_a_warning_is_said_by_one_process_of_the_cluster_and_so_is_its_end() -> 
         process: Any = Process("tester")
         process.log = Said()
         store.cluster = cluster
-        changes = Changes()
+        changes = ResultChanges()
         for findings in ([found], [found], []):
             await process._say(store, changes, findings)
         return list(process.log.events)
@@ -103,7 +103,7 @@ def test_where_the_cluster_can_not_be_asked_a_warning_is_said(monkeypatch: pytes
         process.log = Said()
         store = Store()
         monkeypatch.setattr(store, "announce", away)
-        await process._say(store, Changes(), [warn("maxmemory", "small", "it is small")])
+        await process._say(store, ResultChanges(), [warn("maxmemory", "small", "it is small")])
         return list(process.log.events)
 
     assert asyncio.run(run()) == [("task store", "it is small")]

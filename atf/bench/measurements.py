@@ -90,7 +90,7 @@ class BenchPlan:
     settings: Mapping[str, Any]
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """One measurement."""
 
     name: str
@@ -137,15 +137,17 @@ class Measurements:
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
-    async def before(self) -> Measured:
+    async def before(self) -> Measurement:
         """What the store holds already, of all lambdas: the figures are those of a store with so much in it."""
         lambdas = await self._client.lambdas()
         counts = {status: sum(each.counts[status] for each in lambdas) for status in Status}
         self._pending = sum(count for status, count in counts.items() if not status.finished)
         figures = {"pending": self._pending, "finished": sum(counts.values()) - self._pending}
-        return Measured("before", "in the store before, tasks", {name: float(count) for name, count in figures.items()})
+        return Measurement(
+            "before", "in the store before, tasks", {name: float(count) for name, count in figures.items()}
+        )
 
-    async def pending(self) -> Measured:
+    async def pending(self) -> Measurement:
         """Schedules what is to wait while everything else is measured."""
         before, began = await self._store.used_bytes(), time.monotonic()
         await self._schedule(self._plan.pending, [LATER], at=dt.datetime.now(dt.UTC) + pending.AHEAD)
@@ -154,25 +156,25 @@ class Measurements:
         if before is not None and used is not None:
             figures["bytes_per_task"] = round((used - before) / self._plan.pending, 1)
         self._pending += self._plan.pending
-        return Measured("pending", f"{self._plan.pending:,} tasks due in a year, which wait from now on", figures)
+        return Measurement("pending", f"{self._plan.pending:,} tasks due in a year, which wait from now on", figures)
 
-    async def idle(self) -> Measured:
+    async def idle(self) -> Measurement:
         """CPU while there is nothing to do."""
         before = await self._cpu()
         await asyncio.sleep(IDLE_S)
         used = proc.less(await self._cpu(), before)
         figures = {role: round(100 * seconds / IDLE_S, 2) for role, seconds in used.items() if role != "client"}
-        return Measured("idle", "idle, % of a core", figures)
+        return Measurement("idle", "idle, % of a core", figures)
 
-    async def end_to_end(self) -> Measured:
+    async def end_to_end(self) -> Measurement:
         """No-op tasks, from the first call until nothing is left to do."""
         rounds = [await self._through(self._plan.tasks) for _ in range(self._plan.rounds)]
         figures = {name: round(statistics.median(each[name] for each in rounds), 1) for name in rounds[0]}
         figures["ran_again"] = sum(each["ran_again"] for each in rounds)
         beside = f" beside {self._pending:,} pending tasks" if self._pending else ""
-        return Measured("end_to_end", f"end to end{beside}, tasks a second; CPU per task, µs", figures)
+        return Measurement("end_to_end", f"end to end{beside}, tasks a second; CPU per task, µs", figures)
 
-    async def kinds(self) -> Measured:
+    async def kinds(self) -> Measurement:
         """The same for `def` alone and for `async def` alone: CPU of the executors."""
         tasks = max(1, self._plan.tasks // (TURNS * len(KINDS)))
         turns = [{name: await self._through(tasks, [name]) for name in KINDS} for _ in range(TURNS)]
@@ -180,13 +182,13 @@ class Measurements:
             kind.replace(" ", "_"): round(statistics.mean(each[name]["cpu_us_executors"] for each in turns), 1)
             for name, kind in KINDS.items()
         }
-        return Measured("kinds", "the executors' CPU per task, µs", figures)
+        return Measurement("kinds", "the executors' CPU per task, µs", figures)
 
-    async def memory(self) -> Measured:
+    async def memory(self) -> Measurement:
         """What each role keeps after it has done all that."""
-        return Measured("memory", "resident memory after that, MiB", proc.rss_by_role(self._pids()))
+        return Measurement("memory", "resident memory after that, MiB", proc.rss_by_role(self._pids()))
 
-    async def drain(self) -> Measured:
+    async def drain(self) -> Measurement:
         """Tasks that all wait for their paused lambda; from its resumption on. What one of them takes in the store meanwhile."""
         before = await self._store.used_bytes()
         async with self._paused():
@@ -199,9 +201,9 @@ class Measurements:
         if before is not None and used is not None:
             figures["bytes_per_waiting_task"] = round((used - before) / self._plan.tasks, 1)
         figures["ran_again"] = ended.ran_again
-        return Measured("drain", f"{self._plan.tasks:,} tasks that wait already, tasks a second", figures)
+        return Measurement("drain", f"{self._plan.tasks:,} tasks that wait already, tasks a second", figures)
 
-    async def one_caller(self) -> Measured:
+    async def one_caller(self) -> Measurement:
         """A blocking client, one task a call; nothing runs meanwhile."""
 
         def call() -> list[float]:
@@ -216,9 +218,9 @@ class Measurements:
         async with self._paused():
             took = await asyncio.to_thread(call)
         await self._drained()
-        return Measured("one_caller", "one caller, calls a second; ms per call", {"per_s": _rate(took), **_ms(took)})
+        return Measurement("one_caller", "one caller, calls a second; ms per call", {"per_s": _rate(took), **_ms(took)})
 
-    async def callers(self) -> Measured:
+    async def callers(self) -> Measurement:
         """64 callers in one client, one task a call; nothing runs meanwhile."""
         left, took = iter(range(10 * self._plan.singles)), list[float]()
 
@@ -233,17 +235,17 @@ class Measurements:
             await asyncio.gather(*(caller() for _ in range(CALLERS)))
             per_s = round(len(took) / (time.monotonic() - began), 1)
         await self._drained()
-        return Measured(
+        return Measurement(
             "callers", f"{CALLERS} callers in one client, calls a second; ms per call", {"per_s": per_s, **_ms(took)}
         )
 
-    async def due_at_once(self) -> Measured:
+    async def due_at_once(self) -> Measurement:
         """Tasks that are all due at one instant."""
         due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LEAD_S)
         infos = await self._finished([self._task(number, at=due) for number in range(self._plan.burst)])
-        return Measured("due_at_once", f"{self._plan.burst:,} tasks due at one instant, ms late", _late(infos))
+        return Measurement("due_at_once", f"{self._plan.burst:,} tasks due at one instant, ms late", _late(infos))
 
-    async def ahead(self) -> Measured:
+    async def ahead(self) -> Measurement:
         """A steady stream, one task a call, each due some seconds after it."""
         calls: list[asyncio.Task[Handle[Any]]] = []
         count, before, began = int(self._plan.rate * self._plan.seconds), await self._cpu(), time.monotonic()
@@ -258,7 +260,7 @@ class Measurements:
         infos = await self._ended([each.result() for each in calls])
         least, most = AHEAD_S
         what = f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late; CPU per task, µs"
-        return Measured("ahead", what, {**_late(infos), **{name: round(us, 1) for name, us in used.items()}})
+        return Measurement("ahead", what, {**_late(infos), **{name: round(us, 1) for name, us in used.items()}})
 
     # --- parts --------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ _STALLED_S: Final = 120.0
 _LOOK_S: Final = 0.25
 
 
-async def must_hold(store: TaskStore, count: int) -> None:
+async def check_room(store: TaskStore, count: int) -> None:
     """Passes if so many tasks have room in the store, or it has no bound, or does not say.
 
     Raises:

@@ -28,7 +28,7 @@ from atf.runtime import SystemRuntime, new_id
 
 from . import pending, proc
 from .lambdas import LATER, NAMESPACE, RETENTION_S
-from .measurements import CALL_S, BenchPlan, Measured, Measurements
+from .measurements import CALL_S, BenchPlan, Measurement, Measurements
 from .store import MeasuredStore, TaskStore
 from .versions import commit, versions
 
@@ -44,7 +44,7 @@ class BenchReport:
     plan: BenchPlan
     store: str
     namespace: str
-    measured: list[Measured]
+    measured: list[Measurement]
     durability: str
     found: MeasuredStore
     versions: Mapping[str, str]
@@ -100,7 +100,7 @@ async def _measure(
             durability = settings.durability or load(StoreSettings, env=ours).durability
             whose = "taken as it is" if plan.redis_url else "started for this"
             view.say(f"{found.in_words()}, {whose}; the roles' durability is {durability}")
-            await pending.must_hold(store, plan.pending)
+            await pending.check_room(store, plan.pending)
             course = Measurements(plan, namespace, cluster, client, store)
             measured = [await course.before()]  # what others have in it: before it holds anything of ours
             view.say(in_words(measured[0]))
@@ -162,7 +162,7 @@ def cluster_settings(plan: BenchPlan, directory: Path) -> ClusterSettings:
     return ClusterSettings(redis_url=plan.redis_url, executors=plan.executors, **more)
 
 
-def in_words(measured: Measured) -> str:
+def in_words(measured: Measurement) -> str:
     """A measurement as a line."""
     figures = ", ".join(f"{name.replace('_', ' ')} {value:,.10g}" for name, value in measured.figures.items())
     return f"{measured.what}: {figures}"

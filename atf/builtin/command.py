@@ -57,7 +57,7 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
     """
     # Only now: most executors run no programs.
     from .command_result import TOO_LONG, error_of, result_of
-    from .program import NotStarted, ProgramStopped, TooLong, is_soon, run
+    from .program import NotStarted, OutputTooLong, ProgramStopped, is_soon, run
 
     path = _program(argv, allowed)
     try:
@@ -66,7 +66,7 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
         raise Retry(str(error)) from None
     except ProgramStopped:
         raise Retry("the program was killed, since its run was to end") from None
-    except TooLong:
+    except OutputTooLong:
         raise Fatal(TOO_LONG) from None
     if ended.exit_code in _BY_A_STOP and is_soon(_Stopping(ctx), STOP_S):
         raise HandBack("a stop of this host has ended the program")

@@ -37,14 +37,14 @@ _DELIVERED: Final = frozenset({"OK", "NOT_FOUND"})
 
 def add_dapr_job(app: App, settings: ExecutorSettings) -> None:
     """Adds the lambda to the app of the built-in ones."""
-    deliveries = Deliveries(settings.frontend)
+    deliveries = JobEventSender(settings.frontend)
 
     @app.task(name=DELIVER.partition("/")[2])
     async def dapr_job(ctx: Context, data: bytes = b"") -> None:
         await deliveries.deliver(ctx, data)
 
 
-class _Place:
+class _AppAddress:
     """Where an application was when the frontend was asked last."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Place:
         self.asking = asyncio.Lock()
 
 
-class Deliveries:
+class JobEventSender:
     """The way to the applications.
 
     Args:
@@ -63,7 +63,7 @@ class Deliveries:
     def __init__(self, frontend: str | Frontend) -> None:
         self._address = frontend
         self._frontend: Frontend | None = None
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _AppAddress] = {}
 
     async def deliver(self, ctx: Context, data: bytes) -> None:
         """Tells an application of a tick.
@@ -91,7 +91,7 @@ class Deliveries:
         """The connection to an application; one for all ticks, as long as it stays where it is."""
         from atf.rpc.dapr_app import DaprApp
 
-        place = self._places.setdefault(app_id, _Place())
+        place = self._places.setdefault(app_id, _AppAddress())
         async with place.asking:  # the others use what the first has found
             if place.app is None or _now() - place.asked_at >= ADDRESS_FRESH_S:
                 address = await self._ask(app_id, place.app, until)

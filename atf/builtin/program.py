@@ -36,7 +36,7 @@ class ProgramStopped(Exception):
     """The run was to stop; the program was killed."""
 
 
-class TooLong(Exception):
+class OutputTooLong(Exception):
     """There was more output than may be kept; the program was killed."""
 
 
@@ -116,7 +116,7 @@ class _Output:
                 self._selector.unregister(key.fileobj)
         del self.stderr[:-STDERR_BYTES]
         if len(self.stdout) > MAX_STDOUT_BYTES:
-            raise TooLong
+            raise OutputTooLong
         return bool(ready)
 
 

@@ -35,9 +35,9 @@ _UNAVAILABLE_CODES = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_E
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; every error is one sentence on stderr."""
     if os.getpid() == 1 and arguments is None:
-        from .init import go_on_in_child
+        from .init import run_as_init
 
-        go_on_in_child()
+        run_as_init()
     if arguments is None:
         gc.set_threshold(_WHILE_IMPORTING)
         protect()
@@ -130,10 +130,10 @@ def _unwritten(error: OSError, code: int) -> int:
 def _unforeseen(error: Exception) -> int:
     if isinstance(error, UnicodeEncodeError):  # a word of the command line went into a message
         return _say(f"{error.object[:80]!r}: this is no text in UTF-8", EXIT_BAD_INPUT)
-    from atf.process.descriptors import in_words, none_left
+    from atf.process.descriptors import error_text, is_out_of_descriptors
 
-    if none_left(error):
-        return _say(in_words(error), EXIT_UNAVAILABLE)
+    if is_out_of_descriptors(error):
+        return _say(error_text(error), EXIT_UNAVAILABLE)
     return _say(f"a bug in atf: {type(error).__name__}: {error} (ATF_DEBUG=1 shows where)", EXIT_UNAVAILABLE)
 
 

@@ -12,12 +12,12 @@ import click
 from atf.errors import InvalidArgument
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK
 from atf.runtime import SystemRuntime
-from atf.schedule.around import Around, around
+from atf.schedule.clock_changes import TicksAroundChange, ticks_around_changes
 from atf.schedule.dst import Cron
 from atf.schedule.instants import EPOCH, parse_instant, text_of
 from atf.schedule.plan import Plan
-from atf.schedule.reading import UTC
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
+from atf.schedule.schedule_text import UTC
 from atf.schedule.zones import offset_s
 from atf.task import US
 from atf.times import length
@@ -68,7 +68,7 @@ def next_command(base: str | None, count: str | None, around_dst: bool, as_json:
     """
     try:
         fields["repeats"] = _number("repeats", fields["repeats"])
-        base_us = SystemRuntime().wall_us() if base is None else parse_instant(Given("from", base))
+        base_us = SystemRuntime().wall_us() if base is None else parse_instant(GivenText("from", base))
         plan = Plan.parse(base_us=base_us, **fields)
         shown = _number("count", count, MAX_COUNT if not around_dst else MAX_AROUND)
         if around_dst:
@@ -109,8 +109,8 @@ def _say_why(plan: Plan, fields: dict[str, Any]) -> None:
 def _show_changes(plan: Plan, count: int, schedule: str, *, as_json: bool) -> None:
     if not isinstance(plan.schedule, Cron):
         mend = "give a cron expression or a macro with --around-dst"
-        raise Given("schedule", schedule).refuse(0, "changes of the clocks do not matter to it", mend)
-    found = around(plan.schedule, plan.base_us, count)
+        raise GivenText("schedule", schedule).refuse(0, "changes of the clocks do not matter to it", mend)
+    found = ticks_around_changes(plan.schedule, plan.base_us, count)
     if as_json:
         ticks = (tick for each in found for tick in each.before_us + each.after_us)
         print_json({"next": [text_of(tick) for tick in ticks], "changes": [_change_json(each) for each in found]})
@@ -126,7 +126,7 @@ def _show_changes(plan: Plan, count: int, schedule: str, *, as_json: bool) -> No
     print_table([*_clocks(plan), "clocks"], rows)
 
 
-def _change_json(each: Around) -> dict[str, Any]:
+def _change_json(each: TicksAroundChange) -> dict[str, Any]:
     change = each.change
     return {
         "at": text_of(change.at_s * US),
@@ -137,7 +137,7 @@ def _change_json(each: Around) -> dict[str, Any]:
     }
 
 
-def _moved(each: Around) -> str:
+def _moved(each: TicksAroundChange) -> str:
     seconds = each.change.after_s - each.change.before_s
     return f"{'forward' if seconds > 0 else 'back'} by {length(abs(seconds) * US)}"
 
@@ -167,7 +167,7 @@ def _number(field: str, text: str | None, most: int | None = None) -> int | None
     """The whole number that a flag gives."""
     if text is None:
         return None
-    given = Given(field, text).checked(32)
+    given = GivenText(field, text).checked(32)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise given.refuse(0, "it is no whole number", "write such as 3")

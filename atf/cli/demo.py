@@ -16,7 +16,7 @@ from atf.demo.run import run_demo
 from atf.exits import EXIT_FAILED, EXIT_OK
 
 from .options import as_json
-from .output import print_facts, print_json
+from .output import print_fields, print_json
 from .progress import view
 
 
@@ -55,7 +55,7 @@ def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> i
 def _print(report: DemoReport) -> None:
     print()
     rescue = "-" if report.rescue_seconds is None else f"{report.rescue_seconds:.2f} s"
-    print_facts(
+    print_fields(
         [
             ("tasks", f"{report.tasks:,}"),
             ("succeeded", f"{report.succeeded:,}"),

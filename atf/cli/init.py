@@ -18,7 +18,7 @@ is gone, which comes to the first process of a session alone.
 _MOST_DESCRIPTORS: Final = 1 << 20
 
 
-def go_on_in_child() -> None:
+def run_as_init() -> None:
     """Returns in a child of this process. This process itself ends with the child, and with its exit code (128 + n for signal n)."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     child = os.fork()

@@ -16,7 +16,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.runtime import SystemRuntime, new_id
 from atf.schedule.dst import Cron, Fold, Gap
-from atf.schedule.of_job import DEFAULT_GRACE_US, plan_of
+from atf.schedule.job_plan import DEFAULT_GRACE_US, plan_of
 from atf.sdk.job import job_spec
 from atf.times import length
 from atf.visible import one_line, visible

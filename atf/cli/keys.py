@@ -89,7 +89,7 @@ def resume(
         request = f.ResumeKeyRequest(key=info.key, task_id=info.task_id, **{"lambda": lambda_name})
         return (await stub.resume_key(request)).retried
 
-    done = ask(frontend, lambda stub: _mend(stub, lambda_name, names, every, mend))
+    done = ask(frontend, lambda stub: _go_on(stub, lambda_name, names, every, mend))
     _print_mended(done, "would be resumed" if dry_run else "resumed", "goes on without it: it can't run again", as_json)
 
 
@@ -113,7 +113,7 @@ def skip(
         await stub.skip_key(f.SkipKeyRequest(key=info.key, task_id=info.task_id, **{"lambda": lambda_name}))
         return True
 
-    done = ask(frontend, lambda stub: _mend(stub, lambda_name, names, every, mend))
+    done = ask(frontend, lambda stub: _go_on(stub, lambda_name, names, every, mend))
     _print_mended(done, "would be skipped" if dry_run else "skipped", "", as_json)
 
 
@@ -149,7 +149,7 @@ def _agree(verb: str, lambda_name: str, names: tuple[str, ...], every: bool, yes
 Mend = Callable[[api.Frontend, f.KeyInfo], Awaitable[bool]]
 
 
-async def _mend(
+async def _go_on(
     stub: api.Frontend, lambda_name: str, names: tuple[str, ...], every: bool, mend: Mend
 ) -> list[tuple[f.KeyInfo, bool]]:
     """Has stopped keys go on; each is named with the task that stopped it, so that nothing is skipped that nobody has seen."""

@@ -23,7 +23,7 @@ from . import payload_check
 from .confirmation import bulk_flags, confirm, require_terminal
 from .nouns import Noun
 from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
-from .output import lambda_json, print_facts, print_json, print_table, queue_json, settings_json
+from .output import lambda_json, print_fields, print_json, print_table, queue_json, settings_json
 from .remote import ask
 
 
@@ -115,7 +115,7 @@ def _print_settings(info: f.LambdaInfo, as_json: bool) -> None:
         held = value or info.overrides.get(name, value)  # of a bound that was lifted, the word for it
         code = shown["code"][name] or "nothing"
         facts.append((name, f"{held} (set; the code says {code})" if name in info.overrides else held))
-    print_facts(facts)
+    print_fields(facts)
 
 
 @lambda_.command()
@@ -164,10 +164,10 @@ def register(apps: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, front
     Jobs that an earlier code of the namespaces declared, and this one does not, are named. They go on; --prune deletes them, but for those
     whose lambda live workers still run: they may be another app's.
     """
-    from atf.cli.local.user_code import apart
+    from atf.cli.local.user_code import run_in_child
 
     refuse_unused({"yes": yes}, ("yes",) if not prune else (), "without --prune")
-    return apart(apps, lambda loaded: _register(loaded, prune, dry_run, yes, frontend, as_json))
+    return run_in_child(apps, lambda loaded: _register(loaded, prune, dry_run, yes, frontend, as_json))
 
 
 def _register(
@@ -226,9 +226,9 @@ def check(apps: tuple[str, ...], against: str | None, as_json: bool) -> int:
     With --against, before a deploy: read every unfinished task, job and callback of a cluster's batches in the namespaces of the app, and
     say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing.
     """
-    from atf.cli.local.user_code import apart
+    from atf.cli.local.user_code import run_in_child
 
-    return apart(apps, lambda loaded: _check(loaded, against, as_json))
+    return run_in_child(apps, lambda loaded: _check(loaded, against, as_json))
 
 
 def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None, as_json: bool) -> int:

@@ -86,7 +86,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     Console(width=width, height=seen.height).print(table)
 
 
-def print_facts(facts: Sequence[tuple[str, object]]) -> None:
+def print_fields(facts: Sequence[tuple[str, object]]) -> None:
     """Name and value by line, without those that have no value. Further lines of a value stand below its first."""
     shown = [(name, str(value)) for name, value in facts if value not in ("", None)]
     width = max((len(name) for name, _ in shown), default=0)
@@ -159,7 +159,7 @@ def print_task(task: t.Task, of_failed: int = 0) -> None:
     """A task for people; `of_failed`: it is the last of so many of its lambda that failed."""
     shown, failed = task_json(task), failure_of(task.error)
     others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --failed" if of_failed > 1 else ""
-    print_facts(
+    print_fields(
         [
             ("id", task.id),
             ("lambda", shown["lambda"]),

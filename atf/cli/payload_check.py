@@ -21,7 +21,7 @@ from atf.task import LIVE, MAX_BATCH
 _ENDED: Final = frozenset({b.BATCH_DONE, b.BATCH_DONE_WITH_FAILURES, b.BATCH_CANCELLED, b.BATCH_DELETED})
 
 
-class Code(Protocol):
+class DecodingLambda(Protocol):
     """A lambda as a release has it; atf.sdk.lambdas.Lambda is one."""
 
     def decode(self, payload: bytes, encoding: int) -> dict[str, Any]: ...
@@ -47,7 +47,7 @@ class UnfitPayloads:
         looked_at: payloads.
     """
 
-    def __init__(self, code: Mapping[str, Code], progress: Callable[[str], None]) -> None:
+    def __init__(self, code: Mapping[str, DecodingLambda], progress: Callable[[str], None]) -> None:
         self.looked_at = 0
         self._code = code
         self._progress = progress
@@ -86,7 +86,7 @@ class UnfitPayloads:
 
 
 async def check_payloads(
-    stub: api.Frontend, code: Mapping[str, Code], progress: Callable[[str], None]
+    stub: api.Frontend, code: Mapping[str, DecodingLambda], progress: Callable[[str], None]
 ) -> UnfitPayloads:
     """Holds all that waits on a cluster against a release's code.
 

@@ -38,7 +38,7 @@ def open_stdin() -> IO[str]:
         raise InvalidArgument(f"stdin can't be read: {error}") from None
 
 
-async def arriving(elements: Iterator[T]) -> AsyncGenerator[T, None]:
+async def read_as_they_come(elements: Iterator[T]) -> AsyncGenerator[T, None]:
     """The elements of an iterator that may wait for long. It runs on a thread of its own, for which the process does not wait at its end.
 
     Raises:

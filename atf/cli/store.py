@@ -18,7 +18,7 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store.backup.exporting import Progress, export_tasks
-from atf.store.backup.importing import Contents, Imported, Suspect, contents_of, header_of, import_tasks
+from atf.store.backup.importing import Contents, Imported, MayHaveRun, contents_of, header_of, import_tasks
 from atf.store.store import Store
 from atf.task import US
 from atf.visible import one_line
@@ -129,7 +129,7 @@ def import_command(
                     stack.enter_context(ran.open("wb" if overwrite else "ab", buffering=0)) if ran is not None else None
                 )
 
-                def report(suspect: Suspect) -> None:
+                def report(suspect: MayHaveRun) -> None:
                     if listed is not None:
                         listed.write(_line(suspect))
 
@@ -179,7 +179,7 @@ def _print_contents(file: Path, inside: Contents, as_json: bool) -> None:
     )
 
 
-def _line(suspect: Suspect) -> bytes:
+def _line(suspect: MayHaveRun) -> bytes:
     """A task as a line of the list that --ran names."""
     shown = {
         "id": suspect.id,

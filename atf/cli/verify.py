@@ -15,12 +15,12 @@ import click
 from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
-from atf.verify.run import Kind, VerifyPlan, VerifyReport, kinds
+from atf.verify.run import RecoveryRow, VerifyPlan, VerifyReport, kinds
 from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
 from .options import as_json, no_header, read, settings_flags
-from .output import print_facts, print_json, print_table
+from .output import print_fields, print_json, print_table
 from .progress import view
 
 _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
@@ -95,7 +95,7 @@ def verify(
 def _print(report: VerifyReport) -> None:
     outcome, refused = report.outcome, times(report.outcome.refused)
     print()
-    print_facts(
+    print_fields(
         [
             ("attempted", f"{outcome.attempted:,} tasks"),
             ("acknowledged", f"{outcome.acknowledged:,}"),
@@ -128,5 +128,5 @@ def _print(report: VerifyReport) -> None:
         )
 
 
-def _row(each: Kind) -> list[object]:
+def _row(each: RecoveryRow) -> list[object]:
     return [each.strike, each.times, *("-" if value is None else f"{value:.2f}" for value in each[2:])]

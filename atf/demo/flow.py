@@ -17,7 +17,7 @@ from .lambdas import content_hash, hello
 from .record import DemoRecord
 from .report import NS, AcceptedTask
 from .strike import KilledWorker, kill_one
-from .view import Snapshot, rates
+from .view import DemoProgress, rates
 
 BATCH: Final = 256
 MOST_OUTSTANDING: Final = 1_000
@@ -38,7 +38,7 @@ _LINGERING: Final = 3
 _LINGER_S: Final = 0.3
 
 
-class Planned(NamedTuple):
+class PlannedHash(NamedTuple):
     """One task to be."""
 
     file: KnownFile
@@ -47,7 +47,7 @@ class Planned(NamedTuple):
     lingers: float
 
 
-def plan(files: Sequence[KnownFile], tasks: int) -> Iterator[Planned]:
+def plan(files: Sequence[KnownFile], tasks: int) -> Iterator[PlannedHash]:
     """One task per file, over again until there are enough: 1 in 50 fails at first, 1 in 200 is delayed.
 
     A few in the middle linger, as on a slow disk: those the kill finds started, however fast the machine is.
@@ -56,7 +56,7 @@ def plan(files: Sequence[KnownFile], tasks: int) -> Iterator[Planned]:
     for number, file in enumerate(itertools.islice(itertools.cycle(files), tasks)):
         lingers = 0 <= number - first < _LINGERING
         delayed = number % _EVERY_DELAYED == 3 and not lingers
-        yield Planned(
+        yield PlannedHash(
             file=file,
             delay=_DELAYS_S[number // _EVERY_DELAYED % len(_DELAYS_S)] if delayed else 0.0,
             fails_first=number % _EVERY_FAILS_FIRST == 7,
@@ -93,7 +93,7 @@ class Flow:
             handles = await self._client.schedule_many([hello.prepare() for _ in range(16 * executors)])
             seen |= {task.result for task in await self._client.wait(handles, timeout=WARM_UP_S)}
 
-    async def run(self, planned: Sequence[Planned]) -> None:
+    async def run(self, planned: Sequence[PlannedHash]) -> None:
         """Runs all of it. What is left undone shows in the accepted, the results and the record."""
         self._total = len(planned)
         batches = iter([planned[start : start + BATCH] for start in range(0, len(planned), BATCH)])
@@ -106,7 +106,7 @@ class Flow:
                 each.cancel()  # done, unless the demo has given up
         await self._collect()
 
-    async def _schedule(self, batches: Iterator[Sequence[Planned]]) -> None:
+    async def _schedule(self, batches: Iterator[Sequence[PlannedHash]]) -> None:
         for batch in batches:
             await self._room.wait()
             sent_ns = time.monotonic_ns()
@@ -117,7 +117,7 @@ class Flow:
                 if each.delay:
                     self.accepted.delayed.add(handle.id)
 
-    async def _send(self, batch: Sequence[Planned]) -> list[Handle[str]]:
+    async def _send(self, batch: Sequence[PlannedHash]) -> list[Handle[str]]:
         prepared = []
         for each in batch:
             task = content_hash.options(delay=each.delay) if each.delay else content_hash
@@ -148,7 +148,7 @@ class Flow:
             self._room.clear()
         tasks_per_s, mib_per_s = rates(record.ends, time.monotonic_ns())
         running, done = record.running, len(record.done)
-        self._view.show(Snapshot(self._total, len(self._handles), running, done, tasks_per_s, mib_per_s))
+        self._view.show(DemoProgress(self._total, len(self._handles), running, done, tasks_per_s, mib_per_s))
 
     async def _strike(self) -> None:
         self.kill = await kill_one(self._workers, self._record, within=KILL_WITHIN_S)

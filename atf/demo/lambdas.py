@@ -18,7 +18,7 @@ _CHUNK_BYTES: Final = 64 << 10
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 
-class Flaky(Exception):
+class FirstAttemptFails(Exception):
     """The failure of a first attempt, for the demo to show a retry."""
 
 
@@ -45,7 +45,7 @@ def content_hash(ctx: atf.Context, path: str, *, fails_first: bool = False, ling
         if lingers:
             time.sleep(lingers)
         if fails_first and ctx.attempt == 1:
-            raise Flaky("a first attempt fails here, as one in fifty does in this demo")
+            raise FirstAttemptFails("a first attempt fails here, as one in fifty does in this demo")
         digest, size = _hash(path)
         return digest
     finally:

@@ -75,7 +75,7 @@ class DemoRun:
         return self.size is not None
 
 
-class Moment(NamedTuple):
+class SuccessfulEnd(NamedTuple):
     """The end of a run that succeeded."""
 
     at_ns: int
@@ -89,7 +89,7 @@ class DemoRecord:
 
     directory: Path
     runs: dict[str, list[DemoRun]] = field(default_factory=dict)
-    ends: list[Moment] = field(default_factory=list)
+    ends: list[SuccessfulEnd] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     _open: dict[str, dict[tuple[str, int], DemoRun]] = field(default_factory=dict)
     _read: dict[str, int] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class DemoRecord:
         run.end_ns = at_ns
         if line[4] != _FAILED:
             run.size = int(line[4])
-            self.ends.append(Moment(at_ns, task_id, run.size))
+            self.ends.append(SuccessfulEnd(at_ns, task_id, run.size))
             self.done.add(task_id)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from .files import KnownFile
-from .record import DemoRecord, Moment, concurrent, early
+from .record import DemoRecord, SuccessfulEnd, concurrent, early
 from .strike import KilledWorker
 
 NS: Final = 1_000_000_000
@@ -145,7 +145,7 @@ def start_delays_ms(record: DemoRecord, due_ns: Mapping[str, int]) -> list[float
     )
 
 
-def throughput(ends: Sequence[Moment], *, without: AbstractSet[str], gap_ns: int | None) -> tuple[float, float]:
+def throughput(ends: Sequence[SuccessfulEnd], *, without: AbstractSet[str], gap_ns: int | None) -> tuple[float, float]:
     """Tasks and MiB per second: medians of whole windows of one second, without some tasks and the seconds after the kill."""
     counted = sorted(end for end in ends if end.task_id not in without)
     if not counted:

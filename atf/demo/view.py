@@ -9,12 +9,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .record import Moment
+from .record import SuccessfulEnd
 
 _RATE_S: Final = 2.0
 
 
-class Snapshot(NamedTuple):
+class DemoProgress(NamedTuple):
     """Where the demo stands. Counts are of tasks; a running one is counted by the lambda's own record."""
 
     total: int
@@ -52,7 +52,7 @@ class Snapshot(NamedTuple):
         return Group(table, ProgressBar(total=max(self.total, 1), completed=self.done, width=70))
 
 
-def rates(ends: list[Moment], now_ns: int) -> tuple[float, float]:
+def rates(ends: list[SuccessfulEnd], now_ns: int) -> tuple[float, float]:
     """Tasks and MiB per second over the last two seconds. The ends of one process are in order, so the last ones are at the end."""
     since = now_ns - int(_RATE_S * 1e9)
     count = size = 0

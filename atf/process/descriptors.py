@@ -1,7 +1,7 @@
 """Says it in the log when a process has used up its file descriptors.
 
 Every connection, file and pipe takes one. When none is left, connections fail as if whoever is at the other end were away; so the places
-where that happens ask `none_left`, and say `sentence`. `watch` says it also where a library keeps it to itself, as gRPC does that can
+where that happens ask `is_out_of_descriptors`, and say `sentence`. `watch` says it also where a library keeps it to itself, as gRPC does that can
 accept no connection.
 """
 
@@ -32,7 +32,7 @@ class ErrorLog(Protocol):
     def error(self, event: str, **fields: object) -> None: ...
 
 
-def none_left(error: BaseException | str) -> bool:
+def is_out_of_descriptors(error: BaseException | str) -> bool:
     """Whether an error, or what caused it, says that no file descriptors are left."""
     seen: BaseException | str | None = error
     for _ in range(10):
@@ -55,13 +55,13 @@ def sentence() -> str:
     )
 
 
-def in_words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error as text; with what to do, if it says that no file descriptors are left."""
     text = message_of(error)
-    return f"{text}; {sentence()}" if none_left(error) and "file descriptors" not in text else text
+    return f"{text}; {sentence()}" if is_out_of_descriptors(error) and "file descriptors" not in text else text
 
 
-def none_free() -> bool:
+def has_no_descriptors() -> bool:
     """Whether this process can open next to nothing more."""
     try:
         number = os.open(os.devnull, os.O_RDONLY)
@@ -77,7 +77,7 @@ async def watch(runtime: Runtime, log: ErrorLog) -> None:
     said_at: float | None = None
     while True:
         now = runtime.monotonic()
-        if (said_at is None or now - said_at >= SAY_AGAIN_S) and none_free():
+        if (said_at is None or now - said_at >= SAY_AGAIN_S) and has_no_descriptors():
             log.error("out of file descriptors", error=sentence())
             said_at = now
         await asyncio.sleep(LOOK_S)

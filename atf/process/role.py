@@ -25,12 +25,12 @@ from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT
 from atf.runtime import SystemRuntime, happens
 
 from . import streams
-from .descriptors import in_words, none_left, watch
+from .descriptors import error_text, is_out_of_descriptors, watch
 from .forks import keep_signals_from_children
 from .stops import StopRequests, stop_signals
 
 if TYPE_CHECKING:
-    from atf.store.servers.check_results import Changes, CheckResult
+    from atf.store.servers.check_results import CheckResult, ResultChanges
     from atf.store.store import Store
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class Process:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
 
-    async def persist(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
+    async def retry_until_available(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
         """Repeats `attempt` while what it needs is away, slow or full, and says what it waits for.
 
         Raises:
@@ -136,11 +136,11 @@ class Process:
 
         def failed(error: Exception) -> None:
             nonlocal said, said_at
-            if isinstance(error, OSError) and not none_left(error):
+            if isinstance(error, OSError) and not is_out_of_descriptors(error):
                 raise error
             now = self.runtime.monotonic()
             if str(error) != said or now - said_at > _SAY_AGAIN_S:
-                self.log.warning("waiting", need=what, error=in_words(error))
+                self.log.warning("waiting", need=what, error=error_text(error))
                 said, said_at = str(error), now
 
         def sleep(seconds: float) -> Awaitable[object]:
@@ -154,16 +154,16 @@ class Process:
         Raises:
             FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
         """
-        from atf.store.servers.check_results import Changes
+        from atf.store.servers.check_results import ResultChanges
         from atf.store.store import Store
 
-        store = await self.persist(lambda: Store.open(settings, timing, self.runtime), "the task store")
-        changes = Changes()
+        store = await self.retry_until_available(lambda: Store.open(settings, timing, self.runtime), "the task store")
+        changes = ResultChanges()
         await self._say(store, changes, store.check_results)
         self.runtime.spawn(self._look_again(store, changes), name="task store settings")
         return store
 
-    async def _look_again(self, store: Store, changes: Changes) -> None:
+    async def _look_again(self, store: Store, changes: ResultChanges) -> None:
         """Says now and then that this process lives, and what becomes wrong with the task store's settings or is mended."""
         said, looked_at = "", self.runtime.monotonic()
         while not await happens(self.stopping, _ANNOUNCE_S):
@@ -182,7 +182,7 @@ class Process:
                 continue
             await self._say(store, changes, results)
 
-    async def _say(self, store: Store, changes: Changes, results: Sequence[CheckResult]) -> None:
+    async def _say(self, store: Store, changes: ResultChanges, results: Sequence[CheckResult]) -> None:
         """Says what has become wrong, unless another process of the cluster has, and what is mended of that."""
         came, went = changes.news(results)
         new = await self._announce(store, changes.known)
@@ -243,7 +243,7 @@ def run_role(
     """
     streams.protect_stdout()  # what lambdas print must not fail them
     log.setup(settings, role)
-    process, early = Process(role), _Early()
+    process, early = Process(role), _EarlySignals()
 
     async def frame() -> int:
         process.catch_signals()
@@ -270,14 +270,14 @@ def run_role(
         process.failed(str(error))
         return exit_code(error)
     except Exception as error:  # noqa: BLE001  the last place that can say it
-        if none_left(error):
-            said.error("can't go on", error=in_words(error))
+        if is_out_of_descriptors(error):
+            said.error("can't go on", error=error_text(error))
             return EXIT_UNAVAILABLE
         said.exception("ended by a bug", error=repr(error))
         return EXIT_FAILED
 
 
-class _Early:
+class _EarlySignals:
     """The signals that ask to end and come before there is a loop."""
 
     def __init__(self) -> None:

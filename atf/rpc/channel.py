@@ -22,7 +22,7 @@ from atf.config.settings import ADDRESS, FRONTEND_PORT
 from atf.errors import Internal, InvalidArgument, Unavailable
 from atf.runtime import end
 
-from .failure import MAX_MESSAGE_BYTES, Sign, sign_of, to_error
+from .failure import MAX_MESSAGE_BYTES, ConnectionSign, sign_of, to_error
 
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
@@ -153,11 +153,11 @@ class Connection:
             heard: `_heard` as it was when the call began.
         """
         match sign_of(error):
-            case Sign.ALIVE:
+            case ConnectionSign.ALIVE:
                 self._heard += 1
-            case Sign.BROKEN:
+            case ConnectionSign.BROKEN:
                 self._give_up(channel)
-            case Sign.SILENT if self._heard == heard:
+            case ConnectionSign.SILENT if self._heard == heard:
                 self._give_up(channel)
 
     def _left(self, channel: Any, heard: int, until: float) -> None:

@@ -24,7 +24,7 @@ from atf.errors import (
     TooManyPending,
     Unavailable,
 )
-from atf.process.descriptors import none_left, sentence
+from atf.process.descriptors import is_out_of_descriptors, sentence
 from atf.task import MAX_BATCH_BYTES, US
 
 from . import status_pb2
@@ -69,7 +69,7 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     method = path.rpartition("/")[2]
     match code:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
-            if none_left(message):
+            if is_out_of_descriptors(message):
                 return Unavailable(f"{method}: {sentence()}; so it can't connect to {address}")
             # gRPC nests its reasons: "failed to connect to all addresses; last error: ...: Connection refused"
             return Unavailable(
@@ -86,7 +86,7 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
     return _BY_CODE.get(code, Internal)(message or f"{method}: {address} answered {code}")
 
 
-class Sign(Enum):
+class ConnectionSign(Enum):
     """What a failed call says of the connection that it was made on."""
 
     BROKEN = "broken"
@@ -99,19 +99,19 @@ class Sign(Enum):
     """The peer has answered."""
 
 
-def sign_of(error: Any) -> Sign:
+def sign_of(error: Any) -> ConnectionSign:
     """What a failed call says of its connection."""
     details = _details(error)
     if details:
-        return Sign.ALIVE
+        return ConnectionSign.ALIVE
     match error.code():
         case grpc.StatusCode.INTERNAL if _is_of_grpc(error.details() or "", details):
-            return Sign.BROKEN
+            return ConnectionSign.BROKEN
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return Sign.SILENT
+            return ConnectionSign.SILENT
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
-            return Sign.AWAY
-    return Sign.ALIVE
+            return ConnectionSign.AWAY
+    return ConnectionSign.ALIVE
 
 
 def _is_of_grpc(message: str, details: list[tuple[str, bytes]]) -> bool:

@@ -52,7 +52,7 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]  # grpc_health ha
         return answer(status=answer.NOT_SERVING if why else answer.SERVING)
 
 
-def said_by(why: Callable[[], str]) -> Detail:
+def detail_of(why: Callable[[], str]) -> Detail:
     """A detail that needs no look."""
 
     async def look() -> str:
@@ -86,7 +86,7 @@ def of_store(store: Store | None) -> dict[str, Detail]:
 
     async def given() -> str:
         try:
-            pause = ClaimPause.of_all(await look())
+            pause = ClaimPause.longest_of(await look())
         except AtfError as error:
             return f"whether claims are given is not known: {error}"
         return pause.sentence if pause else ""

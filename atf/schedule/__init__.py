@@ -1,10 +1,10 @@
 """When recurring jobs fire: the grammar of their schedules, and the arithmetic of their instants.
 
     plan        what a job's fields mean together: start here
-    of_job      the plan of a job as it is stored
-    reading     which kind of schedule a text is
+    job_plan    the plan of a job as it is stored
+    schedule_text  which kind of schedule a text is
     cron        expressions, and the wall times that match; fields: one field of them
-    dst         what changes of the clocks do to them; zones: when those are; around: what ticks before and after
+    dst         what changes of the clocks do to them; zones: when those are; clock_changes: what ticks before and after
     every       @every, and the periods of reminders
     instants    RFC 3339, and points in time; durations: Go's and those of ISO 8601
     retries     what follows a fire that failed

@@ -22,7 +22,7 @@ from atf.task import US
 from . import fields
 from .fields import Values, parse_field
 from .instants import EPOCH, LATEST_US
-from .refusal import Given, word
+from .refusal import GivenText, word
 
 if TYPE_CHECKING:  # a process that only checks durations has no use for it
     from croniter import croniter
@@ -54,7 +54,7 @@ _WORD = re.compile(r"\S+", re.ASCII)
 class Expression:
     """A cron expression as it was understood; one object serves all jobs that have the same text."""
 
-    zone: Given | None
+    zone: GivenText | None
     """`TZ=` or `CRON_TZ=` and a name, which nobody has looked up yet."""
     names_hours: bool
     """Whether its hour field leaves any hour out."""
@@ -87,7 +87,7 @@ class Expression:
 
 
 @lru_cache(maxsize=4_096)  # the engine takes 0.15 ms and more to read an expression
-def parse_cron(given: Given, *, unix: bool = False) -> Expression:
+def parse_cron(given: GivenText, *, unix: bool = False) -> Expression:
     """A cron expression or a macro, after a time zone if it names one.
 
     Args:
@@ -105,7 +105,7 @@ def parse_cron(given: Given, *, unix: bool = False) -> Expression:
     kinds = _FIVE if unix else _SIX
     source = given
     if words[0][0].startswith("@"):
-        source, kinds = Given(given.field, _macro(given, words)), _SIX
+        source, kinds = GivenText(given.field, _macro(given, words)), _SIX
         day_at, words = words[0].start(), list(_WORD.finditer(source.text))
     else:
         _check_count(given, words, unix=unix)
@@ -116,13 +116,13 @@ def parse_cron(given: Given, *, unix: bool = False) -> Expression:
     return Expression(zone, len(values[2].values) < 24, day_at, _rhythm(values), _engine(values))
 
 
-def _zone(given: Given, named: re.Match[str]) -> Given:
+def _zone(given: GivenText, named: re.Match[str]) -> GivenText:
     if not named["zone"]:
         raise given.refuse(named.start("zone"), "the name of a time zone is missing", "write such as TZ=Europe/Paris")
-    return Given(given.field, given.text[: named.end("zone")])
+    return GivenText(given.field, given.text[: named.end("zone")])
 
 
-def _macro(given: Given, words: list[re.Match[str]]) -> str:
+def _macro(given: GivenText, words: list[re.Match[str]]) -> str:
     """The expression that a macro stands for."""
     name, at = words[0][0], words[0].start()
     if name == "@every":
@@ -136,7 +136,7 @@ def _macro(given: Given, words: list[re.Match[str]]) -> str:
     return MACROS[name]
 
 
-def _check_count(given: Given, words: list[re.Match[str]], *, unix: bool) -> None:
+def _check_count(given: GivenText, words: list[re.Match[str]], *, unix: bool) -> None:
     """Raises InvalidArgument unless there are as many fields as there have to be."""
     wanted, rest = (5 if unix else 6), " ".join(each[0] for each in words)
     if len(words) == wanted:

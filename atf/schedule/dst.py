@@ -16,7 +16,7 @@ from atf.errors import InvalidArgument
 from atf.task import MAX_AHEAD_US, US
 
 from .cron import LATEST_S, Expression
-from .refusal import Given
+from .refusal import GivenText
 from .zones import Change, changes, offset_s
 
 _NEAR_S: Final = 2 * 86_400
@@ -80,7 +80,7 @@ class Cron:
         """The same for all schedules that tick alike."""
         return f"{self.expression.rhythm} {self.zone.key} {self.gap} {self.fold}"
 
-    def never(self, given: Given) -> InvalidArgument:
+    def never(self, given: GivenText) -> InvalidArgument:
         """The error for a schedule that has no ticks."""
         return given.refuse(
             self.expression.day_at, "no such day comes in ten years", "write a day that its months have"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from atf.errors import InvalidArgument
 from atf.task import US
 
-from .refusal import Given, word
+from .refusal import GivenText, word
 
 MAX_CHARS: Final = 128
 """Of a duration or an instant."""
@@ -50,7 +50,7 @@ class Span(NamedTuple):
     """Microseconds beside them."""
 
 
-def parse_go(given: Given, start: int = 0) -> int:
+def parse_go(given: GivenText, start: int = 0) -> int:
     """Microseconds of the Go duration that a text has from `start` on; may be negative.
 
     Raises:
@@ -74,7 +74,7 @@ def parse_go(given: Given, start: int = 0) -> int:
     return -us if text[start] == "-" else us
 
 
-def _go_part(given: Given, part: re.Match[str]) -> int:
+def _go_part(given: GivenText, part: re.Match[str]) -> int:
     """Nanoseconds of one number with its unit."""
     if not part["whole"] and not part["fraction"]:
         if given.text[part.start()].isspace():
@@ -90,7 +90,7 @@ def _go_part(given: Given, part: re.Match[str]) -> int:
     return int(part["whole"] + part["fraction"]) * unit // scale
 
 
-def parse_iso(given: Given, start: int = 0) -> Span:
+def parse_iso(given: GivenText, start: int = 0) -> Span:
     """The ISO 8601 duration that a text has from `start` on.
 
     Raises:
@@ -112,7 +112,7 @@ def parse_iso(given: Given, start: int = 0) -> Span:
     return Span(months, days, seconds * US)
 
 
-def _misplaced(given: Given, at: int) -> InvalidArgument:
+def _misplaced(given: GivenText, at: int) -> InvalidArgument:
     """The error for what follows where a duration of ISO 8601 ought to have ended."""
     digits = _DIGITS.match(given.text, at)
     assert digits is not None  # it also matches nothing

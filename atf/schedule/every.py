@@ -15,7 +15,7 @@ from atf.task import MAX_AHEAD_US
 
 from .durations import parse_go, parse_iso
 from .instants import LATEST_US
-from .refusal import Given, word
+from .refusal import GivenText, word
 
 EVERY: Final = "@every"
 MAX_REPEATS: Final = (1 << 32) - 1
@@ -40,7 +40,7 @@ class Every:
         """The same for all schedules that tick alike."""
         return f"{self.interval_us} us"
 
-    def never(self, given: Given) -> InvalidArgument:
+    def never(self, given: GivenText) -> InvalidArgument:
         """The error for a schedule that has no ticks."""
         at = len(EVERY) + 1 if given.text.startswith(EVERY) else given.text.find("/") + 1
         if self.interval_us > 0:
@@ -53,7 +53,7 @@ def is_period(text: str) -> bool:
     return bool(_PERIOD.fullmatch(text))
 
 
-def parse_every(given: Given) -> Every:
+def parse_every(given: GivenText) -> Every:
     """`@every` and a Go duration.
 
     Raises:
@@ -65,7 +65,7 @@ def parse_every(given: Given) -> Every:
     return Every(parse_go(given, start))
 
 
-def parse_period(given: Given) -> tuple[Every, int | None]:
+def parse_period(given: GivenText) -> tuple[Every, int | None]:
     """A reminder's period: its interval, and how often it ticks at most, None: without end.
 
     Raises:
@@ -82,7 +82,7 @@ def parse_period(given: Given) -> tuple[Every, int | None]:
     return Every(span.us), repeats
 
 
-def _repeats(given: Given, repeated: re.Match[str]) -> int:
+def _repeats(given: GivenText, repeated: re.Match[str]) -> int:
     hint = "write such as R4/PT3S"
     if not repeated["count"] or not repeated["slash"]:
         what = "a number" if not repeated["count"] else "a slash and a duration"

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from atf.errors import InvalidArgument
 
-from .refusal import Given, word
+from .refusal import GivenText, word
 
 _MAX_DIGITS: Final = 18
 _ITEM = re.compile(
@@ -62,7 +62,7 @@ UNIX_WEEKDAY: Final = Field("day of the week", 0, 6, _DAYS, alias=7)
 """In a crontab Sunday is 0 or 7."""
 
 
-def parse_field(given: Given, start: int, end: int, field: Field) -> Values:
+def parse_field(given: GivenText, start: int, end: int, field: Field) -> Values:
     """The values that a part of an expression names.
 
     Args:
@@ -89,7 +89,7 @@ def parse_field(given: Given, start: int, end: int, field: Field) -> Values:
         at = stop + 1
 
 
-def _item(given: Given, item: re.Match[str], field: Field) -> tuple[range, bool]:
+def _item(given: GivenText, item: re.Match[str], field: Field) -> tuple[range, bool]:
     """The values of one item of a list, and whether it leaves the value open."""
     step = _step(given, item, field) if item["slash"] else 1
     if item["star"]:
@@ -105,7 +105,7 @@ def _item(given: Given, item: re.Match[str], field: Field) -> tuple[range, bool]
     return range(low, high + 1, step), False
 
 
-def _value(given: Given, item: re.Match[str], part: str, field: Field) -> int:
+def _value(given: GivenText, item: re.Match[str], part: str, field: Field) -> int:
     """A number or a name."""
     text, at = item[part], item.start(part)
     bounds = f"{field.least} to {field.most}"
@@ -128,7 +128,7 @@ def _value(given: Given, item: re.Match[str], part: str, field: Field) -> int:
     raise given.refuse(at, f"{word(text)!r} is no {field.name}", mend)
 
 
-def _step(given: Given, item: re.Match[str], field: Field) -> int:
+def _step(given: GivenText, item: re.Match[str], field: Field) -> int:
     text, at = item["step"], item.start("step")
     if len(text) > _MAX_DIGITS:
         raise given.refuse(at, f"the step of the {field.name} is too large", "write fewer digits")
@@ -141,7 +141,7 @@ def _step(given: Given, item: re.Match[str], field: Field) -> int:
     return int(text)
 
 
-def _unread(given: Given, end: int, at: int, field: Field) -> InvalidArgument:
+def _unread(given: GivenText, end: int, at: int, field: Field) -> InvalidArgument:
     """The error for what is no item of a list."""
     if at == end or given.text[at] == ",":
         return given.refuse(at, f"a value of the {field.name} is missing", "remove the comma, or write a value")

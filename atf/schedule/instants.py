@@ -13,7 +13,7 @@ from typing import Final
 from atf.task import US
 
 from .durations import MAX_CHARS, Span, parse_go, parse_iso
-from .refusal import Given, word
+from .refusal import GivenText, word
 
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - civil time in UTC; what has a zone is in dst.py
 LATEST_US: Final = 253_402_300_799_999_999
@@ -28,7 +28,7 @@ _DATE = re.compile(r"[0-9]+-[0-9]")
 _HINT: Final = "write such as 2030-01-31T08:00:00Z or 2030-01-31T09:00:00+01:00"
 
 
-def parse_instant(given: Given) -> int:
+def parse_instant(given: GivenText) -> int:
     """Microseconds since the epoch of an instant in RFC 3339.
 
     Raises:
@@ -55,7 +55,7 @@ def parse_instant(given: Given) -> int:
     return _within(given, at_us)
 
 
-def parse_point(given: Given, base_us: int) -> int:
+def parse_point(given: GivenText, base_us: int) -> int:
     """Microseconds since the epoch of a point in time: an instant, or a duration of either kind after a base.
 
     Args:
@@ -69,7 +69,7 @@ def parse_point(given: Given, base_us: int) -> int:
     return point if isinstance(point, int) else _within(given, add(base_us, point))
 
 
-def read_point(given: Given) -> int | Span:
+def read_point(given: GivenText) -> int | Span:
     """A point in time as it is given: an instant, in microseconds since the epoch, or a duration of either kind.
 
     Raises:
@@ -108,7 +108,7 @@ def text_of(at_us: int) -> str:
     return f"{at.isoformat(timespec='microseconds' if at_us % US else 'seconds')}Z"
 
 
-def _within(given: Given, at_us: int) -> int:
+def _within(given: GivenText, at_us: int) -> int:
     if not 0 <= at_us <= LATEST_US:
         raise given.refuse(0, "it is before 1970 or after 9999", "write a nearer one")
     return at_us

@@ -20,8 +20,8 @@ from atf.task import MAX_AHEAD_US
 from .dst import Cron
 from .every import MAX_REPEATS, Every
 from .instants import parse_point, text_of
-from .reading import parse_clocks, parse_schedule
-from .refusal import Given
+from .refusal import GivenText
+from .schedule_text import parse_clocks, parse_schedule
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Plan:
         clocks = parse_clocks(tz, gap, fold)
         ticks, times = None, None
         if schedule is not None:
-            ticks, times = parse_schedule(Given("schedule", schedule), clocks, format)
+            ticks, times = parse_schedule(GivenText("schedule", schedule), clocks, format)
         if not isinstance(ticks, Cron):
             _refuse_clocks({"tz": tz, "gap": gap, "fold": fold, "format": format})
         times = _repeats(repeats, times)
-        due_us = None if due_time is None else parse_point(Given("due_time", due_time), base_us)
-        ends_us = None if ttl is None else parse_point(Given("ttl", ttl), base_us if due_us is None else due_us)
+        due_us = None if due_time is None else parse_point(GivenText("due_time", due_time), base_us)
+        ends_us = None if ttl is None else parse_point(GivenText("ttl", ttl), base_us if due_us is None else due_us)
         plan = cls(base_us, ticks, due_us, ends_us, times)
         plan._check_together(ttl or "")
         if strict:
@@ -121,40 +121,44 @@ class Plan:
         """Raises InvalidArgument where fields that are well formed do not go together."""
         if self.schedule is None:
             if self.due_us is None:
-                raise Given("schedule", "").refuse(0, "there is neither a schedule nor a due_time", "give one of them")
+                raise GivenText("schedule", "").refuse(
+                    0, "there is neither a schedule nor a due_time", "give one of them"
+                )
             if self.ends_us is not None:
-                raise Given("ttl", ttl).refuse(0, "without a schedule the job fires once", "leave ttl out")
+                raise GivenText("ttl", ttl).refuse(0, "without a schedule the job fires once", "leave ttl out")
             if self.repeats is not None and self.repeats > 1:
-                shown = Given("repeats", str(self.repeats))
+                shown = GivenText("repeats", str(self.repeats))
                 raise shown.refuse(0, "without a schedule the job fires once", "give a schedule, or leave repeats out")
         if self.due_us is not None and self.ends_us is not None and self.ends_us < self.due_us:
-            raise Given("ttl", ttl).refuse(0, f"it ends before due_time, {text_of(self.due_us)}", "give a later one")
+            raise GivenText("ttl", ttl).refuse(
+                0, f"it ends before due_time, {text_of(self.due_us)}", "give a later one"
+            )
 
     def _check_fires(self, schedule: str, due_time: str, ttl: str) -> None:
         """Raises InvalidArgument for a job that would be kept and never fire."""
         start_us = self.base_us if self.due_us is None else self.due_us
         if start_us > self.base_us + MAX_AHEAD_US:
-            raise Given("due_time", due_time).refuse(0, "it is more than ten years ahead", "give an earlier one")
+            raise GivenText("due_time", due_time).refuse(0, "it is more than ten years ahead", "give an earlier one")
         following = None if self.schedule is None else self.schedule.next_us(start_us)
         if self.schedule is not None and following is None:
-            raise self.schedule.never(Given("schedule", schedule))
+            raise self.schedule.never(GivenText("schedule", schedule))
         if self.first_us() is None and following is not None:
             why = f"it ends before the first tick, {text_of(following)}"
-            raise Given("ttl", ttl).refuse(0, why, "give a later one, or a due_time")
+            raise GivenText("ttl", ttl).refuse(0, why, "give a later one, or a due_time")
 
 
 def _refuse_clocks(given: Mapping[str, str | None]) -> None:
     """Raises InvalidArgument for a field by which nothing is read, since the schedule is no cron expression."""
     for field, text in given.items():
         if text is not None:
-            raise Given(field, text).refuse(0, "only a cron expression has one", f"leave {field} out")
+            raise GivenText(field, text).refuse(0, "only a cron expression has one", f"leave {field} out")
 
 
 def _repeats(given: int | None, of_period: int | None) -> int | None:
     """How often a job fires at most, by its own field and by the `Rn/` of its period."""
     if given is None:
         return of_period
-    shown = Given("repeats", str(given))
+    shown = GivenText("repeats", str(given))
     if not 1 <= given <= MAX_REPEATS:
         raise shown.refuse(0, f"it is {'under 1' if given < 1 else f'over {MAX_REPEATS}'}", f"give 1 to {MAX_REPEATS}")
     if of_period not in {None, given}:

@@ -22,7 +22,7 @@ _WORD: Final = 40
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenText:
     """A text as somebody gave it, under the name of its field."""
 
     field: str
@@ -44,7 +44,7 @@ class Given:
         caret = " " * (at - start + len(before)) + "^"
         return InvalidArgument(f"{self.field}: {why}; {mend}\n  {before}{shown}{after}\n  {caret}")
 
-    def checked(self, most: int) -> Given:
+    def checked(self, most: int) -> GivenText:
         """Itself, if it is neither empty nor longer than `most` characters.
 
         Raises:

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
-from .refusal import Given, word
+from .refusal import GivenText, word
 
 MAX_CHARS: Final = 64
 """Of a name; the longest there is has 32."""
@@ -54,7 +54,7 @@ class Change(NamedTuple):
         return range(self.at_s, self.at_s + self.before_s - self.after_s)
 
 
-def parse_zone(given: Given, start: int = 0) -> ZoneInfo:
+def parse_zone(given: GivenText, start: int = 0) -> ZoneInfo:
     """The zone whose name a text has from `start` on.
 
     Raises:

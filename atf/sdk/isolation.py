@@ -55,7 +55,7 @@ _OTHERWISE: Final = {
 }
 """What leaving one out means, where it is not "no bound"."""
 _HUGE: Final = 1e300
-_HAIR: Final = 1e-9
+_LEAST: Final = 1e-9
 """By which shares such as 0.1 + 0.2 + 0.7 may exceed 1."""
 
 
@@ -196,7 +196,7 @@ def _check_shares(spec: f.LambdaSpec) -> None:
         if not 0 < share <= 1:
             raise InvalidArgument(f"shares: priority {priority} has {share}; use more than 0 and at most 1")
     total = math.fsum(spec.shares.values())
-    if total > 1 + _HAIR:
+    if total > 1 + _LEAST:
         raise InvalidArgument(f"shares: they add up to {total:g}; at most 1")
 
 

@@ -13,14 +13,14 @@ from atf.runtime import Runtime
 from atf.store.servers.connection import Link
 from atf.store.servers.sockets import Arg
 
-from .claim_pause import Cause
+from .claim_pause import PauseCause
 from .shared_calls import SharedCalls
 from .values.claims import RunResult, Verdict
 from .values.passes import OutboxRecord
 from .values.tasks import NewTask, Scheduled, TaskRecord
 
 if TYPE_CHECKING:
-    from .roster import Listed
+    from .roster import RosterEntry
 
 
 class Caller(Protocol):
@@ -33,9 +33,9 @@ class Caller(Protocol):
     _link: Link
     _queues: set[str]
     _runtime: Runtime
-    _on_roster: dict[int, Listed]
+    _on_roster: dict[int, RosterEntry]
     _names: dict[int, str]
-    _enlisting: dict[int, asyncio.Task[Listed]]
+    _enlisting: dict[int, asyncio.Task[RosterEntry]]
     _left: bool
     pause_met: asyncio.Event
     _set_results_calls: SharedCalls[RunResult, Verdict]
@@ -53,7 +53,7 @@ class Caller(Protocol):
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
         ...
 
-    async def _pause_claims(self, partition: int, time_us: int, cause: Cause) -> int:
+    async def _pause_claims(self, partition: int, time_us: int, cause: PauseCause) -> int:
         """Has one partition give no claims for so long; returns until when."""
         ...
 

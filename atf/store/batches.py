@@ -29,12 +29,12 @@ from .values.batches import (
     BatchCommandAnswer,
     BatchPlace,
     BatchRecord,
+    ItemPage,
     ItemRecord,
-    ItemsFound,
     ItemTerms,
     NewItem,
     OpenedBatch,
-    Reserved,
+    ReservedNumbers,
 )
 from .values.passes import OutboxRecord
 from .values.tasks import TaskRecord
@@ -87,7 +87,7 @@ class BatchVerbs(Caller):
         what, total, prefix, first, alone, spec = reply
         return OpenedBatch(BatchAnswer(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
 
-    async def reserve_items(self, batch_id: str, request_id: str, offset: int, count: int) -> Reserved:
+    async def reserve_items(self, batch_id: str, request_id: str, offset: int, count: int) -> ReservedNumbers:
         """Hands out `count` numbers, one after the other, for more items of a batch; what has ended goes on, in its next round.
 
         A batch ends only when all items are stored whose numbers were handed out; it needs no `close_batch` for them. Where nobody stores
@@ -103,7 +103,7 @@ class BatchVerbs(Caller):
         what, first = await self._call(
             "reserve_items", self.batch_partition(batch_id), args, demand=self.settings.floor
         )
-        return Reserved(BatchAnswer(what), int(first))
+        return ReservedNumbers(BatchAnswer(what), int(first))
 
     async def schedule_items(
         self,
@@ -217,7 +217,7 @@ class BatchVerbs(Caller):
         *,
         partitions: Collection[int] | None = None,
         statuses: Collection[Status] = (),
-    ) -> ItemsFound:
+    ) -> ItemPage:
         """A page of the items of a batch, by number.
 
         Args:
@@ -250,7 +250,7 @@ class BatchVerbs(Caller):
             for (number, _, item), record in zip(page, records, strict=True)
             if record is not None  # it is being deleted
         ]
-        return ItemsFound(items, following)
+        return ItemPage(items, following)
 
     async def _listed(
         self, batch_id: str, where: Collection[int], first: int, size: int, names: list[str]

@@ -14,7 +14,7 @@ from atf.task import US
 from atf.times import length
 
 
-class Cause(enum.StrEnum):
+class PauseCause(enum.StrEnum):
     """Why claims pause, as the store notes it."""
 
     RESTART = "restart"
@@ -23,12 +23,12 @@ class Cause(enum.StrEnum):
 
 
 _SAID: Final = {
-    Cause.RESTART: (
+    PauseCause.RESTART: (
         "a server of the task store restarted or was replaced",
         "tasks whose claims it has forgotten",
     ),
-    Cause.EMPTIED: ("a server of the task store came back without its data", "tasks that it has forgotten"),
-    Cause.IMPORT: ("tasks were imported into the task store", "them"),
+    PauseCause.EMPTIED: ("a server of the task store came back without its data", "tasks that it has forgotten"),
+    PauseCause.IMPORT: ("tasks were imported into the task store", "them"),
 }
 """What happened, and what executors may still run."""
 
@@ -39,20 +39,20 @@ class ClaimPause(NamedTuple):
     left_us: int  # for how long at least, unless answers end it sooner
     unseen: bool  # that is over, and no store consumer has seen it yet: it lasts until one has
     waits_for: int  # processes that give claims and have still to answer; once all have found theirs, it ends at once. 0: it does not end so
-    cause: Cause
+    cause: PauseCause
     partitions: int = 1  # in which it is so
     of: int = 1  # how many there are
 
     @classmethod
-    def told(cls, reply: Sequence[Any]) -> Self | None:
+    def from_reply(cls, reply: Sequence[Any]) -> Self | None:
         """As a function of the store answers it; None: claims are given."""
         if not reply:
             return None
         left, unseen, waits_for, cause = reply
-        return cls(int(left), bool(unseen), int(waits_for), Cause(cause.decode()))
+        return cls(int(left), bool(unseen), int(waits_for), PauseCause(cause.decode()))
 
     @classmethod
-    def of_all(cls, found: Sequence[ClaimPause | Unavailable | None]) -> ClaimPause | None:
+    def longest_of(cls, found: Sequence[ClaimPause | Unavailable | None]) -> ClaimPause | None:
         """What several partitions answer, as one: the pause that lasts longest."""
         paused = [each for each in found if isinstance(each, ClaimPause)]
         if not paused:

@@ -15,7 +15,7 @@ from . import library
 from .calls import CALL_BYTES, by_partition
 from .claim_pause import ClaimPause
 from .roster import RosterVerbs
-from .values.claims import Beat, ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult, Verdict
+from .values.claims import ClaimBatch, ClaimedTask, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
 """Of what is kept of the error of a payload that does not fit."""
@@ -54,7 +54,7 @@ class ClaimVerbs(RosterVerbs):
             args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), signed, *mine]
             reply = await self._lease("claim", partition, args, demand=self.settings.floor)
             if reply and reply[0] == b"settling":
-                pause = ClaimPause.told(reply[1:])
+                pause = ClaimPause.from_reply(reply[1:])
                 raise StoreSettling(pause.sentence if pause else "claims are paused")
             return _sort_in(batch, nonce, mine, reply, cut=room < left)
 
@@ -83,7 +83,7 @@ class ClaimVerbs(RosterVerbs):
             raise away[0]
         return batch
 
-    async def heartbeat(self, beats: Sequence[Beat], *, draining: bool = False) -> list[Verdict]:
+    async def heartbeat(self, beats: Sequence[ClaimRenewal], *, draining: bool = False) -> list[Verdict]:
         """CLAIMED, PROCESSING keep their claim for another heartbeat timeout; CLAIMED → PROCESSING where started.
 
         With `draining`, the executor was asked to end: should one of these leases expire, that is no loss, three times in a row at most.
@@ -91,7 +91,7 @@ class ClaimVerbs(RosterVerbs):
         UNKNOWN where a claim's partition is away; Unavailable where all are.
         """
 
-        async def call(partition: int, batch: list[Beat]) -> list[Verdict]:
+        async def call(partition: int, batch: list[ClaimRenewal]) -> list[Verdict]:
             args: list[Arg] = [self._lease_us, int(draining)]
             for each in batch:
                 args += (*each.held, int(each.started), each.progress)

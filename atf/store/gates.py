@@ -30,7 +30,7 @@ _READ_AT_ONCE: Final = 32
 """Lambdas whose gates one call reads: few enough to hold up nobody in the store."""
 
 
-class Unless(enum.IntEnum):
+class KeepExisting(enum.IntEnum):
     """Which gate about the same is left as it is where another one is set; `set_gate` takes these numbers."""
 
     NEVER = 0  # none: it is replaced
@@ -61,7 +61,7 @@ class GateVerbs(LambdaVerbs):
     """The verbs of Store about gates."""
 
     async def set_gate(
-        self, gate: NewGate, detail: str = "", *, unless: Unless = Unless.NEVER
+        self, gate: NewGate, detail: str = "", *, unless: KeepExisting = KeepExisting.NEVER
     ) -> tuple[int, int] | None:
         """Sets a gate, in the place of the one of its lambda with the same action and labels.
 
@@ -127,7 +127,7 @@ class GateVerbs(LambdaVerbs):
     async def pause_lambda(self, name: str, who: str = "", why: str = "") -> bool:
         """Pauses a lambda, by a gate; False where there is none of this name."""
         gate = NewGate(name, GateAction.PAUSE, {}, who=who, why=why)
-        return await self.set_gate(gate, unless=Unless.ENDLESS) is not None
+        return await self.set_gate(gate, unless=KeepExisting.ENDLESS) is not None
 
     async def resume_lambda(self, name: str, who: str = "", why: str = "") -> bool:
         """Lifts the pause of a lambda; False where there is none of this name."""
@@ -163,7 +163,7 @@ class GateVerbs(LambdaVerbs):
             return None
         why = f"{fatal} of {ended} runs within a minute failed for good; its gate_at_fatal is {float(share) * 100:g} %"
         gate = NewGate(name, GateAction.PAUSE, {}, who=AUTOMATIC, why=why, automatic=True)
-        answer = await self.set_gate(gate, "pause, automatic", unless=Unless.SET)
+        answer = await self.set_gate(gate, "pause, automatic", unless=KeepExisting.SET)
         if answer is None:
             return None
         return Gate(answer[0], name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)

@@ -15,7 +15,7 @@ from atf.store.servers.sockets import Arg
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, Paused, Tick
+from .values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, PausedJob, Tick
 from .values.tasks import NewTask, Scheduled
 
 _READ_BATCH = 64
@@ -104,22 +104,22 @@ class JobVerbs(Caller):
 
         return await by_partition(names, self.job_partition, call)
 
-    async def pause_job(self, name: str) -> Paused:
+    async def pause_job(self, name: str) -> PausedJob:
         """Stops the ticks of a job, those among them that wait as tasks.
 
         One with many such tasks takes several calls of the store: where this fails, call it again.
         """
         return await self._set_job_paused(name, paused=True)
 
-    async def resume_job(self, name: str) -> Paused:
+    async def resume_job(self, name: str) -> PausedJob:
         """Lets the ticks of a job go on. As `pause_job` otherwise."""
         return await self._set_job_paused(name, paused=False)
 
-    async def _set_job_paused(self, name: str, *, paused: bool) -> Paused:
+    async def _set_job_paused(self, name: str, *, paused: bool) -> PausedJob:
         while True:
             what, tasks = await self._call("pause_job", self.job_partition(name), [name, int(paused)])
             if what != _MORE:
-                return Paused(what == 1, tasks)
+                return PausedJob(what == 1, tasks)
 
     async def run_job_now(self, name: str, task: NewTask) -> Scheduled | None:
         """(no record) → NEW: a task of a job beside its ticks, due now, in the job's partition; None: there is no such job.

@@ -63,4 +63,4 @@ class PauseLog:
                 self._paused.add(partition)
             elif each is None:
                 self._paused.discard(partition)
-        return ClaimPause.of_all(found)
+        return ClaimPause.longest_of(found)

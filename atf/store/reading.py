@@ -81,7 +81,7 @@ class TaskVerbs(Caller):
 
         async def look(partition: int) -> ClaimPause | Unavailable | None:
             try:
-                return ClaimPause.told(await self._call("claim_pauses", partition, []))
+                return ClaimPause.from_reply(await self._call("claim_pauses", partition, []))
             except Unavailable as error:
                 return error
 
@@ -192,7 +192,7 @@ class TaskVerbs(Caller):
             queue_limit=limit,
             position=position,
             in_queue=bool(in_queue),
-            pause=ClaimPause.told(last[2]),
+            pause=ClaimPause.from_reply(last[2]),
             behind=behind,
             stopped_at=stopped_at,
             waits_for=waits_for,

@@ -41,7 +41,7 @@ _log = get_logger(duty="roster")
 
 
 @dataclass(slots=True)
-class Listed:
+class RosterEntry:
     """A name on one partition's roster.
 
     Attributes:
@@ -122,7 +122,7 @@ class RosterVerbs(Caller):
             return reply
         raise Unavailable(f"{verb}: the task store restarted while the call was under way; it may be repeated")
 
-    async def _name(self, partition: int) -> Listed:
+    async def _name(self, partition: int) -> RosterEntry:
         """The name of this process on one roster. To take one may last for a second: no call that is given up breaks that off."""
         listed = self._on_roster.get(partition)
         if listed is not None and not listed.closed:
@@ -135,19 +135,19 @@ class RosterVerbs(Caller):
             work.add_done_callback(lambda done: self._enlisted(partition, done))
         return await asyncio.shield(work)
 
-    def _enlisted(self, partition: int, work: asyncio.Task[Listed]) -> None:
+    def _enlisted(self, partition: int, work: asyncio.Task[RosterEntry]) -> None:
         del self._enlisting[partition]
         if not work.cancelled():
             work.exception()  # all who waited for it may have given up
 
-    async def _enlist(self, partition: int) -> Listed:
+    async def _enlist(self, partition: int) -> RosterEntry:
         # Until the store is known to have it, the same name is tried again: none is left behind.
         name = self._names.setdefault(partition, new_id(self._runtime.random))
         if await self._say(partition, name) and self._link.proves:
             await self._say(partition, name, Durability.DISK)
         del self._names[partition]
         run_id = self._link.run_id(keys.record(partition))
-        listed = self._on_roster[partition] = Listed(name, run_id, self._runtime.monotonic())
+        listed = self._on_roster[partition] = RosterEntry(name, run_id, self._runtime.monotonic())
         return listed
 
     async def _say(self, partition: int, name: str, demand: Durability = Durability.RELAXED) -> bool:

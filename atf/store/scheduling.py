@@ -13,7 +13,7 @@ from atf.store.servers.sockets import Arg
 from . import keys, library
 from .base import Caller
 from .calls import by_partition
-from .claim_pause import Cause
+from .claim_pause import PauseCause
 from .values.tasks import NewTask, RestoredTask, Scheduled
 
 _NEVER: Final = -1
@@ -98,7 +98,7 @@ class ScheduleVerbs(Caller):
         For a store that tasks are brought back to: executors may still hold claims of them that it knows nothing of.
         """
         timeout = self._lease_us
-        return max([await self._pause_claims(each, timeout, Cause.IMPORT) for each in range(self.partitions)])
+        return max([await self._pause_claims(each, timeout, PauseCause.IMPORT) for each in range(self.partitions)])
 
 
 def routing_key(task: RestoredTask) -> str:

@@ -26,7 +26,7 @@ from . import keys, library
 from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
-from .claim_pause import Cause
+from .claim_pause import PauseCause
 from .claims import ClaimVerbs, result_bytes
 from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
@@ -37,7 +37,7 @@ from .outbox import REGISTRY_PARTITION
 from .queues import QueueVerbs
 from .reading import TaskVerbs
 from .roles import RoleVerbs
-from .roster import Listed
+from .roster import RosterEntry
 from .scheduling import ScheduleVerbs, spec_bytes
 from .servers import checks
 from .shared_calls import SharedCalls
@@ -100,11 +100,11 @@ class Store(
         self._schedule_calls = SharedCalls(
             self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule"
         )
-        self._on_roster: dict[int, Listed] = {}
+        self._on_roster: dict[int, RosterEntry] = {}
         """Partition -> this process's name on its roster, where it has asked for leases."""
         self._names: dict[int, str] = {}
         """Partition -> the name that is being put there."""
-        self._enlisting: dict[int, asyncio.Task[Listed]] = {}
+        self._enlisting: dict[int, asyncio.Task[RosterEntry]] = {}
         self._left = False
         self._opened: dict[int, str] = {}
         """Partition -> the run id of the server that it was last opened on."""
@@ -210,7 +210,7 @@ class Store(
             if self._made.setdefault(partition, made) != made:
                 # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
                 # whose id is sent again must not run beside the run that was forgotten.
-                await self._pause_claims(partition, timeout_us, Cause.EMPTIED)
+                await self._pause_claims(partition, timeout_us, PauseCause.EMPTIED)
                 self._made[partition] = made
         except BaseException:
             self._opened.pop(partition, None)  # all of it is done before the next call
@@ -292,7 +292,7 @@ class Store(
                 await self._open_partition(partition)
         return reply
 
-    async def _pause_claims(self, partition: int, time_us: int, cause: Cause) -> int:
+    async def _pause_claims(self, partition: int, time_us: int, cause: PauseCause) -> int:
         # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
         args: list[Arg] = [time_us, cause]
         if self._link.proves:

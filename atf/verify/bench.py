@@ -38,7 +38,7 @@ from .load import Load, PlannedTask, Stream, planned
 from .outcome import LoadOutcome, Strike, judge
 from .record import DIRECTORY, VerifyRecord, events, now_us, pid_of
 from .stored import StoredTasks
-from .watch import Deaths
+from .watch import ProcessWatch
 
 APP: Final = "atf.verify.lambdas:app"
 LOOK_S: Final = 0.05
@@ -58,7 +58,7 @@ def drain_s(timing: Timing) -> float:
     return 4 * timing.heartbeat_timeout + 60
 
 
-class Bench:
+class LoadedCluster:
     """One cluster under load.
 
     Args:
@@ -125,7 +125,7 @@ class Bench:
             say=say,
             steady_after=_STEADY_S,
         )
-        self.deaths = Deaths()
+        self.deaths = ProcessWatch()
         self.strikes: list[Strike] = []
         self.notes: list[Event] = []
         self._running: list[asyncio.Task[None]] = []

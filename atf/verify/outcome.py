@@ -61,7 +61,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class FinalRecord:
     """What the store says of a task at the end."""
 
     status: str
@@ -126,7 +126,7 @@ class LoadOutcome:
 
 def judge(
     events: Sequence[Event],
-    endings: Mapping[str, Ending],
+    endings: Mapping[str, FinalRecord],
     plans: Mapping[str, PlannedTask],
     strikes: Iterable[Strike] = (),
     refused: Mapping[str, int] | None = None,
@@ -181,7 +181,7 @@ def judge(
     )
 
 
-def _wrong(ending: Ending, plan: PlannedTask, begun: int, unseen: int) -> str:
+def _wrong(ending: FinalRecord, plan: PlannedTask, begun: int, unseen: int) -> str:
     """What is wrong with how a task stands at the end; "": nothing.
 
     Args:

@@ -18,7 +18,7 @@ from atf.config.loading import load
 from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 
-from .bench import Bench, drain_s
+from .bench import LoadedCluster, drain_s
 from .load import Load
 from .outcome import LoadOutcome, Recovery, percentile, times
 from .strikes import ROLES, STORE, carry_out, plan
@@ -131,7 +131,7 @@ class VerifyReport:
         }
 
 
-class Kind(NamedTuple):
+class RecoveryRow(NamedTuple):
     """The recoveries from one kind of strike, in seconds; None: none of them had that."""
 
     strike: str
@@ -142,7 +142,7 @@ class Kind(NamedTuple):
     worst_s: float | None
 
 
-def kinds(recoveries: Sequence[Recovery]) -> list[Kind]:
+def kinds(recoveries: Sequence[Recovery]) -> list[RecoveryRow]:
     """A row per kind of strike."""
     found: dict[str, list[Recovery]] = {}
     for each in recoveries:
@@ -153,7 +153,7 @@ def kinds(recoveries: Sequence[Recovery]) -> list[Kind]:
         rescued = [each.rescued_s for each in those if each.rescued_s is not None]
         worst = [each.worst_s for each in those if each.worst_s is not None]
         rows.append(
-            Kind(
+            RecoveryRow(
                 kind,
                 len(those),
                 percentile(resumed, 50) if resumed else None,
@@ -193,7 +193,7 @@ async def _on_bench(
     say: Callable[[str, str], None],
 ) -> VerifyReport:
     view.say("starting the roles")
-    async with Bench(
+    async with LoadedCluster(
         directory,
         redis_url=course.redis_url,
         seed=course.seed,
@@ -230,7 +230,9 @@ async def _on_bench(
         )
 
 
-async def _under_load(bench: Bench, course: VerifyPlan, targets: Sequence[str], view: View) -> tuple[int, LoadOutcome]:
+async def _under_load(
+    bench: LoadedCluster, course: VerifyPlan, targets: Sequence[str], view: View
+) -> tuple[int, LoadOutcome]:
     strikes = plan(course.seed, course.strikes, course.seconds, targets, bench.timing.heartbeat_timeout)
     bench.start()
     struck, _ = await asyncio.gather(carry_out(bench, strikes, view.say), asyncio.sleep(course.seconds))
@@ -238,7 +240,7 @@ async def _under_load(bench: Bench, course: VerifyPlan, targets: Sequence[str], 
     return struck, await bench.drain()
 
 
-async def _clear(bench: Bench, course: VerifyPlan, view: View) -> None:
+async def _clear(bench: LoadedCluster, course: VerifyPlan, view: View) -> None:
     """Cancels what is left in a store that is not ours."""
     if not course.redis_url:
         return
@@ -251,7 +253,7 @@ async def _clear(bench: Bench, course: VerifyPlan, view: View) -> None:
         view.say(f"tasks of {bench.namespace} are left in the store: cancel them (atf ls {bench.namespace}/work)")
 
 
-async def _show(bench: Bench, course: VerifyPlan, view: View) -> None:
+async def _show(bench: LoadedCluster, course: VerifyPlan, view: View) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:

@@ -11,7 +11,7 @@ from atf.client import AsyncClient, TaskInfo
 from atf.errors import AtfError, TaskNotFound
 from atf.task import Status
 
-from .outcome import Ending
+from .outcome import FinalRecord
 from .record import key_of
 
 _ALL: Final = 1 << 40
@@ -37,7 +37,7 @@ class StoredTasks:
             return 1
         return sum(each.counts[status] for each in mine for status in _LIVE)
 
-    async def endings(self, accepted: Mapping[str, str]) -> dict[str, Ending]:
+    async def endings(self, accepted: Mapping[str, str]) -> dict[str, FinalRecord]:
         """Every task that the store knows, by key.
 
         Args:
@@ -46,7 +46,7 @@ class StoredTasks:
         Raises:
             AtfError: the frontend does not answer.
         """
-        found: dict[str, Ending] = {}
+        found: dict[str, FinalRecord] = {}
         for name in self._lambdas:
             for task in await self._client.list(name, limit=_ALL):
                 found[key_of(task.id)] = _ending(task)
@@ -72,5 +72,5 @@ class StoredTasks:
         return len(live)
 
 
-def _ending(task: TaskInfo) -> Ending:
-    return Ending(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
+def _ending(task: TaskInfo) -> FinalRecord:
+    return FinalRecord(task.status.name, task.status.finished, task.attempts, task.losses, task.result)

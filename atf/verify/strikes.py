@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from .bench import Bench
+from .bench import LoadedCluster
 from .outcome import Strike
 
 ROLES: Final = ("frontend", "store-consumer", "controller", "executor", "hsc")
@@ -73,7 +73,7 @@ def plan(seed: int, count: int, seconds: float, roles: Sequence[str], lease: flo
     return strikes
 
 
-async def carry_out(bench: Bench, strikes: Sequence[PlannedStrike], say: Callable[[str], None]) -> int:
+async def carry_out(bench: LoadedCluster, strikes: Sequence[PlannedStrike], say: Callable[[str], None]) -> int:
     """Carries a plan out, from now on.
 
     Args:
@@ -107,7 +107,7 @@ async def carry_out(bench: Bench, strikes: Sequence[PlannedStrike], say: Callabl
     return done
 
 
-async def _strike(bench: Bench, each: PlannedStrike) -> Strike | None:
+async def _strike(bench: LoadedCluster, each: PlannedStrike) -> Strike | None:
     """Strikes a process of the role; another one if that has died since it was chosen. None: none runs."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _LIVES_S
@@ -121,14 +121,14 @@ async def _strike(bench: Bench, each: PlannedStrike) -> Strike | None:
     return None
 
 
-async def _thaw(bench: Bench, strike: Strike, hold_s: float) -> None:
+async def _thaw(bench: LoadedCluster, strike: Strike, hold_s: float) -> None:
     try:
         await asyncio.sleep(hold_s)
     finally:
         bench.thaw(strike)
 
 
-def _target(bench: Bench, role: str) -> int:
+def _target(bench: LoadedCluster, role: str) -> int:
     """The process to strike: of executors the worker that runs most; 0: none runs now."""
     if role != "executor":
         return bench.cluster.pid(role)

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 
-class Deaths:
+class ProcessWatch:
     """Watches processes by a name of each; `stop` ends the watch."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from atf.errors import Unavailable
 from atf.log import get_logger
 from atf.runtime import Runtime, end
 from atf.store.store import Store
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 from atf.task import MAX_BATCH, partition_of
 
 from .watchers import Trigger
@@ -107,7 +107,7 @@ class TriggerClaims:
         held, sent_us = list(self._held.values()), self._runtime.boottime_us()
         try:
             async with asyncio.timeout(self._timing.rpc_deadline):
-                beats = [Beat(each.held, started=False) for each in held]
+                beats = [ClaimRenewal(each.held, started=False) for each in held]
                 verdicts = await self._store.heartbeat(beats)
         except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
             self._trouble.failed("beat", error)

@@ -1,7 +1,7 @@
 """What rows have in common: a bench of real roles under 500 tasks a second, and trials from what became of it.
 
 async def run(n: int, progress: Progress) -> Sequence[Trial]:
-    async with bench(progress) as world:            # atf.verify.bench.Bench, its load runs; keyword arguments go to it
+    async with bench(progress) as world:            # atf.verify.bench.LoadedCluster, its load runs; keyword arguments go to it
         async for _ in progress.trials(n):
             await settled(world)                    # seconds under load before the next strike
             strike = world.kill("hsc")
@@ -23,7 +23,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from atf.verify.bench import Bench
+from atf.verify.bench import LoadedCluster
 from atf.verify.outcome import LoadOutcome, Recovery, Strike
 
 from .frame import ROOT, Progress, Trial
@@ -40,7 +40,7 @@ UNSUSTAINED: Final = "the machine could not sustain {:g} tasks/s"
 _LOOK_S: Final = 1.0
 
 
-class Struck(Bench):
+class Struck(LoadedCluster):
     """A bench, and what is told of each strike at it.
 
     Attributes:

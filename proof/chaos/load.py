@@ -29,7 +29,7 @@ from atf.errors import TaskNotFound
 from atf.verify.events import Accepted, Called
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask, Stream, planned
-from atf.verify.outcome import Ending
+from atf.verify.outcome import FinalRecord
 
 SETTLE_S: Final = 200.0
 """Seconds that calls get to be answered after the end of the stream, and tasks to finish after that."""
@@ -53,7 +53,7 @@ class Heard:
     path: Path
     called: dict[str, int] = field(default_factory=dict)
     accepted: dict[str, tuple[int, int]] = field(default_factory=dict)
-    endings: dict[str, Ending] = field(default_factory=dict)
+    endings: dict[str, FinalRecord] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     _read: int = 0
 
@@ -70,7 +70,7 @@ class Heard:
                 case ["A", at_us, key, due_us]:
                     self.accepted[key] = at_us, due_us
                 case ["E", key, fields]:
-                    self.endings[key] = Ending(**fields)
+                    self.endings[key] = FinalRecord(**fields)
                 case ["R", refused]:
                     self.refused = refused
 
@@ -118,7 +118,7 @@ async def _tell(stream: Stream, file: IO[str]) -> None:
         await asyncio.sleep(_LOOK_S)
 
 
-async def _endings(client: AsyncClient, stream: Stream) -> dict[str, Ending]:
+async def _endings(client: AsyncClient, stream: Stream) -> dict[str, FinalRecord]:
     """What the store says of each accepted task when it has had time to finish; nothing of those it does not know."""
     at_once = asyncio.Semaphore(_AT_ONCE)
 
@@ -130,15 +130,15 @@ async def _endings(client: AsyncClient, stream: Stream) -> dict[str, Ending]:
 
     known = {each.id: each for each in await asyncio.gather(*map(get, stream.accepted.values())) if each}
     finished = {each.id: each for each in await client.wait(known, timeout=SETTLE_S)}
-    found: dict[str, Ending] = {}
+    found: dict[str, FinalRecord] = {}
     for key, task_id in stream.accepted.items():
         if task_id in known and (task := finished.get(task_id) or await get(task_id)) is not None:
             found[key] = _ending(task)
     return found
 
 
-def _ending(task: TaskInfo) -> Ending:
-    return Ending(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
+def _ending(task: TaskInfo) -> FinalRecord:
+    return FinalRecord(task.status.name, task.status.finished, task.attempts, task.losses, task.result)
 
 
 def _write(file: IO[str], *words: Any) -> None:

@@ -33,9 +33,9 @@ from atf.errors import Unavailable
 from atf.verify.events import Accepted, Began, Called, Ended, Event, Forgot, Found, Gone, Recorded
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask
-from atf.verify.outcome import Ending, LoadOutcome, judge
+from atf.verify.outcome import FinalRecord, LoadOutcome, judge
 from atf.verify.record import DIRECTORY, VerifyRecord, events, now_us, pid_of
-from atf.verify.watch import Deaths
+from atf.verify.watch import ProcessWatch
 
 from .bench import environment
 from .frame import Progress
@@ -94,7 +94,7 @@ class Scene:
         self._progress = progress
         self._record = VerifyRecord(self.folder / "record")
         self._record.directory.mkdir()
-        self._deaths = Deaths()
+        self._deaths = ProcessWatch()
         self._loads: dict[str, _Load] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -218,7 +218,7 @@ class Scene:
         runs = (each for each in events(self._record) if isinstance(each, Began | Ended))
         history += (each for each in runs if is_relaxed(each.task_id) == relaxed)
         history += self.forgot if relaxed else []
-        endings: dict[str, Ending] = {}
+        endings: dict[str, FinalRecord] = {}
         plans: dict[str, PlannedTask] = {}
         refused: Counter[str] = Counter()
         for name, each in self._loads.items():

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from atf.store import keys
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US
-from atf.verify.bench import Bench
+from atf.verify.bench import LoadedCluster
 from atf.verify.events import Accepted
 from atf.verify.record import key_of, now_us, pid_of, wall_us
 
@@ -48,7 +48,7 @@ def connect(url: str) -> redis.Redis:
     )
 
 
-async def back(bench: Bench, since: float) -> float:
+async def back(bench: LoadedCluster, since: float) -> float:
     """Waits until the server that was killed at `since` (monotonic) answers again, its data loaded; the seconds that it was away."""
     async with asyncio.timeout(_BACK_S):
         while bench.cluster.pid("store") in {0, bench.strikes[-1].pid}:
@@ -70,7 +70,7 @@ class Resumption:
         bench: with a store of one partition.
     """
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: LoadedCluster) -> None:
         self._bench = bench
         self._began_us, self._wall_us = now_us(), wall_us()
         self._events, self._begun = len(bench.stream.events), len(bench.record.begun)
@@ -145,7 +145,7 @@ class Resumption:
                 self._of_workers["heartbeat"].setdefault(worker, took_us)
 
 
-def bars(bench: Bench, durability: str) -> dict[str, float]:
+def bars(bench: LoadedCluster, durability: str) -> dict[str, float]:
     """Seconds from the store's return until there must be a first success of each kind; see ROLES.
 
     Where claims may have been forgotten none are made for one heartbeat_timeout, so nothing starts and nothing is renewed either.
@@ -154,7 +154,7 @@ def bars(bench: Bench, durability: str) -> dict[str, float]:
     return {what: RESUMES_S + (more if what in {"claim", "start", "heartbeat"} else 0.0) for what in ROLES}
 
 
-def worst_s(bench: Bench, durability: str) -> float:
+def worst_s(bench: LoadedCluster, durability: str) -> float:
     """Seconds from the store's return until every task has started that waited or was cut off.
 
     The store may have answered a pop that nobody heard: such an id is pushed again after `enqueue_timeout`, or waits with all others where

@@ -193,7 +193,7 @@ class GuardProcess:
         if deploys.has_deploys(world.seed):
             world.server.deploys.started(process, release, world.now_us())
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
-        await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+        await frame.retry_until_available(lambda: frontend.register_lambdas(request), "the frontend")
         self._table.stage = Stage.WORKS
         wired = Wiring(frame.runtime, TIMING).executor(
             process.name,

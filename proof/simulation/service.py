@@ -58,7 +58,7 @@ class Service:
         self._asker = Asker(world, client)
         frontend = world.wire_frontend()
         request = f.RegisterLambdasRequest(lambdas=specs_of(world.seed))
-        await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+        await frame.retry_until_available(lambda: frontend.register_lambdas(request), "the frontend")
         if not world.server.durable:
             frame.runtime.spawn(self._register_anew(frame, frontend, request), name="register")
         work = []
@@ -113,7 +113,7 @@ class Service:
         while True:
             await asyncio.sleep(2)
             if known != (known := server.run_id) and server.emptied:
-                await frame.persist(lambda: frontend.register_lambdas(request), "the frontend")
+                await frame.retry_until_available(lambda: frontend.register_lambdas(request), "the frontend")
 
     async def _life(self, client: AsyncClient, number: int) -> None:
         """One task: asked for, and perhaps cancelled or started afresh later."""

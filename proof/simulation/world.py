@@ -192,7 +192,7 @@ class World:
     async def open_store(self, frame: Frame) -> Store:
         """The task store, as this process reaches it."""
         settings = StoreSettings(partitions=PARTITIONS, poll_interval=self._poll_interval)
-        return await frame.persist(
+        return await frame.retry_until_available(
             lambda: Store.open(settings, TIMING, frame.runtime, fake=self.server.fake), "the task store"
         )
 

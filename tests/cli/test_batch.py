@@ -16,8 +16,8 @@ import pytest
 
 from atf.cli import main, remote
 from atf.cli.arguments import parameters_of
-from atf.cli.batch.submit import Source, submit_rows
-from atf.cli.batch.view import Going, Submitting
+from atf.cli.batch.submit import RowSource, submit_rows
+from atf.cli.batch.view import BatchView, SubmitProgress
 from atf.cli.progress import LineView
 from atf.client import BatchProgress
 from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
@@ -174,7 +174,7 @@ async def test_rows_of_stdin_are_stored_while_the_next_one_is_waited_for(
     reads, writes = os.pipe()
     with os.fdopen(reads) as stdin, os.fdopen(writes, "w", buffering=1) as typed:
         monkeypatch.setattr("sys.stdin", stdin)
-        with Source("-", None, "a/b") as source:
+        with RowSource("-", None, "a/b") as source:
             shown = Shown()
             options: BatchOptions = {"batch_id": "x"}
             work = asyncio.create_task(
@@ -436,8 +436,8 @@ def test_a_signature_is_read_from_its_text() -> None:
 
 def test_the_line_of_a_batch_that_goes_on() -> None:
     batch = b.Batch(status=b.BATCH_IN_PROGRESS, items=10, done=4, permanently_failed=1, failed=2)
-    going = Going(BatchProgress.from_proto(batch, rate=2.0))
+    going = BatchView(BatchProgress.from_proto(batch, rate=2.0))
     assert going.line() == "in progress: 5 of 10 items, 1 failed, 2 to run again, 2/s, 2 s to go"
-    assert Submitting(3, 0).line() == "submitted 3"
+    assert SubmitProgress(3, 0).line() == "submitted 3"
     assert going.picture() is not None
     assert ItemStatus["DONE"].finished

@@ -15,7 +15,7 @@ import pytest
 import atf
 from atf.bench import measurements, pending, run, versions
 from atf.bench.lambdas import LATER
-from atf.bench.measurements import BenchPlan, Measured, Measurements
+from atf.bench.measurements import BenchPlan, Measurement, Measurements
 from atf.bench.run import BenchReport, cluster_settings
 from atf.bench.store import MeasuredStore, TaskStore
 from atf.cli.progress import LineView
@@ -227,10 +227,10 @@ async def test_what_the_store_has_no_memory_for_is_refused() -> None:
 
         return SimpleNamespace(room_bytes=room_bytes)
 
-    await pending.must_hold(store(None), 10_000_000)
-    await pending.must_hold(store(1_000 * pending.BYTES), 1_000)
+    await pending.check_room(store(None), 10_000_000)
+    await pending.check_room(store(1_000 * pending.BYTES), 1_000)
     with pytest.raises(FailedPrecondition, match=r"^--pending 1,001: .* raise maxmemory, or give at most 1,000$"):
-        await pending.must_hold(store(1_000 * pending.BYTES), 1_001)
+        await pending.check_room(store(1_000 * pending.BYTES), 1_001)
 
 
 async def test_the_room_of_a_store_is_that_of_all_servers_or_unknown() -> None:
@@ -307,10 +307,10 @@ async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measure
         async def warm_up(self) -> None: ...
 
         def __getattr__(self, name: str) -> Any:
-            async def measure() -> Measured:
+            async def measure() -> Measurement:
                 if name == "kinds":
                     raise Internal("a task failed")
-                return Measured(name, name, {})
+                return Measurement(name, name, {})
 
             return measure
 
@@ -353,8 +353,8 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
         async def warm_up(self) -> None: ...
 
         def __getattr__(self, name: str) -> Any:
-            async def measure() -> Measured:
-                return Measured(name, name, {})
+            async def measure() -> Measurement:
+                return Measurement(name, name, {})
 
             return measure
 

@@ -19,7 +19,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.values.claims import Beat, HeldClaim
+from atf.store.values.claims import ClaimRenewal, HeldClaim
 from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
@@ -159,7 +159,7 @@ class World:
     async def start(self, executor_id: str, claims: Sequence[t.Claim]) -> None:
         """A heartbeat says that these have started."""
         held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in claims]
-        await self.store.heartbeat([Beat(each, started=True) for each in held])
+        await self.store.heartbeat([ClaimRenewal(each, started=True) for each in held])
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

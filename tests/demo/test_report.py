@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from atf.demo.files import KnownFile, read_files
-from atf.demo.record import DemoRecord, DemoRun, Moment
+from atf.demo.record import DemoRecord, DemoRun, SuccessfulEnd
 from atf.demo.report import NS, AcceptedTask, DemoReport, judge, percentile, throughput
 from atf.demo.strike import KilledWorker
 
@@ -29,7 +29,7 @@ class Story:
             "b": [cut_off, DemoRun("8-1", 2, 4 * NS, 5 * NS, 9)],
             "c": [DemoRun("8-1", 1, 6 * NS, 7 * NS, 9)],
         }
-        self.record.ends = [Moment(2 * NS, "a", 9), Moment(5 * NS, "b", 9), Moment(7 * NS, "c", 9)]
+        self.record.ends = [SuccessfulEnd(2 * NS, "a", 9), SuccessfulEnd(5 * NS, "b", 9), SuccessfulEnd(7 * NS, "c", 9)]
         self.kill: KilledWorker | None = KilledWorker(7, 3 * NS, [("b", cut_off)])
 
     def report(self) -> DemoReport:
@@ -104,11 +104,11 @@ def test_a_task_that_ended_on_the_killed_process_unreported_counts_as_retried(st
 def test_throughput_is_the_median_of_whole_seconds_without_the_delayed_and_the_kill() -> None:
     per_second = [10, 30, 20, 1, 1, 1, 1, 40, 3]
     ends = [
-        Moment(second * NS + index, f"{second}-{index}", 1 << 20)
+        SuccessfulEnd(second * NS + index, f"{second}-{index}", 1 << 20)
         for second, count in enumerate(per_second)
         for index in range(count)
     ]
-    delayed = [Moment(NS // 2 + index, "delayed", 0) for index in range(1_000)]
+    delayed = [SuccessfulEnd(NS // 2 + index, "delayed", 0) for index in range(1_000)]
     # The kill falls into second 3; it and the three after it are left out, and so is the half second at the end.
     assert throughput(ends + delayed, without={"delayed"}, gap_ns=3 * NS + 5) == (25, 25)
     assert throughput(ends, without=set(), gap_ns=None)[0] == 5.5
@@ -141,7 +141,7 @@ def test_judging_takes_an_effort_in_proportion_to_the_tasks(tmp_path: Path) -> N
     ids = [Id(each) for each in range(2_000)]
     record = DemoRecord(tmp_path)
     record.runs = {each: [DemoRun("7-1", 1, number, number + 1, 1)] for number, each in enumerate(ids)}
-    record.ends = [Moment(number * NS // 1_000, each, 1) for number, each in enumerate(ids)]
+    record.ends = [SuccessfulEnd(number * NS // 1_000, each, 1) for number, each in enumerate(ids)]
     Id.used = 0
     report = judge(AcceptedTask(dict.fromkeys(ids, file), dict.fromkeys(ids, 0)), dict.fromkeys(ids, "h"), record, None)
     assert report.tasks_per_second == 1_000

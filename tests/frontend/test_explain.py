@@ -12,7 +12,7 @@ from atf.frontend.explain_words import duration
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.capacity import STARTS
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.task import US
 
 from .conftest import START_US, Bench
@@ -363,7 +363,7 @@ async def test_claimed_then_running_then_asked_to_stop(bench: Bench) -> None:
     assert (answer.reason, answer.until_us) == ("claimed", START_US + 16 * US)
     assert "Executor executor-9 claimed it 500 ms ago" in answer.sentence
     assert "lease ends in 15.5 s" in answer.sentence
-    await bench.store.heartbeat([Beat(HeldClaim(task_id, claim.counter, claim.nonce), True)])
+    await bench.store.heartbeat([ClaimRenewal(HeldClaim(task_id, claim.counter, claim.nonce), True)])
     bench.clock.advance(2)
     answer = await explain(bench, task_id)
     assert answer.reason == "running"

@@ -9,7 +9,7 @@ import pytest
 
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.lambdas import KnownLambda
-from atf.frontend.new_batch import Template, completed, digest, lambdas_of, needs_single_partition, varint
+from atf.frontend.new_batch import ItemTemplate, completed, digest, lambdas_of, needs_single_partition, varint
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -58,7 +58,7 @@ def partition_for(text: str) -> int:
 
 
 def item(asked: b.BatchSpec, number: int = 0, **fields: Any) -> Any:
-    template = Template("b-1", complete(asked), partition_for, single_partition=needs_single_partition(asked))
+    template = ItemTemplate("b-1", complete(asked), partition_for, single_partition=needs_single_partition(asked))
     partition, made = template.item(number, b.BatchItem(**fields))
     return partition, made, t.TaskSpec.FromString(made.spec)
 
@@ -84,7 +84,7 @@ def test_attempts_of_items_have_a_bound_of_their_own() -> None:
 def test_items_have_the_terms_of_their_batch() -> None:
     options = t.TaskOptions(priority=2, max_attempts=3, max_losses=5)
     asked = complete(spec(options=options, pause_us=US))
-    assert Template("b-1", asked, partition_for, single_partition=True).terms == ItemTerms(NAME, 2, 3, 5, US)
+    assert ItemTemplate("b-1", asked, partition_for, single_partition=True).terms == ItemTerms(NAME, 2, 3, 5, US)
 
 
 def test_callbacks_are_filled_in_too_and_those_behind_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 from atf.errors import InvalidArgument, TaskNotFound, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.values.claims import Beat, HeldClaim, Outcome
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome
 from atf.task import MAX_BATCH_BYTES, US, Status
 
 from .conftest import START_US, Bench
@@ -18,7 +18,7 @@ async def test_a_task_is_shown_through_its_whole_life(bench: Bench) -> None:
     bench.clock.advance(2)
     (claim,) = await bench.claim(stored)
     bench.clock.advance(1)
-    await bench.store.heartbeat([Beat(HeldClaim(stored, claim.counter, claim.nonce), True, "50 %")])
+    await bench.store.heartbeat([ClaimRenewal(HeldClaim(stored, claim.counter, claim.nonce), True, "50 %")])
     task = await bench.frontend.get_task(f.GetTaskRequest(id=stored))
     assert not task.HasField("spec")
     assert (Status(task.status), task.owner, task.progress, task.runs) == (Status.PROCESSING, "executor-1", "50 %", 1)
@@ -58,7 +58,7 @@ async def test_a_late_word_of_a_start_gives_way_to_the_true_time(bench: Bench) -
     stored = await bench.schedule("a")
     (claim,) = await bench.claim(stored)
     bench.clock.advance(2)
-    await bench.store.heartbeat([Beat(HeldClaim(stored, claim.counter, claim.nonce), True, "")])
+    await bench.store.heartbeat([ClaimRenewal(HeldClaim(stored, claim.counter, claim.nonce), True, "")])
     bench.clock.advance(1)
     await bench.end(claim, result=b"42", ran_us=3 * US - US // 4)
     assert (await bench.stored(stored)).started_at_us == START_US + US // 4

@@ -11,7 +11,7 @@ import pytest
 
 import atf
 from atf.schedule.instants import parse_instant
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
 from atf.testing import Harness
 
 app = atf.App("retries")
@@ -31,7 +31,7 @@ def tried() -> None:
 
 
 def us(text: str) -> int:
-    return parse_instant(Given("test", text))
+    return parse_instant(GivenText("test", text))
 
 
 def outcomes_of(told: str) -> list[bool]:

@@ -11,12 +11,12 @@ import signal
 import time
 from pathlib import Path
 
-from atf.cli.init import go_on_in_child
+from atf.cli.init import run_as_init
 
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 if "READY" in os.environ:
     os.write(int(os.environ["READY"]), b"x")
-go_on_in_child()
+run_as_init()
 
 
 def leave_orphan() -> int:

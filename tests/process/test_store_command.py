@@ -17,7 +17,7 @@ from atf.config.settings import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
-from atf.store.backup.importing import Imported, Suspect, import_tasks
+from atf.store.backup.importing import Imported, MayHaveRun, import_tasks
 from atf.store.store import Store
 from atf.store.values.tasks import NewTask
 from tests.store.servers import running
@@ -104,8 +104,8 @@ def test_what_was_reported_is_in_the_list_if_the_import_is_killed(
     assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
     seen: list[str] = []
 
-    async def watched(*arguments: Any, report: Callable[[Suspect], None], **more: Any) -> Imported:
-        def reported(suspect: Suspect) -> None:
+    async def watched(*arguments: Any, report: Callable[[MayHaveRun], None], **more: Any) -> Imported:
+        def reported(suspect: MayHaveRun) -> None:
             report(suspect)
             seen.extend((tmp_path / "ran.jsonl").read_text(encoding="utf-8").splitlines())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from atf.verify.watch import Deaths
+from atf.verify.watch import ProcessWatch
 
 QUICK = {
     "ATF_HEARTBEAT_INTERVAL": "0.4",
@@ -44,7 +44,7 @@ def test_promises_are_kept_through_kills(tmp_path: Path) -> None:
 
 
 def test_the_death_of_a_process_is_seen_at_once() -> None:
-    deaths = Deaths()
+    deaths = ProcessWatch()
     try:
         with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
             deaths.watch("cat", child.pid)

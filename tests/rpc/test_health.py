@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from atf.rpc.health import MAX_WHY_BYTES, WHY, Detail, said_by
+from atf.rpc.health import MAX_WHY_BYTES, WHY, Detail, detail_of
 from atf.rpc.server import serve
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -31,7 +31,7 @@ async def ask(details: dict[str, Detail], service: str) -> tuple[int, str]:
 
 async def test_a_detail_is_well_or_says_why_not() -> None:
     why = ""
-    details = {"executors": said_by(lambda: why)}
+    details = {"executors": detail_of(lambda: why)}
     assert await ask(details, "executors") == (SERVING, "")
     assert await ask(details, "") == (SERVING, "")
     why = "no executor can start: shop.py line 3"
@@ -39,7 +39,7 @@ async def test_a_detail_is_well_or_says_why_not() -> None:
 
 
 async def test_what_a_detail_says_is_one_line_of_ascii_and_not_long() -> None:
-    details = {"executors": said_by(lambda: "zwei\nZeilen: é" + "x" * 5_000)}
+    details = {"executors": detail_of(lambda: "zwei\nZeilen: é" + "x" * 5_000)}
     status, why = await ask(details, "executors")
     assert status == NOT_SERVING
     assert why.startswith("zwei\\nZeilen: \\xe9")

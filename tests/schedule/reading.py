@@ -10,13 +10,13 @@ import pytest
 from atf.errors import InvalidArgument
 from atf.schedule.instants import parse_instant, text_of
 from atf.schedule.plan import Plan
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
 
 BASE = "2026-01-01T00:00:00Z"
 
 
 def us(text: str) -> int:
-    return parse_instant(Given("test", text))
+    return parse_instant(GivenText("test", text))
 
 
 def fires(count: int = 3, base: str = BASE, **fields: Any) -> list[str]:

@@ -6,13 +6,13 @@ import pytest
 
 from atf.schedule.cron import MACROS, parse_cron
 from atf.schedule.fields import DAY, HOUR, MINUTE, MONTH, UNIX_WEEKDAY, WEEKDAY, Field, Values, parse_field
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
 
 from .reading import fires
 
 
 def values(text: str, field: Field = MINUTE) -> Values:
-    return parse_field(Given("schedule", text), 0, len(text), field)
+    return parse_field(GivenText("schedule", text), 0, len(text), field)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_what_does_not_come_in_ten_years_never_does(schedule: str) -> None:
 
 
 def test_an_expression_is_read_once() -> None:
-    given = Given("schedule", "1 2 3 4 5 *")
-    assert parse_cron(given) is parse_cron(Given("schedule", "1 2 3 4 5 *"))
-    assert parse_cron(given) is not parse_cron(Given("schedule", "1 2 3 4 5  *"))
+    given = GivenText("schedule", "1 2 3 4 5 *")
+    assert parse_cron(given) is parse_cron(GivenText("schedule", "1 2 3 4 5 *"))
+    assert parse_cron(given) is not parse_cron(GivenText("schedule", "1 2 3 4 5  *"))
 
 
 def test_one_expression_serves_two_jobs_at_different_times() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from atf.schedule.durations import Span, parse_go, parse_iso
 from atf.schedule.instants import LATEST_US, add, parse_instant, parse_point, text_of
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
 
 from .reading import refusal, us
 
@@ -42,7 +42,7 @@ DAY = 86_400_000_000
     ],
 )
 def test_a_duration_of_go(text: str, microseconds: int) -> None:
-    assert parse_go(Given("due_time", text)) == microseconds
+    assert parse_go(GivenText("due_time", text)) == microseconds
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_duration_of_go(text: str, microseconds: int) -> None:
     ],
 )
 def test_a_duration_of_iso_8601(text: str, span: Span) -> None:
-    assert parse_iso(Given("ttl", text)) == span
+    assert parse_iso(GivenText("ttl", text)) == span
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_months_and_days_by_the_calendar(base: str, span: Span, expected: str) -
     ],
 )
 def test_an_instant_and_back(text: str, expected: str) -> None:
-    assert text_of(parse_instant(Given("from", text))) == expected
-    assert text_of(parse_point(Given("due_time", text), 0)) == expected
+    assert text_of(parse_instant(GivenText("from", text))) == expected
+    assert text_of(parse_point(GivenText("due_time", text), 0)) == expected
 
 
 def test_a_point_counts_from_its_base() -> None:
     base = us("2024-01-31T10:00:00Z")
-    assert parse_point(Given("ttl", "-24h"), base) == base - DAY
-    assert parse_point(Given("ttl", "P1W"), base) == base + 7 * DAY
+    assert parse_point(GivenText("ttl", "-24h"), base) == base - DAY
+    assert parse_point(GivenText("ttl", "P1W"), base) == base + 7 * DAY
 
 
 @pytest.mark.parametrize(

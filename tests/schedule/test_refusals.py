@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
 
 from .reading import refusal
 
@@ -112,7 +112,7 @@ def test_the_caret_stays_below_its_place_in_a_part() -> None:
 
 def test_what_would_move_the_caret_or_act_on_a_terminal_is_not_shown() -> None:
     text = "0\t0\n0 \x1b[2J \u202e \u4e2d\u0301x"
-    error = str(Given("schedule", text).refuse(len(text), "it is wrong", "write another"))
+    error = str(GivenText("schedule", text).refuse(len(text), "it is wrong", "write another"))
     _, shown, caret = error.split("\n")
     assert shown == "  0 0 0 ?[2J ? ??x"
     assert len(caret) == len(shown) + 1

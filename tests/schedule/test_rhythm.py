@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atf.rpc import job_pb2 as j
-from atf.schedule.of_job import counts_from_base, rhythm_of
+from atf.schedule.job_plan import counts_from_base, rhythm_of
 
 
 def rhythm(**fields: Any) -> str:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.schedule.refusal import Given
+from atf.schedule.refusal import GivenText
 from atf.schedule.zones import parse_zone
 
 ANY = "write a name of the tz database, such as Europe/Paris or UTC"
@@ -17,7 +17,7 @@ ANY = "write a name of the tz database, such as Europe/Paris or UTC"
 
 def mend(name: str) -> str:
     with pytest.raises(InvalidArgument) as caught:
-        parse_zone(Given("tz", name))
+        parse_zone(GivenText("tz", name))
     return str(caught.value).split("\n")[0].partition("; ")[2]
 
 
@@ -39,7 +39,7 @@ def mend(name: str) -> str:
 )
 def test_a_zone_that_means_the_same(name: str, zone: str) -> None:
     assert mend(name) == f"write {zone}"
-    assert parse_zone(Given("tz", zone)).key == zone
+    assert parse_zone(GivenText("tz", zone)).key == zone
     if match := re.search(r"([+-])(\d\d?)", name):
         offset = timedelta(hours=int(match[1] + match[2]))
         assert datetime(2030, 7, 1, tzinfo=ZoneInfo(zone)).utcoffset() == offset

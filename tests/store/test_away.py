@@ -17,7 +17,7 @@ from atf.runtime import SystemRuntime
 from atf.store.calls import by_partition
 from atf.store.servers.fake import fake_link
 from atf.store.store import Store
-from atf.store.values.claims import Beat, Outcome, RunResult, Verdict
+from atf.store.values.claims import ClaimRenewal, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import Scheduled
 from tests.known import know
@@ -72,11 +72,11 @@ async def test_what_is_held_of_the_others_is_renewed_and_recorded(store: Store, 
         await store.enqueue(partition, 0)
     claims = held(await world.claim("0-a", "1-b"))
     back = take_away(store, 1)
-    assert await store.heartbeat([Beat(each, started=True) for each in claims]) == [Verdict.OK, Verdict.UNKNOWN]
+    assert await store.heartbeat([ClaimRenewal(each, started=True) for each in claims]) == [Verdict.OK, Verdict.UNKNOWN]
     results = [RunResult(each, Outcome.SUCCEEDED) for each in claims]
     assert await store.set_results(results) == [Verdict.OK, Verdict.UNKNOWN]
     with pytest.raises(Unavailable):
-        await store.heartbeat([Beat(claims[1], started=True)])
+        await store.heartbeat([ClaimRenewal(claims[1], started=True)])
     back()
     assert await store.set_results(results) == [Verdict.OK, Verdict.OK]
 

@@ -16,7 +16,7 @@ from atf.errors import FailedPrecondition
 from atf.store import keys
 from atf.store.library import BATCH_CHECK_US, BATCH_PATIENCE_US
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchPlace, BatchRecord, ItemTerms, NewItem
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.passes import OutboxRecord
 from atf.task import TOMBSTONE_US, US, Status
@@ -770,7 +770,7 @@ class Chance:
             case 11:
                 await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(self.some())
                 await store.redrive([(each, 0) for each in self.some()], 0)
-                await store.heartbeat([Beat(each, True, "") for each in self.mine()])
+                await store.heartbeat([ClaimRenewal(each, True, "") for each in self.mine()])
             case 12:
                 await self.gate()
             case 13:

@@ -16,7 +16,7 @@ from atf import log
 from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import StoreSettling, Unavailable
 from atf.runtime import end
-from atf.store.claim_pause import Cause, ClaimPause
+from atf.store.claim_pause import ClaimPause, PauseCause
 from atf.store.pause_log import PauseLog
 from atf.store.servers.fake import fake_link
 from atf.store.store import Store
@@ -35,7 +35,7 @@ QUEUES = [[f"{LAMBDA}:1"]]
 
 
 def paused(**fields: Any) -> ClaimPause:
-    return ClaimPause(**{"left_us": 12 * US, "unseen": False, "waits_for": 0, "cause": Cause.RESTART, **fields})
+    return ClaimPause(**{"left_us": 12 * US, "unseen": False, "waits_for": 0, "cause": PauseCause.RESTART, **fields})
 
 
 # --- the words --------------------------------------------------------------------------------------------------------
@@ -55,10 +55,13 @@ def paused(**fields: Any) -> ClaimPause:
         (paused(left_us=1), "no task starts for at least another 1 s: claims are paused"),
         (paused(left_us=11 * US + 1), "no task starts for at least another 12 s: claims are paused"),
         (
-            paused(cause=Cause.IMPORT),
+            paused(cause=PauseCause.IMPORT),
             "since tasks were imported into the task store. Executors may still run them, and",
         ),
-        (paused(cause=Cause.EMPTIED), "since a server of the task store came back without its data. Executors may"),
+        (
+            paused(cause=PauseCause.EMPTIED),
+            "since a server of the task store came back without its data. Executors may",
+        ),
         (paused(partitions=3, of=16), "no task in 3 of 16 partitions starts for at least another 12 s"),
         (paused(partitions=16, of=16), "no task starts for at least another 12 s"),
         (paused(waits_for=1), "no task starts for another 12 s: claims are paused"),
@@ -74,10 +77,10 @@ def test_the_sentence(pause: ClaimPause, says: str) -> None:
 
 def test_of_several_partitions_the_longest_counts() -> None:
     away = Unavailable("away")
-    assert ClaimPause.of_all([None, away]) is None
+    assert ClaimPause.longest_of([None, away]) is None
     short, long, stuck = paused(left_us=1), paused(left_us=9), paused(left_us=2, unseen=True)
-    assert ClaimPause.of_all([short, None, long, away]) == long._replace(partitions=2, of=4)
-    assert ClaimPause.of_all([stuck, long]) == stuck._replace(partitions=2, of=2)
+    assert ClaimPause.longest_of([short, None, long, away]) == long._replace(partitions=2, of=4)
+    assert ClaimPause.longest_of([stuck, long]) == stuck._replace(partitions=2, of=2)
 
 
 # --- what the store says ----------------------------------------------------------------------------------------------
@@ -114,15 +117,15 @@ async def test_a_pause_that_no_answer_ends_waits_for_nobody(server: Server, cloc
 
 async def test_an_import_is_named_as_the_cause(world: World) -> None:
     await world.store.pause_claims()
-    pause = ClaimPause.of_all(await world.store.claim_pauses())
+    pause = ClaimPause.longest_of(await world.store.claim_pauses())
     assert pause is not None
-    assert pause.cause is Cause.IMPORT
+    assert pause.cause is PauseCause.IMPORT
     await world.schedule("a")
     await world.passes()
     found = await world.store.explain_task("0-a")
     assert found is not None
     assert found.pause is not None
-    assert found.pause.cause is Cause.IMPORT
+    assert found.pause.cause is PauseCause.IMPORT
 
 
 async def test_a_store_that_came_back_with_nothing_is_named_as_the_cause(clock: Clock) -> None:
@@ -137,7 +140,7 @@ async def test_a_store_that_came_back_with_nothing_is_named_as_the_cause(clock: 
     run_id = "second"
     clock.advance(1)
     await store._open_partition(0)
-    assert await store.claim_pauses() == [paused(left_us=16 * US, cause=Cause.EMPTIED)]
+    assert await store.claim_pauses() == [paused(left_us=16 * US, cause=PauseCause.EMPTIED)]
     await store.close()
 
 
@@ -148,7 +151,7 @@ async def test_a_partition_that_is_away_says_so_and_holds_up_no_other(world: Wor
     world.store.link.call = away  # type: ignore[method-assign, assignment]
     found = await world.store.claim_pauses()
     assert [str(each) for each in found] == ["it is away"] * world.store.partitions
-    assert ClaimPause.of_all(found) is None
+    assert ClaimPause.longest_of(found) is None
 
 
 # --- who meets it -----------------------------------------------------------------------------------------------------

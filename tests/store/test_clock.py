@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from atf.store.library import CLOCK_APART_US, CLOCK_STEP_US, UNBELIEVED_REVISIT_US
-from atf.store.values.claims import Beat, HeldClaim, Verdict
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Verdict
 from atf.task import US, Status
 
 from .world import EPOCH_US, LEASE_US, World, dump, held
@@ -196,7 +196,7 @@ async def test_passes_that_find_nothing_write_once_in_ten_seconds(world: World) 
     await world.passes()
     world.clock.advance(4)
     await world.store.heartbeat(
-        [Beat(HeldClaim("0-x", 1, "n"), started=True)]
+        [ClaimRenewal(HeldClaim("0-x", 1, "n"), started=True)]
     )  # notes the clock, out of step with the passes
     before, writes = await dump(world.store), 0
     for _ in range(40):

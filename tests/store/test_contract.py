@@ -22,7 +22,7 @@ from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
 from atf.store.store import Store
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import RestoredTask
 from atf.task import US, Status
@@ -190,7 +190,7 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 batch = await store.claim("executor-1", f"nonce-{number}", ids, chance.choice([PLENTY, 300, 10]))
                 tokens.extend(held(batch.claims))
             case 7:
-                await store.heartbeat([Beat(each, chance.random() < 0.7, "") for each in mine()])
+                await store.heartbeat([ClaimRenewal(each, chance.random() < 0.7, "") for each in mine()])
             case 8 | 9:
                 ends = [(each, chance.choice(list(Outcome))) for each in mine()]
                 await store.set_results([RunResult(each, how, retry_in_us=5 * US) for each, how in ends])

@@ -9,7 +9,7 @@ import pytest
 from atf.store.library import JOB_ENDS_US, TICKS_PER_CALL
 from atf.store.values.claims import Outcome, Verdict
 from atf.store.values.explained import ExplainedTask
-from atf.store.values.jobs import JobAnswer, MadeJob, Replace
+from atf.store.values.jobs import JobAnswer, MadeJob, ReplaceJob
 from atf.task import US, Status
 
 from .test_jobs import DAY_US, NAME, due, ends, job, known, make, tick
@@ -172,7 +172,7 @@ async def test_jobs_that_are_made_anew_cancel_no_more_in_one_call_than_a_deletio
         return answer
 
     monkeypatch.setattr(world.store, "_call", call)
-    anew = [job(name, replace=Replace.ANEW, first_us=world.clock()) for name in (NAME, other)]
+    anew = [job(name, replace=ReplaceJob.ANEW, first_us=world.clock()) for name in (NAME, other)]
     answers = await world.store.schedule_jobs(anew)
     assert [each.made for each in answers if isinstance(each, MadeJob)] == [JobAnswer.MADE, JobAnswer.REPLACED]
     assert [each for each in cancelled if each >= 0] == [TICKS_PER_CALL, TICKS_PER_CALL + 1]
@@ -189,7 +189,7 @@ async def test_a_job_with_very_many_tasks_is_made_anew_by_as_many_calls_as_it_ta
         return next(answers, None) or await direct(*args, **more)
 
     monkeypatch.setattr(world.store, "_call", call)
-    assert (await make(world, job(replace=Replace.ANEW))).made is JobAnswer.MADE
+    assert (await make(world, job(replace=ReplaceJob.ANEW))).made is JobAnswer.MADE
 
 
 @pytest.mark.parametrize("how", WAITING)
@@ -368,7 +368,7 @@ async def test_the_ticks_of_a_new_job_count_the_run_of_the_one_that_was_deleted(
 
 async def test_a_tick_waits_for_all_that_run_not_for_the_newest_alone(world: World) -> None:
     await ticks(world, "a", "b", overlap="allow", next_us=EPOCH_US + DAY_US)
-    await make(world, job(replace=Replace.GO_ON, first_us=world.clock(), rhythm="other"))
+    await make(world, job(replace=ReplaceJob.GO_ON, first_us=world.clock(), rhythm="other"))
     assert await due(world) == []
     await world.store.cancel_tasks(["0-b"])
     assert await due(world) == []
@@ -378,7 +378,7 @@ async def test_a_tick_waits_for_all_that_run_not_for_the_newest_alone(world: Wor
 
 async def test_of_several_that_run_each_is_cancelled_as_soon_as_the_one_before_has_ended(world: World) -> None:
     await ticks(world, "a", "b", overlap="allow", next_us=EPOCH_US + DAY_US)
-    await make(world, job(replace=Replace.GO_ON, overlap="cancel_running", first_us=world.clock(), rhythm="other"))
+    await make(world, job(replace=ReplaceJob.GO_ON, overlap="cancel_running", first_us=world.clock(), rhythm="other"))
     for task_id in ("0-a", "0-b"):
         assert [each.running for each in await due(world)] == [task_id]
         await world.store.cancel_tasks([task_id])

@@ -9,7 +9,7 @@ import pytest
 from atf.errors import Unavailable
 from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
 from atf.store.values.claims import Outcome
-from atf.store.values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, Replace, Tick
+from atf.store.values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, ReplaceJob, Tick
 from atf.store.values.tasks import NewTask
 from atf.task import DEFAULT_RETENTION_US, US, Status
 
@@ -20,7 +20,7 @@ NAME = "shop/nightly"  # of partition 0
 
 
 def job(name: str = NAME, *, overlap: str = "queue", first_us: int = EPOCH_US, **more: Any) -> NewJob:
-    request_id, replace = more.pop("request_id", ""), more.pop("replace", Replace.NOT)
+    request_id, replace = more.pop("request_id", ""), more.pop("replace", ReplaceJob.NOT)
     rhythm = more.pop("rhythm", f"from {first_us}")
     return NewJob(name, request_id, replace, b"spec", overlap, first_us, EPOCH_US, rhythm, **more)
 
@@ -103,7 +103,7 @@ async def test_a_tick_that_nobody_dealt_with_is_told_of_again(world: World) -> N
 async def test_a_replaced_job_makes_no_more_ticks_of_the_old_one(world: World) -> None:
     await make(world, job())
     (old,) = await due(world)
-    assert (await make(world, job(replace=Replace.GO_ON)))[:2] == (JobAnswer.REPLACED, 2)
+    assert (await make(world, job(replace=ReplaceJob.GO_ON)))[:2] == (JobAnswer.REPLACED, 2)
     assert await world.store.tick(0, [tick(old)]) == [False]
     (new,) = await due(world)
     assert (new.generation, new.ticks) == (2, 0)
@@ -318,7 +318,7 @@ async def test_a_job_may_be_made_paused(world: World) -> None:
 async def test_a_replaced_job_stays_paused(world: World) -> None:
     await make(world, job())
     await world.store.pause_job(NAME)
-    await make(world, job(replace=Replace.GO_ON))
+    await make(world, job(replace=ReplaceJob.GO_ON))
     assert await due(world) == []
     (known,) = await world.store.get_jobs([NAME])
     assert known is not None
@@ -341,7 +341,7 @@ async def test_a_job_that_is_replaced_in_the_same_rhythm_goes_on_where_it_stands
     await world.store.tick(0, [tick(one, next_us=first_us + 14 * US, passed=2, why="misfire")])
     before = await known(world)
     world.clock.advance(5)
-    again = job(first_us=world.clock() + 14 * US, rhythm="14 s", replace=Replace.GO_ON, overlap="allow")
+    again = job(first_us=world.clock() + 14 * US, rhythm="14 s", replace=ReplaceJob.GO_ON, overlap="allow")
     assert await make(world, again._replace(base_us=world.clock(), spec=b"other")) == (JobAnswer.REPLACED, 2, EPOCH_US)
     assert await known(world) == before._replace(generation=2, spec=b"other", overlap="allow")
     world.clock.advance(9)
@@ -353,7 +353,7 @@ async def test_a_job_that_is_replaced_in_another_rhythm_begins_anew(world: World
     await make(world, job(rhythm="14 s"))
     (one,) = await due(world)
     await world.store.tick(0, [tick(one)])
-    again = job(first_us=EPOCH_US + 9 * US, rhythm="9 s", replace=Replace.GO_ON)
+    again = job(first_us=EPOCH_US + 9 * US, rhythm="9 s", replace=ReplaceJob.GO_ON)
     assert (await make(world, again)).made is JobAnswer.REPLACED
     after = await known(world)
     assert (after.next_us, after.ticks, after.last_task, after.running) == (EPOCH_US + 9 * US, 0, "", "0-tick-1")
@@ -363,10 +363,10 @@ async def test_a_job_of_the_code_that_has_ended_stays_ended_in_the_same_rhythm(w
     await make(world, job(rhythm="once"))
     (one,) = await due(world)
     await world.store.tick(0, [tick(one, next_us=None)])
-    again = job(first_us=EPOCH_US + US, rhythm="once", replace=Replace.GO_ON_ENDED)
+    again = job(first_us=EPOCH_US + US, rhythm="once", replace=ReplaceJob.GO_ON_ENDED)
     assert (await make(world, again)).made is JobAnswer.REPLACED
     assert (await known(world)).next_us is None
-    assert (await make(world, again._replace(replace=Replace.GO_ON))).made is JobAnswer.MADE, (
+    assert (await make(world, again._replace(replace=ReplaceJob.GO_ON))).made is JobAnswer.MADE, (
         "its name is free for others"
     )
     assert (await known(world)).next_us == EPOCH_US + US
@@ -378,7 +378,7 @@ async def test_by_another_policy_a_tick_no_longer_waits_for_the_one_before(world
     await world.store.tick(0, [tick(one, next_us=EPOCH_US + US)])
     world.clock.advance(1)
     assert await due(world) == []
-    await make(world, job(rhythm="1 s", replace=Replace.GO_ON, overlap="allow"))
+    await make(world, job(rhythm="1 s", replace=ReplaceJob.GO_ON, overlap="allow"))
     (two,) = await due(world)
     assert two.running == "0-tick-1"
 
@@ -387,7 +387,7 @@ async def test_the_ticks_of_a_replaced_job_are_those_of_the_new_one(world: World
     await make(world, job(rhythm="1 s"))
     (one,) = await due(world)
     await world.store.tick(0, [tick(one)])
-    await make(world, job(rhythm="2 s", replace=Replace.GO_ON))
+    await make(world, job(rhythm="2 s", replace=ReplaceJob.GO_ON))
     assert await world.store.delete_jobs([NAME]) == [True]
     assert (await world.get("0-tick-1")).status.name == "CANCELLED"
 
@@ -399,7 +399,7 @@ async def test_a_job_made_anew_cancels_the_tasks_of_the_one_before(world: World)
         world.clock.advance(2)
         (one,) = await due(world)
         await world.store.tick(0, [tick(one, next_us=world.clock(), make=f"t{number}")])
-    answer = await make(world, job(replace=Replace.ANEW, first_us=world.clock() + US))
+    answer = await make(world, job(replace=ReplaceJob.ANEW, first_us=world.clock() + US))
     assert answer.made is JobAnswer.REPLACED
     assert (await world.store.counts(LAMBDA))[Status.CANCELLED] == many
     assert (await known(world)).ticks == 0

@@ -28,7 +28,7 @@ from atf.store.library import (
     UNSTARTED_LAPSES,
 )
 from atf.store.store import Store
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
 
@@ -415,7 +415,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY, started=st.booleans())
     def heartbeat(self, which: int, started: bool) -> None:
         token = self._pick(self.tokens, which)
-        verdicts = self.run(self.store.heartbeat([Beat(token, started)]))
+        verdicts = self.run(self.store.heartbeat([ClaimRenewal(token, started)]))
         task = self._told(token, verdicts)
         if task is not None:
             assert verdicts == [Verdict.CANCEL if task.flagged else Verdict.OK]

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import TaskRecord
 from atf.task import ENDED_RUNS_KEPT, FINISHED, MOVES, US, Move, Status
@@ -531,7 +531,7 @@ async def test_a_result_given_twice_in_one_call_counts_once(world: World) -> Non
 async def test_a_flagged_task_hears_of_it_with_its_heartbeat_and_may_still_succeed(world: World) -> None:
     (claim,) = await world.run("a")
     await world.store.cancel_tasks(["0-a"])
-    assert await world.store.heartbeat([Beat(claim, started=True)]) == [Verdict.CANCEL]
+    assert await world.store.heartbeat([ClaimRenewal(claim, started=True)]) == [Verdict.CANCEL]
     assert (await world.get("0-a")).cancel_requested
     await world.finish(Outcome.SUCCEEDED, claim, result=b"done", encoding=1)
     record = await world.get("0-a")
@@ -592,7 +592,7 @@ async def test_progress_is_kept_and_an_empty_one_changes_nothing(world: World) -
 
 async def test_a_heartbeat_that_names_a_claim_twice_leaves_it_in_one_place(world: World) -> None:
     first, second = await world.run("a", "b", started=False)
-    beats = [Beat(first, started=True), Beat(second, started=False), Beat(second, started=True)]
+    beats = [ClaimRenewal(first, started=True), ClaimRenewal(second, started=False), ClaimRenewal(second, started=True)]
     assert await world.store.heartbeat(beats) == [Verdict.OK] * 3
     await world.check()
     assert await world.statuses([first.task_id, second.task_id]) == ["PROCESSING", "PROCESSING"]

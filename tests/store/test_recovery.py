@@ -9,7 +9,7 @@ import pytest
 
 from atf.errors import StoreSettling
 from atf.store.backup.exporting import export_tasks
-from atf.store.backup.importing import Imported, Ran, Suspect, Why, import_tasks
+from atf.store.backup.importing import HasRun, Imported, MayHaveRun, WhyMayHaveRun, import_tasks
 from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
@@ -35,10 +35,10 @@ async def running(world: World, name: str) -> None:
 
 async def restored(
     file: Path, clock: Clock, *, old: Store | None = None, settle: bool = True
-) -> tuple[Store, Imported, dict[str, Suspect]]:
+) -> tuple[Store, Imported, dict[str, MayHaveRun]]:
     """Another store that the export was brought to, what the import did, and its suspects by the names of their tasks."""
     store = await another_store(clock)
-    suspects: list[Suspect] = []
+    suspects: list[MayHaveRun] = []
     done = await import_tasks(store, file, report=suspects.append, old=old, pause_claims=settle)
     await know(store, LAMBDA)
     return store, done, {each.id.partition("-")[2]: each for each in suspects}
@@ -66,9 +66,9 @@ async def test_all_that_is_due_runs_and_what_may_have_run_is_told(world: World, 
     store, done, suspects = await restored(tmp_path / "x", clock)
     assert (done.stored, done.present, done.ended, done.may_have_run, done.begun_us) == (4, 0, 0, 3, begun)
     assert {name: (each.why, each.ran, each.runs, each.due_at_us) for name, each in suspects.items()} == {
-        "was-running": (Why.HELD, Ran.MAYBE, 1, 0),
-        "was-due": (Why.DUE, Ran.MAYBE, 0, begun),
-        "due-since": (Why.DUE, Ran.MAYBE, 0, begun + MINUTE * US),
+        "was-running": (WhyMayHaveRun.HELD, HasRun.MAYBE, 1, 0),
+        "was-due": (WhyMayHaveRun.DUE, HasRun.MAYBE, 0, begun),
+        "due-since": (WhyMayHaveRun.DUE, HasRun.MAYBE, 0, begun + MINUTE * US),
     }
     assert {each.id for each in suspects.values()} <= {record.id for record in (await live(store)).values()}
     clock.advance(LEASE_US / US)
@@ -95,10 +95,10 @@ async def test_the_old_store_knows_what_has_run(world: World, clock: Clock, tmp_
     store, done, suspects = await restored(tmp_path / "x", clock, old=world.store)
     assert (done.stored, done.ended, done.may_have_run) == (4, 2, 2)
     assert {name: (each.ran, each.status) for name, each in suspects.items()} == {
-        "done": (Ran.ENDED, Status.SUCCESS),
-        "dead": (Ran.ENDED, Status.FATAL_FAILURE),
-        "begun": (Ran.YES, Status.CLAIMED),
-        "swept": (Ran.MAYBE, None),
+        "done": (HasRun.ENDED, Status.SUCCESS),
+        "dead": (HasRun.ENDED, Status.FATAL_FAILURE),
+        "begun": (HasRun.YES, Status.CLAIMED),
+        "swept": (HasRun.MAYBE, None),
     }
     assert set(await live(store)) == {"begun", "quiet", "later", "swept"}
     await store.close()
@@ -166,7 +166,7 @@ async def test_a_second_import_tells_of_each_task_again(world: World, clock: Clo
     await scheduled(world, "later", delay_us=3600 * US)
     await export_tasks(world.store, tmp_path / "x")
     store, done, suspects = await restored(tmp_path / "x", clock)
-    again: list[Suspect] = []
+    again: list[MayHaveRun] = []
     second = await import_tasks(store, tmp_path / "x", report=again.append)
     assert (second.stored, second.present, second.may_have_run) == (0, 3, done.may_have_run)
     assert {each.id: each for each in again} == {each.id: each for each in suspects.values()}

@@ -15,7 +15,7 @@ from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.servers import checks, permissions, settings
-from atf.store.servers.check_results import Changes, CheckResult, State, ok, refuse, warn
+from atf.store.servers.check_results import CheckResult, ResultChanges, State, ok, refuse, warn
 from atf.store.servers.fake import fake_link
 from atf.store.servers.modes import open_link
 from atf.store.store import Store
@@ -135,7 +135,7 @@ def test_two_clocks(offset_s: float, error_s: float, state: State, says: str) ->
 
 def test_only_news_is_said_again() -> None:
     hidden, full, evicts = warn("a", "1", "x"), warn("b", "2", "y"), refuse("b", "3", "z")
-    changes = Changes([hidden, ok("b", "", "")])
+    changes = ResultChanges([hidden, ok("b", "", "")])
 
     assert changes.news([hidden, ok("b", "", "")]) == ([], [])
     assert changes.news([warn("a", "another value", "x"), full]) == ([full], [])
@@ -205,7 +205,7 @@ async def test_a_role_takes_a_store_with_warnings_and_refuses_one_that_evicts(
 ) -> None:
     store = await open_as_role(plain(embedded))
     assert "appendonly" in {each.check for each in store.check_results if each.state is State.WARN}
-    changes = Changes(store.check_results)
+    changes = ResultChanges(store.check_results)
     assert changes.news(await store.examine()) == ([], [])
     real.config_set("maxmemory", "1gb")
     real.config_set("maxmemory-policy", "allkeys-lru")

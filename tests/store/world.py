@@ -19,8 +19,8 @@ from atf.store.roles import LiveRole
 from atf.store.store import Store
 from atf.store.unique_keys import HeldUniqueKey
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, ItemTerms, NewItem
-from atf.store.values.claims import Beat, ClaimedTask, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
-from atf.store.values.jobs import NewJob, Replace, Tick
+from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.jobs import NewJob, ReplaceJob, Tick
 from atf.store.values.lambdas import AuditEntry, GateAction, LambdaRecord, NewGate
 from atf.store.values.passes import OutboxRecord
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
@@ -402,7 +402,7 @@ class World:
     async def beat(
         self, *claims: HeldClaim, started: bool = True, progress: str = "", draining: bool = False
     ) -> list[Verdict]:
-        beats = [Beat(each, started, progress) for each in claims]
+        beats = [ClaimRenewal(each, started, progress) for each in claims]
         return await self.store.heartbeat(beats, draining=draining)
 
     async def finish(self, outcome: Outcome, *claims: HeldClaim, **fields: Any) -> list[Verdict]:
@@ -529,7 +529,7 @@ class World:
                 await self.passes(partition)
             self.clock.advance(0.2)
 
-    def job(self, name: str, *, overlap: str = "queue", replace: Replace = Replace.NOT, **more: Any) -> NewJob:
+    def job(self, name: str, *, overlap: str = "queue", replace: ReplaceJob = ReplaceJob.NOT, **more: Any) -> NewJob:
         """A job to make; its description says nothing to the store."""
         now_us = self.clock()
         first_us, base_us = more.pop("first_us", now_us), more.pop("base_us", now_us)

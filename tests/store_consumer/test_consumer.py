@@ -16,7 +16,7 @@ from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.errors import Unavailable
 from atf.runtime import end
 from atf.store.store import Store
-from atf.store.values.claims import Beat, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.store.values.passes import EnqueuePass, OutboxRecord
 from atf.store.values.tasks import NewTask, TaskRecord
 from atf.store_consumer.consumer import Consumer
@@ -249,7 +249,7 @@ async def test_a_jump_of_the_store_s_clock_expires_no_lease_that_is_renewed(w: W
     w.jump_us = 3600 * US
     for _ in range(60):
         await asyncio.sleep(1.9)
-        await w.store.heartbeat([Beat(held, started=True)])
+        await w.store.heartbeat([ClaimRenewal(held, started=True)])
     record = await w.record(task_id)
     assert (record.status, record.losses) == (Status.PROCESSING, 0)
     await asyncio.sleep(18)

@@ -10,7 +10,7 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.store.library import JOBS_PER_PASS
 from atf.store.values.claims import Outcome, RunResult
-from atf.store.values.jobs import NewJob, Replace, Tick
+from atf.store.values.jobs import NewJob, ReplaceJob, Tick
 from atf.task import US, Status
 from tests.virtual import virtual
 
@@ -21,7 +21,7 @@ NAME = "shop/nightly"
 
 def new(name: str, spec: bytes, base_us: int, overlap: str = "queue") -> NewJob:
     """A job that ticks first a second after its base."""
-    return NewJob(name, "", Replace.NOT, spec, overlap, base_us + US, base_us, "every second")
+    return NewJob(name, "", ReplaceJob.NOT, spec, overlap, base_us + US, base_us, "every second")
 
 
 async def make(w: World, name: str = NAME, *, overlap: str = "queue", misfire: j.Misfire = j.LATEST) -> int:

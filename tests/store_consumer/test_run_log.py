@@ -11,7 +11,7 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.store.store import Store
-from atf.store.values.claims import Beat, HeldClaim
+from atf.store.values.claims import ClaimRenewal, HeldClaim
 from atf.store.values.tasks import NewTask
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
@@ -36,7 +36,7 @@ class World:
             batch = await self.store.claim("e1", f"nonce-{number}", [made.id], 1 << 22)
             (claim,) = batch.claims
             if started:
-                await self.store.heartbeat([Beat(HeldClaim(made.id, claim.counter, claim.nonce), started=True)])
+                await self.store.heartbeat([ClaimRenewal(HeldClaim(made.id, claim.counter, claim.nonce), started=True)])
             await asyncio.sleep(20)
             await self.consumer.poll([0])
         return made.id

@@ -9,10 +9,10 @@ import pytest
 
 from atf.verify.events import Accepted, Began, Called, Ended, Event, Found, Gone, Keyed, Recorded
 from atf.verify.load import PlannedTask
-from atf.verify.outcome import Ending, LoadOutcome, Recovery, Strike, judge, looked_for, percentile, recoveries
+from atf.verify.outcome import FinalRecord, LoadOutcome, Recovery, Strike, judge, looked_for, percentile, recoveries
 
 S = 1_000_000
-DONE = Ending("SUCCESS", True, 1, 0, 5)
+DONE = FinalRecord("SUCCESS", True, 1, 0, 5)
 
 
 def plan(key: str, fails: int = 0, delay: float = 0.0) -> PlannedTask:
@@ -28,7 +28,7 @@ def asked(key: str, at: float = 0.0) -> list[Event]:
     return [Called(round(at * S), key), Accepted(round(at * S) + 1000, key, round(at * S))]
 
 
-def verdict(events: list[Event], endings: dict[str, Ending], *plans: PlannedTask) -> LoadOutcome:
+def verdict(events: list[Event], endings: dict[str, FinalRecord], *plans: PlannedTask) -> LoadOutcome:
     found: list[Event] = [
         Found(10**12, key, each.status if (each := endings.get(key)) else "", bool(each and each.finished))
         for key in {each.task_id for each in events if isinstance(each, Called)} | set(endings)
@@ -50,7 +50,7 @@ def test_all_is_kept() -> None:
     ("events", "ending", "breach"),
     [
         (asked("a"), None, "lost"),
-        (asked("a"), Ending("ENQUEUED", False, 0, 0, None), "stuck"),
+        (asked("a"), FinalRecord("ENQUEUED", False, 0, 0, None), "stuck"),
         (asked("a", 3) + run("a", 5, 1, 2), DONE, "early"),
         (asked("a") + run("a", 4, 1, 3, won=False) + run("a", 5, 2, 4, "8-1"), DONE, "concurrent"),
         (asked("a") + run("a", 4, 1, None) + run("a", 5, 2, 4, "8-1"), DONE, "concurrent"),
@@ -59,7 +59,7 @@ def test_all_is_kept() -> None:
         (run("a", 5, 1, 2), DONE, "unexpected"),
     ],
 )
-def test_each_breach_is_seen(events: list[Event], ending: Ending | None, breach: str) -> None:
+def test_each_breach_is_seen(events: list[Event], ending: FinalRecord | None, breach: str) -> None:
     outcome = verdict(events, {"a": ending} if ending else {}, plan("a"))
     assert {name: count for name, count in outcome.breaches.items() if count} == {breach: 1}
     assert outcome.failures == [f"1 × {breach}"]
@@ -80,7 +80,7 @@ def test_what_the_load_has_none_of_was_not_looked_for() -> None:
 
 def test_a_killed_process_runs_nothing_any_more() -> None:
     events = [*asked("a"), *run("a", 4, 1, None), Gone(2 * S, "7-1"), *run("a", 5, 2.5, 3, "8-1")]
-    outcome = verdict(events, {"a": Ending("SUCCESS", True, 1, 1, 5)}, plan("a"))
+    outcome = verdict(events, {"a": FinalRecord("SUCCESS", True, 1, 1, 5)}, plan("a"))
     assert outcome.failures == []
     assert (outcome.repeated, outcome.spent, outcome.losses) == (1, 0, 1)
 
@@ -88,21 +88,24 @@ def test_a_killed_process_runs_nothing_any_more() -> None:
 @pytest.mark.parametrize(
     ("ending", "counts"),
     [
-        (Ending("SUCCESS", True, 3, 0, 4), (1, 0, 0)),  # of claim 4 no run returned
-        (Ending("FATAL_FAILURE", True, 10, 0, None), (1, 0, 8)),
-        (Ending("FATAL_FAILURE", True, 2, 2, None), (1, 0, 0)),  # one loss was left
-        (Ending("FATAL_FAILURE", True, 2, 3, None), (0, 1, 0)),  # killed three times: a dead letter
-        (Ending("FATAL_FAILURE", True, 2, 4, None), (1, 0, 0)),  # it ran on after the third
-        (Ending("CANCELLED", True, 2, 3, None), (1, 0, 0)),
-        (Ending("ENQUEUED", False, 2, 3, None), (1, 0, 0)),  # beside "stuck": it waits, and was to be a dead letter
-        (Ending("SUCCESS", True, 3, 2, 5), (0, 0, 0)),
-        (Ending("SUCCESS", True, 3, 3, 5), (1, 0, 0)),  # it ran on after the third loss
-        (Ending("SUCCESS", True, 3, 0, 5), (0, 0, 0)),  # both planned failures
-        (Ending("SUCCESS", True, 2, 0, 5), (1, 0, 0)),  # a planned failure counted nothing
-        (Ending("SUCCESS", True, 4, 0, 5), (1, 0, 1)),  # an attempt that it knows nothing of
+        (FinalRecord("SUCCESS", True, 3, 0, 4), (1, 0, 0)),  # of claim 4 no run returned
+        (FinalRecord("FATAL_FAILURE", True, 10, 0, None), (1, 0, 8)),
+        (FinalRecord("FATAL_FAILURE", True, 2, 2, None), (1, 0, 0)),  # one loss was left
+        (FinalRecord("FATAL_FAILURE", True, 2, 3, None), (0, 1, 0)),  # killed three times: a dead letter
+        (FinalRecord("FATAL_FAILURE", True, 2, 4, None), (1, 0, 0)),  # it ran on after the third
+        (FinalRecord("CANCELLED", True, 2, 3, None), (1, 0, 0)),
+        (
+            FinalRecord("ENQUEUED", False, 2, 3, None),
+            (1, 0, 0),
+        ),  # beside "stuck": it waits, and was to be a dead letter
+        (FinalRecord("SUCCESS", True, 3, 2, 5), (0, 0, 0)),
+        (FinalRecord("SUCCESS", True, 3, 3, 5), (1, 0, 0)),  # it ran on after the third loss
+        (FinalRecord("SUCCESS", True, 3, 0, 5), (0, 0, 0)),  # both planned failures
+        (FinalRecord("SUCCESS", True, 2, 0, 5), (1, 0, 0)),  # a planned failure counted nothing
+        (FinalRecord("SUCCESS", True, 4, 0, 5), (1, 0, 1)),  # an attempt that it knows nothing of
     ],
 )
-def test_ends_are_held_against_the_plan(ending: Ending, counts: tuple[int, int, int]) -> None:
+def test_ends_are_held_against_the_plan(ending: FinalRecord, counts: tuple[int, int, int]) -> None:
     runs = [*run("a", 3, 0.1, 0.2, won=False), *run("a", 4, 0.3, 0.4, won=False), *run("a", 5, 1, 2)]
     killed: list[Event] = [Gone(3 * S, f"{pid}-1") for pid in range(3)]
     outcome = verdict(asked("a") + runs + killed, {"a": ending}, plan("a", fails=2))
@@ -115,7 +118,7 @@ def test_a_dead_letter_is_judged_by_the_tasks_own_limit() -> None:
     killed: list[Event] = [Gone(3 * S, f"{pid}-1") for pid in range(5)]
     for losses, counts in ((3, (1, 0)), (4, (1, 0)), (5, (0, 1)), (6, (1, 0))):
         outcome = verdict(
-            asked("a") + run("a", 5, 1, 2) + killed, {"a": Ending("FATAL_FAILURE", True, 0, losses, None)}, own
+            asked("a") + run("a", 5, 1, 2) + killed, {"a": FinalRecord("FATAL_FAILURE", True, 0, losses, None)}, own
         )
         assert (outcome.wrong, outcome.dead) == counts
 
@@ -123,18 +126,18 @@ def test_a_dead_letter_is_judged_by_the_tasks_own_limit() -> None:
 @pytest.mark.parametrize(
     ("ending", "begun", "killed", "wrong"),
     [
-        (Ending("FATAL_FAILURE", True, 0, 3, None), 1, 0, 1),  # nobody was killed
-        (Ending("FATAL_FAILURE", True, 0, 3, None), 0, 3, 0),  # each before it could write anything down
-        (Ending("FATAL_FAILURE", True, 0, 3, None), 0, 2, 1),
-        (Ending("FATAL_FAILURE", True, 0, 3, None), 3, 0, 0),
-        (Ending("SUCCESS", True, 1, 2, 5), 1, 0, 1),
-        (Ending("SUCCESS", True, 1, 1, 5), 2, 0, 0),
-        (Ending("SUCCESS", True, 1, 2, 5), 2, 0, 1),  # a loss was counted twice
-        (Ending("SUCCESS", True, 2, 1, 5), 3, 0, 1),  # a loss was counted as an attempt as well
-        (Ending("SUCCESS", True, 2, 0, 5), 2, 0, 1),
+        (FinalRecord("FATAL_FAILURE", True, 0, 3, None), 1, 0, 1),  # nobody was killed
+        (FinalRecord("FATAL_FAILURE", True, 0, 3, None), 0, 3, 0),  # each before it could write anything down
+        (FinalRecord("FATAL_FAILURE", True, 0, 3, None), 0, 2, 1),
+        (FinalRecord("FATAL_FAILURE", True, 0, 3, None), 3, 0, 0),
+        (FinalRecord("SUCCESS", True, 1, 2, 5), 1, 0, 1),
+        (FinalRecord("SUCCESS", True, 1, 1, 5), 2, 0, 0),
+        (FinalRecord("SUCCESS", True, 1, 2, 5), 2, 0, 1),  # a loss was counted twice
+        (FinalRecord("SUCCESS", True, 2, 1, 5), 3, 0, 1),  # a loss was counted as an attempt as well
+        (FinalRecord("SUCCESS", True, 2, 0, 5), 2, 0, 1),
     ],
 )
-def test_each_attempt_and_each_loss_was_a_run(ending: Ending, begun: int, killed: int, wrong: int) -> None:
+def test_each_attempt_and_each_loss_was_a_run(ending: FinalRecord, begun: int, killed: int, wrong: int) -> None:
     runs = [
         each
         for number in range(begun)

@@ -15,7 +15,7 @@ from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Unavailable
 from atf.testing.loop import VirtualLoop
 from atf.verify import run
-from atf.verify.bench import Bench, drain_s
+from atf.verify.bench import LoadedCluster, drain_s
 from atf.verify.outcome import Recovery, Strike
 from atf.verify.run import VerifyPlan, kinds
 from atf.verify.strikes import ROLES, STORE, PlannedStrike, carry_out, plan
@@ -97,7 +97,7 @@ def test_the_partitions_are_those_of_the_store_that_is_used() -> None:
 
 @pytest.mark.processes
 def test_the_lambdas_records_stay_as_long_as_the_bench_says(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, retention=90_000)
+    bench = LoadedCluster(tmp_path, retention=90_000)
     bench.deaths.stop()
     code = "from atf.verify.lambdas import app; print({each.defaults.retention_us for each in app.lambdas.values()})"
     command = [sys.executable, "-P", "-c", code]
@@ -108,7 +108,7 @@ def test_the_lambdas_records_stay_as_long_as_the_bench_says(tmp_path: Path) -> N
 async def test_a_long_course_has_them_stay_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 
-    def made(_directory: Path, **options: Any) -> Bench:
+    def made(_directory: Path, **options: Any) -> LoadedCluster:
         asked.update(options)
         raise Unavailable("enough is known")
 
@@ -116,7 +116,7 @@ async def test_a_long_course_has_them_stay_longer(tmp_path: Path, monkeypatch: p
         def say(self, _line: str) -> None: ...
 
     view: Any = Silent()
-    monkeypatch.setattr(run, "Bench", made)
+    monkeypatch.setattr(run, "LoadedCluster", made)
     with pytest.raises(Unavailable, match="enough is known"):
         await run._on_bench(course(seconds=7_200), [], tmp_path, view, {}, lambda _name, _line: None)
     assert asked["retention"] == course(seconds=7_200).retention_s(Timing())
@@ -184,7 +184,7 @@ def gone() -> int:
 
 @pytest.mark.processes
 async def test_a_worker_that_is_gone_is_no_strike(tmp_path: Path, gone: int) -> None:
-    bench = Bench(tmp_path)
+    bench = LoadedCluster(tmp_path)
     try:
         with pytest.raises(ProcessLookupError):
             await bench.kill_worker(gone)

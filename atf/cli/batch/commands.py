@@ -33,7 +33,7 @@ from atf.task import MAX_BATCH, check_lambda
 
 from .changes import cancel, delete, retry
 from .results import item_json, item_word, write_chunks, write_csv, write_jsonl
-from .submit import Source, submit_rows
+from .submit import RowSource, submit_rows
 from .view import follow, print_batches, show_batch
 
 R = TypeVar("R")
@@ -161,7 +161,7 @@ def submit(
     atf batch submit shop/fetch pages.csv --pause 1s --target host --max-attempts 3
     find . -name '*.jpg' | jq -Rc '["identify", .]' | atf batch submit atf/command -
     """
-    with Source(name, form, check_lambda(lambda_name)) as source, view(as_json) as shown:
+    with RowSource(name, form, check_lambda(lambda_name)) as source, view(as_json) as shown:
         return ask(
             frontend, lambda stub: submit_rows(stub, source, _options(given), shown, watch=watch, as_json=as_json)
         )

@@ -12,7 +12,7 @@ from typing import Any, Self
 from atf.cli.arguments import Parameters, registered
 from atf.cli.output import print_json
 from atf.cli.progress import View
-from atf.cli.stdin import arriving, open_stdin
+from atf.cli.stdin import open_stdin, read_as_they_come
 from atf.client import AsyncClient
 from atf.client.batches import BatchPlan, goes_on
 from atf.client.submit import check_count, count_async
@@ -25,10 +25,10 @@ from atf.sdk.work_items import COMMAND
 from atf.visible import one_line
 
 from .rows import checked, rows
-from .view import Submitting, batch_json, follow
+from .view import SubmitProgress, batch_json, follow
 
 
-class Source:
+class RowSource:
     """Where the rows are.
 
     Attributes:
@@ -72,7 +72,7 @@ class Source:
 
 
 async def submit_rows(
-    stub: api.Frontend, source: Source, options: BatchOptions, shown: View, *, watch: bool, as_json: bool
+    stub: api.Frontend, source: RowSource, options: BatchOptions, shown: View, *, watch: bool, as_json: bool
 ) -> int:
     """Submits what is not stored yet of a source, and shows how far it is; the exit code.
 
@@ -86,8 +86,8 @@ async def submit_rows(
         count = 0
         if source.again:
             count = sum(1 for _ in source.elements(plan.elements, parameters))
-            shown.show(Submitting(0, count))
-        sending = _Sending(shown, one_line(batch_id), count)
+            shown.show(SubmitProgress(0, count))
+        sending = _RowSender(shown, one_line(batch_id), count)
         try:
             await sending.send(client, plan, source, source.elements(plan.elements, parameters))
         except AtfError as error:
@@ -105,7 +105,7 @@ async def submit_rows(
 
 
 async def _plan(
-    stub: api.Frontend, client: AsyncClient, source: Source, options: BatchOptions
+    stub: api.Frontend, client: AsyncClient, source: RowSource, options: BatchOptions
 ) -> tuple[BatchPlan, Parameters | None]:
     lambda_name, target = source.lambda_name, options.get("target")
     if lambda_name == COMMAND:
@@ -126,7 +126,7 @@ def _word(number: str) -> Callable[[list[str]], str]:
     return lambda words: words[int(number)] if int(number) < len(words) else ""
 
 
-class _Sending:
+class _RowSender:
     """Rows on their way. Says the batch's id as soon as the batch is there, and how many rows it has.
 
     Args:
@@ -144,7 +144,7 @@ class _Sending:
         self._said = said
         self._count = count
 
-    async def send(self, client: AsyncClient, plan: BatchPlan, source: Source, elements: Iterator[Any]) -> None:
+    async def send(self, client: AsyncClient, plan: BatchPlan, source: RowSource, elements: Iterator[Any]) -> None:
         """Has the rows stored that are not yet.
 
         Raises:
@@ -153,18 +153,18 @@ class _Sending:
         chunker = await client.begin_batch(plan)
         if chunker.closed:
             most = chunker.taken + 1
-            given = self._count if source.again else await count_async(arriving(elements), most)
+            given = self._count if source.again else await count_async(read_as_they_come(elements), most)
             check_count(plan.header.id, chunker.taken, given)
             self._begin()
             return
         self.begun = chunker.begun
         chunker.told = lambda: self._stored(chunker.taken)
         left = islice(elements, chunker.taken, None)
-        await client.feed(chunker, left if source.again else arriving(left))
+        await client.feed(chunker, left if source.again else read_as_they_come(left))
 
     def _stored(self, rows: int) -> None:
         self._begin()
-        self._shown.show(Submitting(rows, self._count))
+        self._shown.show(SubmitProgress(rows, self._count))
 
     def _begin(self) -> None:
         if self._said:

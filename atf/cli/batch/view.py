@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from atf.cli.output import print_facts, print_json, print_table, when
+from atf.cli.output import print_fields, print_json, print_table, when
 from atf.cli.progress import View
 from atf.client import AsyncClient, BatchProgress
 from atf.client.batch import Rate
@@ -31,16 +31,16 @@ async def follow(client: AsyncClient, batch_id: str, shown: View, *, as_json: bo
     rate, last = Rate(), b.Batch()
     async with aclosing(client.watch_batch(batch_id, _EVERY_S)) as seen:
         async for last in seen:
-            shown.show(Going(BatchProgress.from_proto(last, rate.of(last))))
+            shown.show(BatchView(BatchProgress.from_proto(last, rate.of(last))))
     if as_json:
         print_json(batch_json(last))
     else:
-        shown.say(one_line(Going(BatchProgress.from_proto(last, rate.of(last))).line()))
+        shown.say(one_line(BatchView(BatchProgress.from_proto(last, rate.of(last))).line()))
     return EXIT_OK if last.status == b.BATCH_DONE else EXIT_FAILED
 
 
 @dataclass(frozen=True)
-class Submitting:
+class SubmitProgress:
     """How many rows were sent."""
 
     sent: int
@@ -55,7 +55,7 @@ class Submitting:
 
 
 @dataclass(frozen=True)
-class Going:
+class BatchView:
     """Where a batch stands."""
 
     now: BatchProgress
@@ -125,7 +125,7 @@ def show_batch(batch: b.Batch, as_json: bool) -> None:
         return
     now = BatchProgress.from_proto(batch, Rate().of(batch))
     togo = now.seconds_to_go
-    print_facts(
+    print_fields(
         [
             ("batch", batch.id),
             ("lambda", getattr(batch, "lambda")),

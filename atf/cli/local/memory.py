@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from atf.builtin import with_builtins
 from atf.cli import answered
 from atf.cli.options import read
-from atf.cli.output import print_facts, print_json, say
+from atf.cli.output import print_fields, print_json, say
 from atf.client.registration import register_lambdas
 from atf.config.settings import (
     ControllerSettings,
@@ -49,7 +49,7 @@ from atf.store.store import Store
 from atf.testing.wiring import Wiring
 
 from .cluster import ClusterSettings, free_if_taken
-from .user_code import end, imports
+from .user_code import check_imports, end
 
 
 def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> NoReturn:
@@ -58,7 +58,7 @@ def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bo
 
 
 def _imported(settings: ClusterSettings, apps: Sequence[str], as_json: bool) -> int:
-    if code := imports(apps):  # a crash or an exit in there would end this process without a word
+    if code := check_imports(apps):  # a crash or an exit in there would end this process without a word
         return code
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()  # before user code, which may go elsewhere
@@ -187,7 +187,7 @@ def _announce(listeners: Listeners, apps: Sequence[str], as_json: bool) -> None:
         also = {"dapr_http": listeners.dapr_http} if listeners.dapr_http else {}
         print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **also})
         return
-    print_facts(
+    print_fields(
         [
             ("task store", "in memory: nothing survives the end of this process"),
             *where.items(),

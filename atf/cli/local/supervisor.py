@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from atf.embedded.child import Child
 from atf.errors import AtfError, Unavailable
 from atf.exits import READY_FD
-from atf.process.descriptors import in_words
+from atf.process.descriptors import error_text
 
 READY_TIMEOUT: Final = 60.0
 """Seconds a role gets to say that it is ready."""
@@ -243,7 +243,7 @@ class Supervisor:
             except (AtfError, OSError) as error:
                 if isinstance(error, EndedEarly) and self._ended_for_good(member.name, error.exit_code):
                     return None
-                self._say(member.name, f"{in_words(error)}; starting it again in {delay:.1f} s")
+                self._say(member.name, f"{error_text(error)}; starting it again in {delay:.1f} s")
             else:
                 self._say(member.name, f"runs again, pid {member.pid}")
                 return delay

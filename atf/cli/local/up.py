@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from atf.cli.options import as_json, read, refuse_unused, settings_flags
-from atf.cli.output import print_facts, print_json, say, under_name
+from atf.cli.output import print_fields, print_json, say, under_name
 from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.process.stops import StopRequests, stop_signals
@@ -136,7 +136,7 @@ def _announce(cluster: Cluster, as_json: bool) -> None:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
         shown = address if address != cluster.store else ""
         facts = [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items()]
-        print_facts([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
+        print_fields([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
         if settings.durability == "relaxed" and not settings.redis_url:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")
         if not cluster.frontend_address.endswith(os.environ.get("ATF_FRONTEND") or ":7401"):  # where clients look

@@ -36,12 +36,14 @@ _PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
 
 
-def imports(apps: Sequence[str]) -> int:
+def check_imports(apps: Sequence[str]) -> int:
     """Imports apps in a child of this process, which shows nothing of what they print. Returns the exit code, and says the reason where that is not 0."""
-    return apart(apps, lambda _: EXIT_OK, shows=False)
+    return run_in_child(apps, lambda _: EXIT_OK, shows=False)
 
 
-def apart(apps: Sequence[str], work: Callable[[Mapping[str, Lambda[..., Any]]], int], *, shows: bool = True) -> int:
+def run_in_child(
+    apps: Sequence[str], work: Callable[[Mapping[str, Lambda[..., Any]]], int], *, shows: bool = True
+) -> int:
     """Does a command's work with the lambdas of apps in a child of this process. Returns the exit code.
 
     The child writes where this process does, if it `shows` what it writes. Where ATF_READY_FD names a descriptor, one line of JSON is written there: {"done": true}, or {"error"}.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.store import keys, library
-from atf.store.claim_pause import Cause, ClaimPause
+from atf.store.claim_pause import ClaimPause, PauseCause
 from atf.store.servers.check_results import CheckResult, ok, refuse, warn
 from atf.store.servers.checks import told
 from atf.store.servers.connection import Link
@@ -182,7 +182,7 @@ def _timing(records: Sequence[Mapping[str, str]], ours: float) -> CheckResult:
 
 
 def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> CheckResult:
-    pause = ClaimPause.of_all([_pause(each, now_us) for each in records])
+    pause = ClaimPause.longest_of([_pause(each, now_us) for each in records])
     if pause is None:
         return ok("claims", "given", "tasks that are due start")
     mend = "wait. With appendfsync always there is no such pause, nor with --all-stopped after an import"
@@ -197,7 +197,7 @@ def _pause(record: Mapping[str, str], now_us: int) -> ClaimPause | None:
     if settled is None or calm == settled or not now_us:
         return None
     left_us = int(settled) - now_us
-    return ClaimPause(left_us, left_us <= 0, int(record.get("waits_for", "0")), Cause(record["cause"]))
+    return ClaimPause(left_us, left_us <= 0, int(record.get("waits_for", "0")), PauseCause(record["cause"]))
 
 
 async def _record(link: Link, partition: int) -> dict[str, str]:

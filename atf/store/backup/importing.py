@@ -21,11 +21,11 @@ from atf.cores.pool import CorePool
 from atf.errors import AtfError, InvalidArgument
 from atf.sdk import work_items
 from atf.store import keys, library
-from atf.store.gates import Unless
+from atf.store.gates import KeepExisting
 from atf.store.scheduling import routing_key
 from atf.store.store import Store
 from atf.store.unique_keys import HeldUniqueKey
-from atf.store.values.jobs import JobAnswer, NewJob, Replace
+from atf.store.values.jobs import JobAnswer, NewJob, ReplaceJob
 from atf.store.values.lambdas import LambdaRecord, NewGate
 from atf.store.values.tasks import JobTask, RestoredTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
@@ -49,14 +49,14 @@ from .exporting import Progress, lines_of
 _PAGE: Final = 256
 
 
-class Why(enum.StrEnum):
+class WhyMayHaveRun(enum.StrEnum):
     """Why a task may have run since the export."""
 
     HELD = "held"  # an executor had it when it was exported
     DUE = "due"  # it was due then, or has become due since
 
 
-class Ran(enum.StrEnum):
+class HasRun(enum.StrEnum):
     """Whether a task has run since the export."""
 
     MAYBE = "maybe"  # nobody can be asked
@@ -64,15 +64,15 @@ class Ran(enum.StrEnum):
     ENDED = "ended"  # the old store has its end: it was left out
 
 
-class Suspect(NamedTuple):
+class MayHaveRun(NamedTuple):
     """A task that has run since the export, or may have."""
 
     id: str  # in the store that it was brought back to
     lambda_name: str
     due_at_us: int  # 0: it was held
     runs: int  # until the export
-    why: Why
-    ran: Ran
+    why: WhyMayHaveRun
+    ran: HasRun
     status: Status | None = None  # in the old store
 
 
@@ -104,7 +104,7 @@ async def import_tasks(
     path: Path,
     progress: Progress = lambda _: None,
     *,
-    report: Callable[[Suspect], None] = lambda _: None,
+    report: Callable[[MayHaveRun], None] = lambda _: None,
     old: Store | None = None,
     pause_claims: bool = True,
 ) -> Imported:
@@ -122,7 +122,7 @@ async def import_tasks(
         InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
     """
     done = Imported()
-    work = _Work(store, old, await store.time_us(), report, done, set(await store.list_lambdas()))
+    work = _Import(store, old, await store.time_us(), report, done, set(await store.list_lambdas()))
     batch: list[ExportedTask] = []
     ordered: list[ExportedTask] = []
     complete = False
@@ -230,7 +230,7 @@ async def _restore_lambda(store: Store, line: ExportedLambda, known: set[str]) -
     now = await store.time_us()
     for gate in line.gates:
         if not gate.until_us or gate.until_us > now:
-            await store.set_gate(_gate(line.name, gate), "imported", unless=Unless.SET)
+            await store.set_gate(_gate(line.name, gate), "imported", unless=KeepExisting.SET)
 
 
 def _gate(name: str, line: ExportedGate) -> NewGate:
@@ -257,7 +257,7 @@ async def _restore_cores(store: Store, line: ExportedCores) -> None:
 async def _restore_job(store: Store, line: ExportedJob) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
     timing = (line.next_us, line.base_us, line.rhythm, line.ticks, line.paused)
-    job = NewJob(line.name, "", Replace.NOT, line.spec, line.overlap, *timing)
+    job = NewJob(line.name, "", ReplaceJob.NOT, line.spec, line.overlap, *timing)
     (answer,) = await store.schedule_jobs([job])
     if isinstance(answer, AtfError):
         raise answer
@@ -265,13 +265,13 @@ async def _restore_job(store: Store, line: ExportedJob) -> int:
 
 
 @dataclass
-class _Work:
+class _Import:
     """Stores lines and counts them."""
 
     store: Store
     old: Store | None
     now_us: int
-    report: Callable[[Suspect], None]
+    report: Callable[[MayHaveRun], None]
     done: Imported
     lambdas: set[str]
     """That are known."""
@@ -317,7 +317,7 @@ class _Work:
         for line, record in zip(lines, known, strict=True):
             if record is not None and record.status in FINISHED:
                 self.done.ended += 1
-                self.report(self._suspect(line, Ran.ENDED, record.status))
+                self.report(self._suspect(line, HasRun.ENDED, record.status))
             else:
                 kept.append((line, record))
         results = await self.store.restore([self._task(line) for line, _ in kept])
@@ -329,16 +329,16 @@ class _Work:
                 self.done.may_have_run += 1
                 self.report(self._suspect(line, ran, record.status if record else None))
 
-    def _ran(self, line: ExportedTask, record: TaskRecord | None) -> Ran | None:
+    def _ran(self, line: ExportedTask, record: TaskRecord | None) -> HasRun | None:
         """Whether a task has run; None: it has not."""
         if record is not None:
-            return Ran.YES if line.held or record.runs > line.runs else None
-        return Ran.MAYBE if line.next_at_us <= self.now_us else None
+            return HasRun.YES if line.held or record.runs > line.runs else None
+        return HasRun.MAYBE if line.next_at_us <= self.now_us else None
 
-    def _suspect(self, line: ExportedTask, ran: Ran, status: Status | None) -> Suspect:
-        why = Why.HELD if line.held else Why.DUE
+    def _suspect(self, line: ExportedTask, ran: HasRun, status: Status | None) -> MayHaveRun:
+        why = WhyMayHaveRun.HELD if line.held else WhyMayHaveRun.DUE
         due_at_us = 0 if line.held else line.next_at_us or line.scheduled_at_us
-        return Suspect(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
+        return MayHaveRun(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
 
     def _new_id(self, line: ExportedTask) -> str:
         task = self._task(line)

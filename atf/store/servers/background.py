@@ -11,7 +11,7 @@ from atf.runtime import end
 T = TypeVar("T")
 
 
-class Background:
+class BackgroundTasks:
     """The tasks of one link."""
 
     def __init__(self) -> None:

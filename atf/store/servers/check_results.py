@@ -68,7 +68,7 @@ def worst(results: Sequence[CheckResult]) -> State:
     return next((each for each in (State.REFUSE, State.WARN) if each in states), State.OK)
 
 
-class Changes:
+class ResultChanges:
     """Which results are news, for somebody who looks again and again."""
 
     def __init__(self, known: Sequence[CheckResult] = ()) -> None:

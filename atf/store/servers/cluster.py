@@ -28,7 +28,7 @@ from atf.durability import Durability
 from atf.errors import AtfError, Unavailable
 
 from .address import Host, StoreAddress
-from .background import Background
+from .background import BackgroundTasks
 from .cluster_slots import SlotMap, read, slot_of
 from .connection import Link
 from .refusals import translate
@@ -66,7 +66,7 @@ class ClusterLink(Link):
         self._map: SlotMap | None = None
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
-        self._background = Background()
+        self._background = BackgroundTasks()
         self._for_tools: Any = None
 
     # --- the map ------------------------------------------------------------------------------------------------------

@@ -66,6 +66,6 @@ def translate(error: Exception, where: str) -> AtfError:
         return FailedPrecondition(f"the task store refuses this user: {error}; see the redis URL ({where})")
     if isinstance(error, rx.ResponseError):
         return Internal(f"the task store answered with an error: {text}")
-    if descriptors.none_left(error):
+    if descriptors.is_out_of_descriptors(error):
         return Unavailable(f"{descriptors.sentence()}; so it can't connect to the task store at {where}")
     return Unavailable(f"the task store at {where} can't be reached: {error or type(error).__name__}")

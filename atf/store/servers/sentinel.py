@@ -25,7 +25,7 @@ from atf.durability import Durability
 from atf.errors import Unavailable
 
 from .address import Host, StoreAddress
-from .background import Background
+from .background import BackgroundTasks
 from .connection import Link
 from .refusals import translate
 from .server_info import ServerInfo, text
@@ -81,7 +81,7 @@ class SentinelLink(Link):
         self._replaced: asyncio.Future[None] | None = None
         """Done when the master is no more the master."""
         self._retired: set[Link] = set()
-        self._background = Background()
+        self._background = BackgroundTasks()
 
     # --- who is the master --------------------------------------------------------------------------------------------
 

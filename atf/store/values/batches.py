@@ -38,7 +38,7 @@ class BatchPlace(NamedTuple):
     id: str
 
 
-class Reserved(NamedTuple):
+class ReservedNumbers(NamedTuple):
     """The answer to reserve_items."""
 
     found: BatchAnswer  # NEW, OTHER, MISSING, CANCELLED or DELETED
@@ -108,7 +108,7 @@ class ItemRecord(NamedTuple):
     task: TaskRecord
 
 
-class ItemsFound(NamedTuple):
+class ItemPage(NamedTuple):
     """A page of items."""
 
     items: list[ItemRecord]

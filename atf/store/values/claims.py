@@ -36,7 +36,7 @@ class HeldClaim(NamedTuple):
     nonce: str
 
 
-class Beat(NamedTuple):
+class ClaimRenewal(NamedTuple):
     """A claim to renew."""
 
     held: HeldClaim

@@ -46,7 +46,7 @@ class JobAnswer(enum.IntEnum):
     NEVER = 5  # it would have to begin anew, and has no tick to come; nothing was stored
 
 
-class Replace(enum.IntEnum):
+class ReplaceJob(enum.IntEnum):
     """What becomes of a job that has the name of a new one."""
 
     NOT = 0  # it stays, and the new one is refused
@@ -60,7 +60,7 @@ class NewJob(NamedTuple):
 
     name: str  # namespace/name
     request_id: str  # of the request, so that it may be repeated; "": none
-    replace: Replace
+    replace: ReplaceJob
     spec: bytes  # a serialized JobSpec
     overlap: str  # allow, skip, queue, cancel_running
     first_us: int | None  # the tick to come, if it begins anew; None: it would have none
@@ -99,7 +99,7 @@ class JobRecord(NamedTuple):
     running: str  # a tick that has not ended; "": there is none
 
 
-class Paused(NamedTuple):
+class PausedJob(NamedTuple):
     """The answer to pause_job."""
 
     found: bool  # whether there is such a job that has not ended, or has live tasks

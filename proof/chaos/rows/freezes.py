@@ -8,7 +8,7 @@ from typing import Final
 
 from atf.executor.guarding.guard import TICK_S
 from atf.task import US
-from atf.verify.bench import Bench
+from atf.verify.bench import LoadedCluster
 from atf.verify.events import Excused
 from atf.verify.outcome import Strike
 from atf.verify.record import now_us, pid_of
@@ -81,7 +81,7 @@ def survival(*, died: bool) -> Trial:
     return {"late": ["it stood still for half a lease, and ended"] if died else [], "survived": int(not died)}
 
 
-def _stale_returns(world: Bench) -> int:
+def _stale_returns(world: LoadedCluster) -> int:
     """Runs of frozen executors that returned after the thaw: each one's result had to be refused."""
     thawed = {strike.pid: strike.until_us for strike in world.strikes}
     return sum(
@@ -89,7 +89,7 @@ def _stale_returns(world: Bench) -> int:
     )
 
 
-async def _death(world: Bench, strike: Strike, within: float) -> float | None:
+async def _death(world: LoadedCluster, strike: Strike, within: float) -> float | None:
     """Waits for the death of a strike's process; seconds from the strike, None: it lives on."""
     loop = asyncio.get_running_loop()
     until = loop.time() + within
@@ -100,11 +100,11 @@ async def _death(world: Bench, strike: Strike, within: float) -> float | None:
     return None
 
 
-def _died_us(world: Bench, strike: Strike) -> int:
+def _died_us(world: LoadedCluster, strike: Strike) -> int:
     return max((world.deaths.died_us(each) for each in _processes(world, strike)), default=0)
 
 
-def _processes(world: Bench, strike: Strike) -> list[str]:
+def _processes(world: LoadedCluster, strike: Strike) -> list[str]:
     return [each for each in world.record.processes if pid_of(each) == strike.pid]
 
 

@@ -17,7 +17,7 @@ from atf.cli.local.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.task import US
-from atf.verify.bench import APP, Bench
+from atf.verify.bench import APP, LoadedCluster
 from atf.verify.outcome import Strike
 from atf.verify.record import now_us, pid_of
 from proof.chaos.bench import back, bench, judged, settled
@@ -78,13 +78,13 @@ def cut_off(code: int, took: float, lease: float, *, guarded: bool) -> Trial:
     }
 
 
-def _died_us(world: Bench, worker: int) -> int:
+def _died_us(world: LoadedCluster, worker: int) -> int:
     """When a process that has ended died, as the kernel told; now, if nothing was told."""
     told = [world.deaths.died_us(each) for each in world.record.processes if pid_of(each) == worker]
     return max(told, default=0) or now_us()
 
 
-def strike_at(world: Bench, worker: int, cut: Callable[[], None]) -> Strike:
+def strike_at(world: LoadedCluster, worker: int, cut: Callable[[], None]) -> Strike:
     """Cuts an executor off. The runs that this cuts off are those that go on after it: of the others the result may have come through."""
     at_us = now_us()
     cut()
@@ -95,7 +95,7 @@ def strike_at(world: Bench, worker: int, cut: Callable[[], None]) -> Strike:
 
 
 @asynccontextmanager
-async def _by_hand(world: Bench, proxy: Proxy) -> AsyncIterator[Executor]:
+async def _by_hand(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[Executor]:
     """`atf executor`: the process that it starts is its guard."""
     addresses = world.cluster.addresses
     flags = ["--hsc", proxy.address, "--controller", addresses["controller"], "--frontend", addresses["frontend"]]
@@ -108,7 +108,7 @@ async def _by_hand(world: Bench, proxy: Proxy) -> AsyncIterator[Executor]:
 
 
 @asynccontextmanager
-async def _guarded(world: Bench, proxy: Proxy) -> AsyncIterator[Executor]:
+async def _guarded(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[Executor]:
     """The one executor of a controller of its own."""
     cluster, lines = world.cluster, list[str]()
     flags = ["--listen", "127.0.0.1:0", "--partitions", str(cluster.partitions or 1), "--executors", "1"]
@@ -136,7 +136,7 @@ def told_code(lines: Sequence[str], guard: int) -> int | None:
     return None
 
 
-async def _busy(world: Bench, executors: Callable[[], Sequence[ExecutorPids]]) -> ExecutorPids:
+async def _busy(world: LoadedCluster, executors: Callable[[], Sequence[ExecutorPids]]) -> ExecutorPids:
     """Waits until one of these runs something.
 
     Raises:

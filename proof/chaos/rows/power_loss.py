@@ -13,7 +13,7 @@ from pathlib import Path
 
 from atf.embedded import find_binary
 from atf.errors import TaskNotFound
-from atf.verify.bench import Bench
+from atf.verify.bench import LoadedCluster
 from atf.verify.events import Accepted, Forgot
 from atf.verify.record import now_us
 from proof.chaos.bench import Struck, bench, judged, settled
@@ -69,7 +69,7 @@ async def _once(world: Struck, power: Power, durability: str, progress: Progress
     }
 
 
-async def _forgotten(world: Bench, killed_us: int) -> list[float]:
+async def _forgotten(world: LoadedCluster, killed_us: int) -> list[float]:
     """How long before the loss each task was acknowledged that the store does not know any more, in seconds."""
     since_us = killed_us - round(_ASK_S * 1e6)
     asked = [each for each in world.stream.events if isinstance(each, Accepted) and since_us <= each.at_us <= killed_us]

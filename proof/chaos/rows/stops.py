@@ -13,7 +13,7 @@ from typing import Final
 
 from atf.cli.local.processes import descendants
 from atf.task import US
-from atf.verify.bench import Bench
+from atf.verify.bench import LoadedCluster
 from atf.verify.load import Load
 from atf.verify.outcome import Strike
 from atf.verify.record import now_us
@@ -46,7 +46,7 @@ def _exit(seconds: float | None) -> Trial:
     return {"late": [f"it ended after {seconds:g} s"] if seconds > EXIT_S else [], "exit_s": seconds}
 
 
-async def _stop(world: Bench, role: str) -> Strike:
+async def _stop(world: LoadedCluster, role: str) -> Strike:
     if role != "executor":
         return world.kill(role, "stop", signal.SIGTERM)
     guard = (await world.enough_workers(2))[0].guard
@@ -57,7 +57,7 @@ async def _stop(world: Bench, role: str) -> Strike:
     return strike
 
 
-async def _exit_s(world: Bench, strike: Strike) -> float | None:
+async def _exit_s(world: LoadedCluster, strike: Strike) -> float | None:
     """Seconds from the signal to the end of the process; None: three times the bar was not enough."""
     loop = asyncio.get_running_loop()
     until = loop.time() + 3 * EXIT_S

@@ -19,7 +19,7 @@ from typing import Any, Final
 from atf.client import AsyncClient
 from atf.errors import AtfError, ResourceExhausted
 from atf.sdk.lambdas import named
-from atf.verify.bench import Bench
+from atf.verify.bench import LoadedCluster
 from atf.verify.events import Accepted, Called, Event, Found, Gone
 from atf.verify.history import check
 from atf.verify.load import Load, PlannedTask, Stream
@@ -120,7 +120,7 @@ class Full:
         world: with a small store; its own load stands still.
     """
 
-    def __init__(self, world: Bench) -> None:
+    def __init__(self, world: LoadedCluster) -> None:
         self.world = world
         self.hold_s = LEASES * world.timing.heartbeat_timeout
         self.call_s: list[float] = []

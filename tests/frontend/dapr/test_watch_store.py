@@ -9,7 +9,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.rpc import dapr_scheduler_pb2 as d
-from atf.store.values.claims import Beat, Verdict
+from atf.store.values.claims import ClaimRenewal, Verdict
 from atf.task import Status
 from tests.virtual import virtual
 
@@ -37,7 +37,7 @@ async def test_where_leases_cannot_be_kept_another_watcher_gets_it_and_a_late_su
     assert not cut_off.stream.done()
 
 
-async def away(owner: str, beats: list[Beat]) -> list[Verdict]:
+async def away(owner: str, beats: list[ClaimRenewal]) -> list[Verdict]:
     raise Unavailable("the task store does not answer")
 
 

@@ -18,7 +18,7 @@ _LOOK_BACK_S: Final = (60, 3_600, 36 * 3_600, 10 * 86_400, 400 * 86_400)
 """How far before a change ticks are looked for: farther only where they are rare, so that there are never many to pass."""
 
 
-class Around(NamedTuple):
+class TicksAroundChange(NamedTuple):
     """A change of the clocks, and the ticks on both sides of it, in microseconds since the epoch."""
 
     change: Change
@@ -26,7 +26,7 @@ class Around(NamedTuple):
     after_us: list[int]
 
 
-def around(cron: Cron, at_us: int, count: int) -> list[Around]:
+def ticks_around_changes(cron: Cron, at_us: int, count: int) -> list[TicksAroundChange]:
     """Every change in the year in which an instant lies by a zone's clocks, with so many ticks on each side."""
     at_s = at_us // US
     if at_s > LATEST_S:
@@ -41,14 +41,14 @@ def _new_year_s(cron: Cron, year: int) -> int:
     return naive_s - offset_s(cron.zone, naive_s)
 
 
-def _around(cron: Cron, change: Change, count: int) -> Around:
+def _around(cron: Cron, change: Change, count: int) -> TicksAroundChange:
     at_us = change.at_s * US
     before: list[int] = []
     for back_s in _LOOK_BACK_S:
         before = list(takewhile(lambda tick: tick < at_us, _ticks(cron, at_us - back_s * US - 1)))
         if len(before) >= count:
             break
-    return Around(change, before[-count:], list(islice(_ticks(cron, at_us - 1), count)))
+    return TicksAroundChange(change, before[-count:], list(islice(_ticks(cron, at_us - 1), count)))
 
 
 def _ticks(cron: Cron, after_us: int) -> Iterator[int]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from .cron import MAX_CHARS, parse_cron
 from .dst import Cron, Fold, Gap
 from .every import EVERY, Every, is_period, parse_every, parse_period
-from .refusal import Given, word
+from .refusal import GivenText, word
 from .zones import parse_zone
 
 W = TypeVar("W", bound=StrEnum)
@@ -34,11 +34,11 @@ def parse_clocks(tz: str | None, gap: str | None, fold: str | None) -> Clocks:
     Raises:
         InvalidArgument: one is not known.
     """
-    zone = parse_zone(Given("tz", tz)) if tz is not None else None
+    zone = parse_zone(GivenText("tz", tz)) if tz is not None else None
     return Clocks(zone, _one_of(Gap, "gap", gap) or Gap.SKIP, _one_of(Fold, "fold", fold) or Fold.BOTH)
 
 
-def parse_schedule(given: Given, clocks: Clocks, form: str | None) -> tuple[Cron | Every, int | None]:
+def parse_schedule(given: GivenText, clocks: Clocks, form: str | None) -> tuple[Cron | Every, int | None]:
     """A schedule of any kind, and how often it ticks at most: None: it does not say.
 
     Args:
@@ -50,7 +50,7 @@ def parse_schedule(given: Given, clocks: Clocks, form: str | None) -> tuple[Cron
         InvalidArgument: it is malformed, or names another time zone than `clocks` does.
     """
     if form not in {None, UNIX}:
-        raise Given("format", form or "").refuse(
+        raise GivenText("format", form or "").refuse(
             0, f"{word(form or '')!r} is not known", f"write {UNIX}, or leave it out"
         )
     text = given.checked(MAX_CHARS).text
@@ -70,4 +70,4 @@ def parse_schedule(given: Given, clocks: Clocks, form: str | None) -> tuple[Cron
 def _one_of(kind: type[W], field: str, text: str | None) -> W | None:
     if text is None or text in list(kind):
         return kind(text) if text else None
-    raise Given(field, text).refuse(0, f"{word(text)!r} is not known", f"write {' or '.join(kind)}")
+    raise GivenText(field, text).refuse(0, f"{word(text)!r} is not known", f"write {' or '.join(kind)}")

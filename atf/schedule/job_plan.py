@@ -11,7 +11,7 @@ from atf.task import US
 
 from .instants import read_point
 from .plan import Plan
-from .refusal import Given
+from .refusal import GivenText
 
 DEFAULT_GRACE_US: Final = 3_600 * US
 _DAY_US: Final = 86_400 * US
@@ -56,18 +56,18 @@ def rhythm_of(spec: j.JobSpec) -> str:
 
 def ends_at_instant(spec: j.JobSpec) -> bool:
     """Whether a job's ttl is an instant: the same words have ticks at first, and later none."""
-    return spec.HasField("ttl") and isinstance(read_point(Given("ttl", spec.ttl)), int)
+    return spec.HasField("ttl") and isinstance(read_point(GivenText("ttl", spec.ttl)), int)
 
 
 def counts_from_base(spec: j.JobSpec) -> bool:
     """Whether a job ticks once, and when is a duration from its base: the same words at another time mean another instant."""
-    return not spec.HasField("schedule") and not isinstance(read_point(Given("due_time", spec.due_time)), int)
+    return not spec.HasField("schedule") and not isinstance(read_point(GivenText("due_time", spec.due_time)), int)
 
 
 def _point(spec: j.JobSpec, field: str) -> str:
     if not spec.HasField(field):
         return ""
-    point = read_point(Given(field, getattr(spec, field)))
+    point = read_point(GivenText(field, getattr(spec, field)))
     if isinstance(point, int):
         return f"at {point}"
     return f"{point.months} months {point.days * _DAY_US + point.us} us"
