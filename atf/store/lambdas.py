@@ -10,8 +10,6 @@ import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from atf.errors import ResourceExhausted, Unavailable
 from atf.store.servers.sockets import Arg
 
@@ -50,13 +48,8 @@ class LambdaVerbs(OutboxVerbs):
             args: list[Arg] = [REGISTRY_PARTITION, self.partitions]
             some = records[start : start + at_once]
             for each in some:
-                spec, limit, timeout = (
-                    base64.b64encode(each.spec).decode(),
-                    str(each.queue_limit),
-                    str(each.enqueue_timeout_us),
-                )
-                body = msgspec.json.encode(["register", each.name, spec, limit, timeout, each.settings])
-                args += (each.name, each.spec, limit, timeout, body)
+                spec = base64.b64encode(each.spec)
+                args += (each.name, spec, each.queue_limit, each.enqueue_timeout_us, each.settings)
             try:
                 changed += int(await self._call("register_lambdas", REGISTRY_PARTITION, args))
             except ResourceExhausted:
@@ -70,7 +63,10 @@ class LambdaVerbs(OutboxVerbs):
         known = {name: (spec, code) for name, spec, _, _, _, code, *_ in said}
         return all(
             known.get(each.name.encode())
-            == (each.spec, f"limit={each.queue_limit} timeout={each.enqueue_timeout_us} {each.settings}".encode())
+            == (
+                base64.b64encode(each.spec),
+                f"limit={each.queue_limit} timeout={each.enqueue_timeout_us} {each.settings}".encode(),
+            )
             for each in records
         )
 
@@ -107,7 +103,6 @@ class LambdaVerbs(OutboxVerbs):
                 REGISTRY_PARTITION,
                 self.partitions,
                 name,
-                record.spec,
                 spec64,
                 record.overrides,
                 settings,
@@ -134,9 +129,16 @@ class LambdaVerbs(OutboxVerbs):
 
 
 def _lambda_record(said: Sequence[Any]) -> LambdaRecord:
-    """A record as the function `lambdas` says it."""
+    """A record as the function `list_lambdas` says it."""
     name, spec, limit, timeout, paused, code, overrides, gates = said
     settings = "".join(code.decode().split(" ", 2)[2:])  # behind limit and timeout
     return LambdaRecord(
-        name.decode(), spec, int(limit), int(timeout), paused == b"1", settings, overrides.decode(), bool(gates)
+        name.decode(),
+        base64.b64decode(spec),
+        int(limit),
+        int(timeout),
+        paused == b"1",
+        settings,
+        overrides.decode(),
+        bool(gates),
     )

@@ -151,6 +151,11 @@ VERBS: Final = {
 
 
 _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
+    "run_log": {
+        "ATTEMPTS": t.DEFAULT_MAX_ATTEMPTS,
+        "LOSSES": t.DEFAULT_MAX_LOSSES,
+        "RETENTION": t.DEFAULT_RETENTION_US,
+    },
     "store_clock": {
         "IDLE": CLOCK_IDLE_US,
         "NOTED": CLOCK_NOTED_US,
@@ -181,8 +186,6 @@ _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
 }
 """Constants that stand in the table of a file of lua/shared."""
 _CONSTANTS: Final[dict[str, int | str]] = {
-    "DEFAULT_LIMITS": f"'{_DEFAULT_LIMITS}'",
-    "DEFAULT_RETENTION": t.DEFAULT_RETENTION_US,
     "DEFAULT_QUEUE_LIMIT": t.DEFAULT_QUEUE_LIMIT,
     "DEFAULT_ENQUEUE_TIMEOUT": t.DEFAULT_ENQUEUE_TIMEOUT_US,
     "MAX_PRIORITY": t.MAX_PRIORITY,

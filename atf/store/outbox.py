@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
@@ -45,14 +44,12 @@ class OutboxVerbs(Caller):
         args: list[Arg] = [version, kind, name, *rest]
         if kind == BATCH_ENDED:
             return False
-        if kind == "register":
-            args[3] = base64.b64decode(rest[0])
         if kind == "ask_permits":
             if await self._call("ask_permits", record.target, args[2:]) == 0:
                 raise Unavailable(
                     f"partition {record.target} of the task store has lost its data, and no role has opened it since"
                 )
-        elif kind == "retell":
+        elif kind == "resync":
             await self._call("resync_lambdas", record.target, [REGISTRY_PARTITION, self.partitions, name, *rest])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])

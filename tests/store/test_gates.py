@@ -354,7 +354,7 @@ async def test_pause_and_resume_are_a_gate_and_leave_the_others(one: World) -> N
     assert not (await one.store.list_lambdas())[LAMBDA].paused
 
 
-@pytest.mark.parametrize("what", ["another gate", "retell"])
+@pytest.mark.parametrize("what", ["another gate", "resync"])
 async def test_a_pause_that_is_over_is_none_though_no_visit_has_struck_it_off(one: World, what: str) -> None:
     await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, {}, for_us=10 * US, who="ada"))
     one.clock.advance(20)

@@ -6,12 +6,15 @@ called differently since then, `FoundationStore` calls it in the old way.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from atf.store import library
 from atf.store.library import Library
@@ -52,6 +55,11 @@ class FoundationStore(Store):
         self, verb: str, partition: int, args: Sequence[Arg], *, server: bool = False, **_later: Any
     ) -> Any:
         verb = _THEN.get(verb, verb)
+        if verb == "register":  # was given the spec twice
+            name, spec, *settings = args[2:]
+            assert isinstance(spec, bytes)
+            body = msgspec.json.encode(["register", name, spec.decode(), *map(str, settings)])
+            args = [*args[:2], name, base64.b64decode(spec), *map(str, settings[:2]), body]
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         if verb == "schedule":  # knew nothing of concurrency keys and unique ones

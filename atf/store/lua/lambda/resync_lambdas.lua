@@ -9,20 +9,6 @@
 -- with the server's clock. Where that was set back before it forgot, what it forgot is newer: so whoever knows of such says of which
 -- version, and home goes on behind that.
 local STEP = 32  -- lambdas of one call
-local ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-
-local function base64(bytes)
-  local parts = {}
-  for i = 1, #bytes, 3 do
-    local a, b, c = string.byte(bytes, i, i + 2)
-    local number = a * 65536 + (b or 0) * 256 + (c or 0)
-    for place = 3, 0, -1 do
-      local at = math.floor(number / 64 ^ place) % 64 + 1
-      parts[#parts + 1] = (place == 1 and not b or place == 0 and not c) and '=' or string.sub(ALPHABET, at, at)
-    end
-  end
-  return table.concat(parts)
-end
 
 -- Whether others know of newer versions of a lambda than home. Then home's versions go on behind those.
 local function go_on_behind(P, name, settings_there, gates_there)
@@ -41,14 +27,14 @@ register('resync_lambdas', {'allow-oom'}, function(keys, args)
   table.sort(names)
   for _, name in ipairs(names) do
     if told == STEP then
-      outbox.add(P, home, '0\n["retell","' .. after .. '"]', now)
+      outbox.add(P, home, '0\n["resync","' .. after .. '"]', now)
       break
     end
     if name > after then
-      local known = redis.call('HMGET', lambda_key(P, name), 'spec', 'code', 'set')
-      if known[1] then
+      local spec, code, set = fields_of(lambda_key(P, name), 'spec', 'code', 'set')
+      if spec then
         local gates = table.concat(gate_records.lines(P, name, now), ';')
-        registry.write(P, name, base64(known[1]), known[2], known[3], gates, home, partitions, now)
+        registry.write(P, name, spec, code, set, gates, home, partitions, now)
       end
       told, after = told + 1, name
     end

@@ -28,30 +28,32 @@ end
 -- A run has ended with its executor, or its lease has run out (no `why`): CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
 -- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see report_loss.lua.
 function loss.record(P, id, now, why, shared)
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 't3', 'h', 'c', 'm', 'y')
-  local status, queue = task[1], task[2]
-  local losses, lapses = tonumber(task[4] or 0), nil
+  local status, queue, attempts, losses, limits, runs, owner, started, flagged, ordering, watched, held, counter, marked, before =
+    fields_of(task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 'h', 'c', 'm', 'y')
+  local _, most_losses = run_log.limits(limits)
+  local lapses
+  losses = tonumber(losses or 0)
   local alone = shared and losses > 0
   local counted = not alone  -- mutant: crash_in_a_drain_is_forgiven
   if not why then
-    why, lapses, alone = lapse(status, task[15] == task[14], task[16])  -- mutant: mark_outlives_its_claim
+    why, lapses, alone = lapse(status, marked == counter, before)  -- mutant: mark_outlives_its_claim
     counted = not lapses
   end
   if counted then losses = losses + 1 end
-  local started = tonumber(status == 'PROCESSING' and task[8] or 0)
-  local runs = run_log.add(task[6], task[7] or '', started, now, tonumber(task[3] or 0) + 1, 'lost: ' .. why .. (counted and '' or ' (not counted)'))
-  if task[9] then
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, task[5], task[10], task[11], true, task[13], 'l', losses, 'R', runs)
-  elseif counted and losses >= tonumber(string.match(task[5] or DEFAULT_LIMITS, '^%d+ (%d+)')) then  -- mutant: one_loss_more
+  started = tonumber(status == 'PROCESSING' and started or 0)
+  runs = run_log.add(runs, owner or '', started, now, tonumber(attempts or 0) + 1, 'lost: ' .. why .. (counted and '' or ' (not counted)'))
+  if flagged then
+    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering, watched, true, held, 'l', losses, 'R', runs)
+  elseif counted and losses >= most_losses then  -- mutant: one_loss_more
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task[5], task[10], task[11], false, task[13], 'l', losses, 'R', runs, 'err', err)
+    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, ordering, watched, false, held, 'l', losses, 'R', runs, 'err', err)
     run_ends.count(P, lambda_of(queue), 1, 1, now)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
     moves.move(P, writes.AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)  -- mutant: lost_task_waits
     if alone then redis.call('HSET', task_key(P, id), 'z', '1') end
-    if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif task[16] then redis.call('HDEL', task_key(P, id), 'y') end
-    if task[11] then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', task[11], now, task[13], now) end
+    if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif before then redis.call('HDEL', task_key(P, id), 'y') end
+    if watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', watched, now, held, now) end
     due_index.visit_by(P, queue, now)
   end
 end

@@ -50,7 +50,7 @@ local swept = remembered(function(_, name, status) return name .. ':' .. status 
 -- may follow. `held`: see moves.let_go.
 function moves.end_task(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, held, ...)
   local name = lambda_of(queue)
-  local retention = limits and tonumber(string.match(limits, '^%d+ %d+ (%d+)')) or DEFAULT_RETENTION
+  local _, _, retention = run_log.limits(limits)
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
   sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
@@ -98,19 +98,18 @@ end
 
 -- Cancels a task that has not started, or flags one that runs. Returns {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}.
 function moves.cancel(P, sets, id, now)
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g', 'mf')
-  local status = task[1]
+  local status, queue, limits, ordering, watched, held, gate, misfit = fields_of(task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g', 'mf')
   if not status or status == 'TOMBSTONE' then return {'', 0, 0} end
   if FINISHED[status] then return {status, status == 'CANCELLED' and 1 or 0, 0} end
   if status == 'CLAIMED' or status == 'PROCESSING' then  -- mutant: cancel_without_state_check
     redis.call('HSET', task_key(P, id), 'x', '1')
     return {status, 0, 1}
   end
-  if task[8] and status == 'ENQUEUED' then misfits.leave(P, id, task[2], misfits.read(task[8])) end
-  if task[7] then  -- a gate has parked it
-    redis.call('ZREM', parking.key(P, lambda_of(task[2]), task[7]), id)
+  if misfit and status == 'ENQUEUED' then misfits.leave(P, id, queue, misfits.read(misfit)) end
+  if gate then  -- a gate has parked it
+    redis.call('ZREM', parking.key(P, lambda_of(queue), gate), id)
     redis.call('HDEL', task_key(P, id), 'g')
   end
-  moves.end_task(P, sets, id, task[2], status, 'CANCELLED', now, task[3], task[4], task[5], false, task[6])
+  moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, ordering, watched, false, held)
   return {'CANCELLED', 1, 0}
 end

@@ -48,32 +48,31 @@ local function due_to_leave(P, queue, status, now, limit, firsts)
   return first <= now and {two[1]} or NOTHING
 end
 
+local visit = {}  -- one for all visits: to make it costs as much as a command
+
 -- Begins a visit. `pushed` and `length` follow the queue as it changes; `door` is nil where nothing has to be checked there.
 local function open_visit(P, queue, lambda, now)
   local pushed, keyed = fields_of(queue_key(P, queue), 'pushed', 'keyed')
   local limit, timeout, list = lambda.limit, lambda.timeout, list_key(P, queue)
   local door = (lambda.door or keyed or lambda.gates) and registry.settings_of(lambda.door) or nil
   if door then door.gates = lambda.gates or nil end
-  local visit = {
-    queue = queue, list = list, door = door, keyed = keyed, pushed = tonumber(pushed or 0), length = 0, now = now,
-    unknown = not limit, paused = lambda.paused == '1' or not limit,  -- where it is not known, its limits and gates are not, either
-    limit = tonumber(limit or DEFAULT_QUEUE_LIMIT), expires = now + tonumber(timeout or DEFAULT_ENQUEUE_TIMEOUT),
-    unfit = misfits.lately(lambda.misfits_until, now), looked = 0, enqueued = 0, again = 0,
-  }
+  visit.queue, visit.list, visit.door, visit.keyed, visit.pushed, visit.length, visit.now = queue, list, door, keyed, tonumber(pushed or 0), 0, now
+  visit.unknown, visit.paused = not limit, lambda.paused == '1' or not limit  -- where it is not known, its limits and gates are not, either
+  visit.limit, visit.expires = tonumber(limit or DEFAULT_QUEUE_LIMIT), now + tonumber(timeout or DEFAULT_ENQUEUE_TIMEOUT)
+  visit.unfit, visit.looked, visit.enqueued, visit.again, visit.stuck, visit.held = misfits.lately(lambda.misfits_until, now), 0, 0, 0, false, false
   local processing, retriable = live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')
   if redis.call('EXISTS', list, processing, retriable, live_key(P, queue, 'ENQUEUED'), live_key(P, queue, 'CLAIMED')) == 0 then
     visit.firsts = {true, false, false, false, false}  -- all of it is NEW, as where many lambdas have a task each: one call instead of five
-    return visit
+    return
   end
   visit.firsts, visit.length = none_read(), redis.call('LLEN', list)
   if redis.call('EXISTS', processing, retriable) == 0 then
     visit.firsts[PLACE.PROCESSING], visit.firsts[PLACE.RETRIABLE_FAILURE] = false, false
   end
-  return visit
 end
 
 -- CLAIMED, PROCESSING whose leases are over.
-local function end_leases(P, visit, pass, most)
+local function end_leases(P, pass, most)
   local queue, lost = visit.queue, 0
   for _, status in ipairs(LEASED) do
     for _, id in ipairs(due_ids(P, queue, status, pass.lease_now, most - visit.looked, visit.firsts)) do
@@ -92,7 +91,7 @@ local function end_leases(P, visit, pass, most)
 end
 
 -- Puts tasks to the front of their queue: they waited before.
-local function push_to_front(P, visit, ids)
+local function push_to_front(P, ids)
   local length = visit.length
   for i = #ids, 1, -1 do
     moves.move(P, writes.AT_ONCE, ids[i], visit.queue, 'ENQUEUED', 'ENQUEUED', visit.expires, visit.now, 'e', fmt(visit.pushed - length))
@@ -105,7 +104,7 @@ end
 -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
 -- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
 -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on. What the rate holds back does, too.
-local function push_again(P, visit, pass, most, most_again)
+local function push_again(P, pass, most, most_again)
   local queue, front, parked = visit.queue, NOTHING, false
   for _, id in ipairs(due_ids(P, queue, 'ENQUEUED', visit.now, visit.paused and 0 or most - visit.looked, visit.firsts)) do
     local status, entry, misfit = fields_of(task_key(P, id), 's', 'e', 'mf')
@@ -129,13 +128,13 @@ local function push_again(P, visit, pass, most, most_again)
       front[#front + 1] = id  -- mutant: lost_pop_not_redriven
     end
   end
-  if #front > 0 then push_to_front(P, visit, front) end
+  if #front > 0 then push_to_front(P, front) end
   if parked then visit.firsts = none_read() end  -- it is NEW now, and holds nothing
 end
 
 -- Pushes tasks with a status, past their lambda's admission. `apart`: those that stand beside the queue; `slotted`: those with a slot of their
 -- concurrency key.
-local function push_some(P, visit, room, status, ids, apart, slotted)
+local function push_some(P, room, status, ids, apart, slotted)
   local queue, now, expires, pushed = visit.queue, visit.now, visit.expires, visit.pushed
   local found, scores, beside = {}, {}, 0
   for _, id in ipairs(ids) do
@@ -165,7 +164,7 @@ local function push_some(P, visit, room, status, ids, apart, slotted)
 end
 
 -- NEW, RETRIABLE_FAILURE and due: `most` of them at most are looked at, and pushed unless something keeps them.
-local function push_due(P, visit, pass, room, most)
+local function push_due(P, pass, room, most)
   local queue, now, door, firsts = visit.queue, visit.now, visit.door, visit.firsts
   for _, status in ipairs(PUSHED) do
     local left = math.min(most - visit.looked, visit.limit - visit.length)
@@ -178,13 +177,13 @@ local function push_due(P, visit, pass, room, most)
       ids, gated, slotted = admission.admit(P, queue, status, ids, now, door, visit.keyed)
       pass.gated = pass.gated + gated
     end
-    if #ids > 0 then push_some(P, visit, room, status, ids, apart, slotted) end
+    if #ids > 0 then push_some(P, room, status, ids, apart, slotted) end
   end
   if visit.enqueued > 0 then redis.call('HSET', queue_key(P, queue), 'pushed', fmt(visit.pushed)) end
 end
 
 -- When tasks of a status are to be looked at next, whose first instant is `score`; and whether they wait for the lambda's limits.
-local function look_again(visit, pass, room, status, score)
+local function look_again(pass, room, status, score)
   if visit.unknown then
     return math.max(score, visit.now + UNKNOWN_REVISIT), false  -- the answer may be forgotten by its server: then it is asked anew
   end
@@ -198,12 +197,12 @@ local function look_again(visit, pass, room, status, score)
 end
 
 -- Says when the queue is to be visited next. `most`: of tasks that this visit might have looked at.
-local function close_visit(P, visit, pass, room, most)
+local function close_visit(P, pass, room, most)
   local queue, now, next_at, short = visit.queue, visit.now, nil, false
   if visit.door or visit.unfit then visit.firsts = none_read() end  -- gates, slots and permits move tasks of each status
   for _, status in ipairs(visit.paused and not visit.unknown and LEASED or LIVE) do
     local score, waits = first_of(P, queue, status, visit.firsts), false
-    if score then score, waits = look_again(visit, pass, room, status, score) end
+    if score then score, waits = look_again(pass, room, status, score) end
     short = short or waits
     if score and (not next_at or score < next_at) then next_at = score end
   end
@@ -224,16 +223,16 @@ end
 -- at most, of others `budget_again`. Of the budget and the lambda's permits so many are `kept` for its other queues.
 function queue_visit.visit(P, queue, lambda, pass, budget_again, budget, kept)
   local now = pass.now
-  local visit = open_visit(P, queue, lambda, now)
-  end_leases(P, visit, pass, budget_again)
+  open_visit(P, queue, lambda, now)
+  end_leases(P, pass, budget_again)
   local room = visit.door and not visit.paused and permits.room(P, queue, visit.door, now) or nil
-  push_again(P, visit, pass, budget_again, room and room.bucket and room.bucket.left - kept or math.huge)
+  push_again(P, pass, budget_again, room and room.bucket and room.bucket.left - kept or math.huge)
   if room then
     if room.bucket then permits.bound_by_rate(room, visit.again, visit.held, now) end
     room.left = math.max(room.left - kept, 0)
   end
-  if not visit.paused then push_due(P, visit, pass, room, budget - kept) end
-  close_visit(P, visit, pass, room, budget - kept)
+  if not visit.paused then push_due(P, pass, room, budget - kept) end
+  close_visit(P, pass, room, budget - kept)
   pass.enqueued, pass.again = pass.enqueued + visit.enqueued, pass.again + visit.again
   if visit.door then pass.rare = true end
   if visit.enqueued + visit.again > 0 then pass.pushed[#pass.pushed + 1] = queue end

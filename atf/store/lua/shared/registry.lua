@@ -40,7 +40,7 @@ local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = t
 
 -- Writes what holds of a lambda in its home partition, and owes it to the others: what an operator set (`set`) goes before what
 -- the code says (`code`), "-" lifts that. `gates`: the text of its gates, for those that do not know the lambda yet; nil: they know them.
-function registry.write(P, name, spec64, code, set, gates, home, partitions, now)
+function registry.write(P, name, spec, code, set, gates, home, partitions, now)
   local holds_now, names, door = registry.settings_of(code), {}, {}
   for each, value in pairs(registry.settings_of(set)) do holds_now[each] = value end
   for each, value in pairs(holds_now) do
@@ -52,7 +52,7 @@ function registry.write(P, name, spec64, code, set, gates, home, partitions, now
   local version = grown(P, 'lambda_version', now)
   registry.put(P, name, holds_now.limit, holds_now.timeout, door, version, now)
   if gates then redis.call('HSET', lambda_key(P, name), 'gv', version) end  -- as the others know it
-  local strings = {'register', name, spec64, holds_now.limit, holds_now.timeout, door, gates}
+  local strings = {'register', name, spec, holds_now.limit, holds_now.timeout, door, gates}
   local body = version .. '\n["' .. table.concat(strings, '","') .. '"]'  -- nothing in them needs to be escaped
   for target = 0, partitions - 1 do
     if target ~= home then outbox.add(P, target, body, now) end
@@ -84,5 +84,5 @@ function registry.ask_of(P, name, now)
   if record[1] == '1' or string.sub(P, 6, -2) == '0' then return end
   if record[2] and redis.call('HEXISTS', P .. ':outbox', record[2]) == 1 then return end
   local only = redis.call('EXISTS', P .. ':lambdas') == 1 and name or ''
-  redis.call('HSET', P, 'asked', outbox.add(P, 0, '0\n["retell","","' .. only .. '"]', now))
+  redis.call('HSET', P, 'asked', outbox.add(P, 0, '0\n["resync","","' .. only .. '"]', now))
 end

@@ -1,5 +1,12 @@
 -- What a task's record says of runs that have ended.
 
+-- What a task's field `lim` says: how many attempts and how many losses it has at most, and its retention, µs.
+function run_log.limits(text)
+  if not text then return run_log.ATTEMPTS, run_log.LOSSES, run_log.RETENTION end
+  local attempts, losses, retention = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(attempts), tonumber(losses), tonumber(retention)
+end
+
 -- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.
 function run_log.add(runs, owner, started, ended, attempt, why)
   local line = owner .. '\t' .. string.format('%d\t%d\t%d\t', started, ended, attempt) .. why .. '\n'

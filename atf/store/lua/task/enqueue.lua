@@ -82,29 +82,30 @@ local function queues_due(index, now)
   return first <= now and {two[1]} or NOTHING, second <= now + BESIDE_WITHIN
 end
 
+local pass, lambda = {}, {}  -- one for all calls: to make them costs as much as a command
+
 -- What a pass counts and finds. `each`: items of one visit at most. `rare`: whether there may be gates, jobs, or keys for which tasks wait.
 -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
 -- And each that is due has its turn in the pass: the noisy one was looked at last, and so it would always be the first.
-local function new_pass(P, now, lease_now, budget, due, beside)
+local function begin_pass(P, now, lease_now, budget, due, beside)
   local each = budget
   if beside then
     budget = math.min(budget, BUDGET_BESIDE)
     each = math.max(math.floor(budget / math.max(#due, 1)), VISIT_BESIDE)
   end
   local rare = redis.call('EXISTS', beside_key(P, 'gates'), beside_key(P, 'lines'), beside_key(P, 'jobs')) > 0  -- mostly there is none of these
-  return {
-    now = now, lease_now = lease_now, budget = budget, each = each, rare = rare, enqueued = 0, again = 0, lost = 0, gated = 0, standing = 0,
-    pushed = {}, expired = {}, failing = NOTHING, owed = NOTHING, jobs = NOTHING, next_in = -1,
-  }
+  pass.now, pass.lease_now, pass.budget, pass.each, pass.rare, pass.next_in = now, lease_now, budget, each, rare, -1
+  pass.enqueued, pass.again, pass.lost, pass.gated, pass.standing = 0, 0, 0, 0, 0
+  pass.pushed, pass.expired, pass.failing, pass.owed, pass.jobs = {}, {}, NOTHING, NOTHING, NOTHING
 end
 
 -- Visits the due queues of one lambda. What is dealt to a queue is kept from those that are visited before it.
-local function visit_lambda(P, pass, queues)
+local function visit_lambda(P, queues)
   local name = lambda_of(queues[1])
-  local limit, timeout, paused, door, gates, misfits_until = fields_of(lambda_key(P, name), 'limit', 'timeout', 'paused', 'door', 'gates', 'mis')
-  local lambda = {limit = limit, timeout = timeout, paused = paused, door = door, gates = gates, misfits_until = misfits_until}
+  lambda.limit, lambda.timeout, lambda.paused, lambda.door, lambda.gates, lambda.misfits_until =
+    fields_of(lambda_key(P, name), 'limit', 'timeout', 'paused', 'door', 'gates', 'mis')
   local places, kept = math.min(pass.budget, pass.each * #queues), 0
-  if not limit then registry.ask_of(P, name, pass.now) end
+  if not lambda.limit then registry.ask_of(P, name, pass.now) end
   local order, shares = by_shares(P, queues, lambda, pass.now, places)
   for _, gets in pairs(shares) do kept = kept + gets end
   for _, queue in ipairs(order) do
@@ -115,7 +116,7 @@ local function visit_lambda(P, pass, queues)
 end
 
 -- What is rare: concurrency keys for which tasks wait, and jobs whose tick is due, `most` of them.
-local function look_at_rare(P, pass, most)
+local function look_at_rare(P, most)
   if not pass.rare or redis.call('EXISTS', beside_key(P, 'lines'), beside_key(P, 'jobs')) == 0 then return end
   concurrency_keys.check(P, pass.now)
   if most == 0 then return end
@@ -131,15 +132,15 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   local lease_now = not over and 0 or believed > 0 and math.min(now, believed) or now
   misfits.failed = {}
   local due, beside = queues_due(beside_key(P, 'due'), now)
-  local pass = new_pass(P, now, lease_now, tonumber(args[3]), due, beside)
+  begin_pass(P, now, lease_now, tonumber(args[3]), due, beside)
   if pass.rare then parking.due(P, pass, math.floor(pass.budget / 2)) end
   for _, queues in ipairs(by_lambda(due)) do
-    if queues[1] == outbox.MEMBER then pass.owed = outbox.due(P, now) else visit_lambda(P, pass, queues) end
+    if queues[1] == outbox.MEMBER then pass.owed = outbox.due(P, now) else visit_lambda(P, queues) end
     if pass.budget <= 0 then break end
   end
   if #pass.pushed > 0 then redis.call('SPUBLISH', beside_key(P, 'bell:ready'), table.concat(pass.pushed, '\n')) end
   pass.next_in = sooner(pass.next_in, store_clock.note_pass(P, now, lease_now, known))
-  look_at_rare(P, pass, tonumber(args[4]))
+  look_at_rare(P, tonumber(args[4]))
   local wait = sooner(pass.next_in, due_index.first_in(beside_key(P, 'due'), now))
   return {
     fmt(now), fmt(wait), pass.enqueued, pass.again, pass.lost, pass.pushed, pass.owed, pass.jobs, pass.gated, pass.failing, pass.standing,

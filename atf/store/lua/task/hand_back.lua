@@ -8,35 +8,36 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w', 'h')
-    if task[1] ~= 'CLAIMED' or not moves.holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then  -- mutant: release_without_token
+    local status, counter, nonce, queue, flagged, run, limits, ordering, watched, held =
+      fields_of(task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w', 'h')
+    if status ~= 'CLAIMED' or not moves.holds(status, args[i + 1], args[i + 2], counter, nonce) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else
-      redis.call('HSET', task_key(P, id), 'r', tonumber(task[6]) - 1)
-      if task[5] then
-        moves.end_task(P, writes.AT_ONCE, id, task[4], 'CLAIMED', 'CANCELLED', now, task[7], task[8], task[9], true, task[10])
+      redis.call('HSET', task_key(P, id), 'r', tonumber(run) - 1)
+      if flagged then
+        moves.end_task(P, writes.AT_ONCE, id, queue, 'CLAIMED', 'CANCELLED', now, limits, ordering, watched, true, held)
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
-        moves.move(P, writes.AT_ONCE, id, task[4], 'CLAIMED', 'ENQUEUED', now, now)
-        if task[9] then ticks.hold(P, writes.AT_ONCE, id, task[4], 'ENQUEUED', task[9], now, task[10], now) end
-        due_index.visit_by(P, task[4], now)
+        moves.move(P, writes.AT_ONCE, id, queue, 'CLAIMED', 'ENQUEUED', now, now)
+        if watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', watched, now, held, now) end
+        due_index.visit_by(P, queue, now)
       end
       answer[#answer + 1] = 1
     end
   end
   for i = 3 + 3 * claims, #args do
     local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'e')
+    local status, queue, entry = fields_of(task_key(P, id), 's', 'q', 'e')
     local gone = false
-    if task[1] == 'ENQUEUED' then
-      local left = tonumber(redis.call('HGET', queue_key(P, task[2]), 'pushed') or 0) - redis.call('LLEN', list_key(P, task[2]))
-      local entry = tonumber(task[3] or nil)
+    if status == 'ENQUEUED' then
+      local left = tonumber(redis.call('HGET', queue_key(P, queue), 'pushed') or 0) - redis.call('LLEN', list_key(P, queue))
+      entry = tonumber(entry or nil)
       gone = not entry or entry <= left
     end
     if gone then
       redis.call('HDEL', task_key(P, id), 'e')
-      redis.call('ZADD', live_key(P, task[2], 'ENQUEUED'), fmt(now), id)
-      due_index.visit_by(P, task[2], now)
+      redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(now), id)
+      due_index.visit_by(P, queue, now)
     end
     answer[#answer + 1] = gone and 1 or 2
   end

@@ -30,60 +30,71 @@ local function run_again(P, sets, id, queue, status, wait, ordering, watched, he
   due_index.visit_by(P, queue, at)
 end
 
+-- A run has failed, and its task has attempts left: it waits.
+local function retry_later(P, sets, id, queue, status, retry_at, ordering, watched, held, now, ...)
+  if ordering then
+    ordering_keys.pause_target(P, ordering, id, now)
+    retry_at = math.max(retry_at, ordering_keys.paused_until(P, ordering, id))
+  end
+  moves.move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now, 'e', '', 'o', '', ...)
+  moves.let_go(P, id, queue, held, now)
+  if watched then ticks.hold(P, sets, id, queue, 'RETRIABLE_FAILURE', watched, retry_at, nil, now) end
+  due_index.visit_by(P, queue, retry_at)
+end
+
+-- Counts a run that has ended for its lambda's automatic gate.
+local function count_end(ends, queue, fatal)
+  local count = ends[queue]
+  if not count then
+    count = {0, 0}
+    ends[queue] = count
+  end
+  count[1] = count[1] + 1
+  if fatal then count[2] = count[2] + 1 end
+end
+
 local function record_each(sets, P, now, args, answer, ends)
   for i = 2, #args, 10 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
-    local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
-    local status, queue, limits, flagged = task[1], task[4], task[7], task[8]
-    if not moves.holds(status, counter, nonce, task[2], task[3]) then  -- mutant: finish_without_token
-      local before = task[3] == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
+    local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), tonumber(args[i + 8])
+    local status, held_by, held_with, queue, owner, run, limits, flagged, ordering, watched, held =
+      fields_of(task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
+    if not moves.holds(status, counter, nonce, held_by, held_with) then  -- mutant: finish_without_token
+      local before = held_with == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
       answer[#answer + 1] = before and 1 or 2
     else
+      local attempts, runs, lapses, misfit
       -- The only run so far follows no other one: a field that is not there costs most of all to read.
-      local earlier = task[6] == '1' and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'R', 'y', 'mf')
-      local attempts, ran = tonumber(earlier[1] or 0) + 1, tonumber(args[i + 8])
+      if run ~= '1' then attempts, runs, lapses, misfit = fields_of(task_key(P, id), 'a', 'R', 'y', 'mf') end
+      attempts = tonumber(attempts or 0) + 1
       local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT  -- mutant: counted_run
-      if earlier[3] then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
-      if earlier[4] and outcome ~= MISFIT then misfits.was_read(P, id, earlier[4]) end
+      if lapses then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
+      if misfit and outcome ~= MISFIT then misfits.was_read(P, id, misfit) end
       local ended = now - tonumber(args[i + 9])
-      local runs = run_log.add(earlier[2], task[5] or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, args[i + 6]))
-      if not counted then
-        if flagged then
-          moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, task[9], task[10], flagged, task[11],
-            'f', counter, 'R', runs, 'err', args[i + 6])
-        elseif outcome == MISFIT then
-          local digest, grace = string.match(args[i + 4], '^(%S+) (%d+)$')
-          misfits.back(P, sets, id, queue, status, digest, tonumber(args[i + 7]), tonumber(grace), args[i + 6], task[10],
-            task[11], now, 'f', counter, 'R', runs)
-        else
-          run_again(P, sets, id, queue, status, tonumber(args[i + 7]), task[9], task[10], task[11], now, 'f', counter, 'R', runs)
-        end
+      runs = run_log.add(runs, owner or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, err))
+      if not counted and flagged then
+        moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, ordering, watched, flagged, held, 'f', counter, 'R', runs, 'err', err)
+      elseif not counted and outcome == MISFIT then
+        local digest, grace = string.match(result, '^(%S+) (%d+)$')
+        misfits.back(P, sets, id, queue, status, digest, retry_in, tonumber(grace), err, watched, held, now, 'f', counter, 'R', runs)
+      elseif not counted then
+        run_again(P, sets, id, queue, status, retry_in, ordering, watched, held, now, 'f', counter, 'R', runs)
       elseif outcome == 1 then
-        if args[i + 5] ~= '0' then redis.call('HSET', task_key(P, id), 'enc', args[i + 5]) end
-        moves.end_task(P, sets, id, queue, status, 'SUCCESS', now, limits, task[9], task[10], flagged, task[11],
-          'f', counter, 'a', attempts, 'R', runs, 'res', args[i + 4])  -- mutant: wrong_result
-      elseif flagged or outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+')) then
-        moves.end_task(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, task[9], task[10], flagged, task[11],
-          'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
+        if encoding ~= '0' then redis.call('HSET', task_key(P, id), 'enc', encoding) end
+        local returned = result  -- mutant: wrong_result
+        moves.end_task(P, sets, id, queue, status, 'SUCCESS', now, limits, ordering, watched, flagged, held,
+          'f', counter, 'a', attempts, 'R', runs, 'res', returned)
+        count_end(ends, queue, false)
       else
-        local retry_at = now + tonumber(args[i + 7])  -- mutant: no_backoff
-        if task[9] then
-          ordering_keys.pause_target(P, task[9], id, now)
-          retry_at = math.max(retry_at, ordering_keys.paused_until(P, task[9], id))
+        local last = outcome == 3 or attempts >= run_log.limits(limits)
+        if flagged or last then
+          moves.end_task(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, ordering, watched, flagged, held,
+            'f', counter, 'a', attempts, 'R', runs, 'err', err)
+        else
+          local retry_at = now + retry_in  -- mutant: no_backoff
+          retry_later(P, sets, id, queue, status, retry_at, ordering, watched, held, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
         end
-        moves.move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now,
-          'e', '', 'o', '', 'f', counter, 'a', attempts, 'R', runs, 'err', args[i + 6])
-        moves.let_go(P, id, queue, task[11], now)
-        if task[10] then ticks.hold(P, sets, id, queue, 'RETRIABLE_FAILURE', task[10], retry_at, nil, now) end
-        due_index.visit_by(P, queue, retry_at)
-      end
-      if counted then  -- else it says nothing of the lambda
-        local count = ends[queue] or {0, 0}
-        count[1] = count[1] + 1
-        if outcome ~= 1 and not flagged and (outcome == 3 or attempts >= tonumber(string.match(limits or DEFAULT_LIMITS, '^%d+'))) then
-          count[2] = count[2] + 1
-        end
-        ends[queue] = count
+        count_end(ends, queue, last and not flagged)
       end
       answer[#answer + 1] = 1
     end
