@@ -23,7 +23,7 @@ class Store:
         self.answers: Iterator[Any] = iter(answers)
         self.cluster: set[str] = set()
 
-    async def announce(self, process: LiveRole, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+    async def announce(self, _process: LiveRole, _seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
         new = [each not in self.cluster for each in warnings]
         self.cluster.update(warnings)
         return new

@@ -101,7 +101,7 @@ class BackgroundLoop:
         # The loop's selector is shared with the parent: to close it here, even by collecting it, would deafen the parent.
         inherited = [self._loop, self._thread]
         if self._loop is not None:
-            self._loop.set_exception_handler(lambda loop, context: None)
+            self._loop.set_exception_handler(lambda _loop, _context: None)
         self._lock = threading.Lock()
         self._loop = self._thread = None
         return inherited

@@ -45,7 +45,7 @@ def by_stubs(port: int, heard: Any) -> None:
     from dapr.proto import appcallback_service_v1, appcallback_v1
 
     class Callback(appcallback_service_v1.AppCallbackServicer):  # type: ignore[misc]
-        def OnJobEvent(self, request: Any, context: Any) -> Any:  # noqa: N802  as Dapr calls it
+        def OnJobEvent(self, request: Any, _context: Any) -> Any:  # noqa: N802  as Dapr calls it
             more = {"method": request.method, "content_type": request.content_type, "type_url": request.data.type_url}
             heard(request.name, request.data.value, verb=request.http_extension.verb, way="stubs", **more)
             return appcallback_v1.JobEventResponse()

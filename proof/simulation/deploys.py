@@ -186,7 +186,7 @@ class Deploys:
         reply: Sequence[int],
         before: Mapping[str, tuple[str, int]],
         after: Mapping[str, tuple[str, int]],
-        instants: tuple[int, int],
+        _instants: tuple[int, int],
     ) -> Iterator[str]:
         for number, verdict in enumerate(reply):
             each = args[number * _FINISH : (number + 1) * _FINISH]

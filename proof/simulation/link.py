@@ -43,7 +43,7 @@ class SimLink(Link):
         self._met = ""
         self._blocking = lambda: fakeredis.FakeRedis(server=server.fake, protocol=2)
 
-    def run_id(self, record: str = "") -> str:
+    def run_id(self, _record: str = "") -> str:
         """Of the server that answered last."""
         return self._met
 

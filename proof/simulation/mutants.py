@@ -110,7 +110,7 @@ def _late_claim() -> list[Any]:
 def _lease_from_reply() -> list[Any]:
     renew, ask = Ledger.renew, ClaimCalls._ask
 
-    def renewed(self: Any, tasks: Any, sent_us: int) -> None:
+    def renewed(self: Any, tasks: Any, _sent_us: int) -> None:
         from .lambdas import here
 
         renew(self, tasks, here[-1].now_us() + 1_000_000)

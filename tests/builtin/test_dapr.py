@@ -230,7 +230,8 @@ async def test_a_failure_has_the_address_asked_for_again(way: Way, application: 
     assert way.frontend.asked == 2
 
 
-async def test_one_connection_serves_all_ticks(way: Way, application: Application) -> None:
+@pytest.mark.usefixtures("application")
+async def test_one_connection_serves_all_ticks(way: Way) -> None:
     await way.deliver()
     first = way.deliveries._places["orders"].app
     way.now += dapr.ADDRESS_FRESH_S

@@ -88,7 +88,8 @@ def test_a_table_names_the_arguments_and_texts_stay_texts(atf: Atf, batches: Fro
     assert submitted(batches, "x") == [b'{"path":"7","size":3}', b'{"path":"a,b","tag":"y"}']
 
 
-def test_for_programs_the_id_is_said_on_stderr_before_the_batch_has_ended(atf: Atf, batches: Frontend) -> None:
+@pytest.mark.usefixtures("batches")
+def test_for_programs_the_id_is_said_on_stderr_before_the_batch_has_ended(atf: Atf) -> None:
     """Whoever is killed can go on with it."""
     Path("i.jsonl").write_text('"p"\n')
     for watch in ((), ("--watch",)):
@@ -134,7 +135,8 @@ def test_a_row_that_does_not_fit_is_named_and_nothing_is_submitted(
     assert says in ran.err
 
 
-def test_what_is_no_text_and_a_file_that_is_not_there(atf: Atf, batches: Frontend) -> None:
+@pytest.mark.usefixtures("batches")
+def test_what_is_no_text_and_a_file_that_is_not_there(atf: Atf) -> None:
     Path("i.jsonl").write_bytes(b"\xff\n")
     assert "i.jsonl is no text in UTF-8" in atf("batch", "submit", "a/b", "i.jsonl").err
     assert "none.jsonl: No such file" in atf("batch", "submit", "a/b", "none.jsonl").err
@@ -200,14 +202,14 @@ class Shown(LineView):
     """Remembers what was said."""
 
     def __init__(self) -> None:
-        super().__init__(lambda line: None)
+        super().__init__(lambda _line: None)
         self.said: list[str] = []
         self.stored = asyncio.Event()
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
 
-    def show(self, now: object) -> None:
+    def show(self, _now: object) -> None:
         self.stored.set()
 
 
@@ -250,7 +252,8 @@ def test_a_byte_order_mark_is_none_of_the_text(atf: Atf, batches: Frontend, stdi
     assert [submitted(batches, each) for each in ("xcsv", "xjsonl", "x")] == [[b'{"path":"p","size":3}']] * 3
 
 
-def test_a_target_is_an_argument_that_every_row_gives(atf: Atf, batches: Frontend) -> None:
+@pytest.mark.usefixtures("batches")
+def test_a_target_is_an_argument_that_every_row_gives(atf: Atf) -> None:
     Path("i.jsonl").write_text('{"path": "p", "tag": "t"}\n"q"\n')
     ran = atf("batch", "submit", "a/b", "i.jsonl", "--pause", "1s", "--target", "tag")
     assert "i.jsonl, line 2: target='tag': this argument is not given; give it" in ran.err
@@ -278,7 +281,8 @@ def made(atf: Atf, batches: Frontend) -> Frontend:
     return batches
 
 
-def test_batches_are_listed_shown_and_watched(atf: Atf, made: Frontend) -> None:
+@pytest.mark.usefixtures("made")
+def test_batches_are_listed_shown_and_watched(atf: Atf) -> None:
     assert atf("batch", "--no-header").out.startswith("x\ta/b\tdone_with_failures\t3\t2\t1\t0\t")
     assert [each["id"] for each in atf("batch", "ls", "--json").json] == ["x"]
     shown = atf("batch", "status", "x").out
@@ -291,7 +295,8 @@ def test_batches_are_listed_shown_and_watched(atf: Atf, made: Frontend) -> None:
     assert (ran.code, ran.err) == (3, "atf: there is no batch y\n")
 
 
-def test_items_are_listed_by_status(atf: Atf, made: Frontend) -> None:
+@pytest.mark.usefixtures("made")
+def test_items_are_listed_by_status(atf: Atf) -> None:
     (line,) = atf("batch", "items", "x", "--status", "failed", "--no-header").out.splitlines()
     assert line.startswith("1\tpermanently_failed\t")
     assert line.endswith('"bad"\tValueError: it is bad')
@@ -300,7 +305,8 @@ def test_items_are_listed_by_status(atf: Atf, made: Frontend) -> None:
     assert "use created" in atf("batch", "items", "x", "--status", "what").err
 
 
-def test_results_as_lines_and_as_a_table(atf: Atf, made: Frontend) -> None:
+@pytest.mark.usefixtures("made")
+def test_results_as_lines_and_as_a_table(atf: Atf) -> None:
     lines = [json.loads(each) for each in atf("batch", "results", "x").out.splitlines()]
     assert [(each["number"], each["status"], each["result"]) for each in lines] == [
         (0, "done", "p"), (1, "permanently_failed", None), (2, "done", "q"),
@@ -330,7 +336,8 @@ def test_results_by_chunk(atf: Atf, made: Frontend) -> None:
     assert sorted(each.name for each in Path().iterdir()) == ["i.jsonl", "out.json"]
 
 
-def test_results_of_programs_by_chunk_are_their_own_words(atf: Atf, batches: Frontend) -> None:
+@pytest.mark.usefixtures("batches")
+def test_results_of_programs_by_chunk_are_their_own_words(atf: Atf) -> None:
     Path("i.csv").write_text("echo,a b\nfalse\n")
     atf("batch", "submit", "atf/command", "i.csv", "--id", "x")
     chunks = atf("batch", "results", "x", "--format", "chunks").json["chunks"]
@@ -361,7 +368,8 @@ def test_a_done_item_has_no_error_of_an_earlier_attempt_and_a_chunk_the_peer_tha
     }
 
 
-def test_a_file_that_is_there_is_replaced_only_when_asked(atf: Atf, made: Frontend, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("made")
+def test_a_file_that_is_there_is_replaced_only_when_asked(atf: Atf) -> None:
     Path("out.jsonl").write_text("mine")
     ran = atf("batch", "results", "x", "--output", "out.jsonl")
     assert (ran.code, ran.err) == (2, "atf: out.jsonl is there already: give another name, or --overwrite\n")
@@ -374,7 +382,8 @@ def test_a_file_that_is_there_is_replaced_only_when_asked(atf: Atf, made: Fronte
     assert sorted(each.name for each in Path().iterdir()) == ["i.jsonl", "link", "out.jsonl"]
 
 
-def test_a_device_is_written_to_as_it_is(atf: Atf, made: Frontend) -> None:
+@pytest.mark.usefixtures("made")
+def test_a_device_is_written_to_as_it_is(atf: Atf) -> None:
     """A file was put in its place."""
     os.mkfifo("pipe")
     with ThreadPoolExecutor(1) as pool:
@@ -393,10 +402,9 @@ def test_results_say_which_exception_it_was(atf: Atf, made: Frontend) -> None:
     assert [each["error_type"] for each in table] == ["", "ValueError", ""]
 
 
+@pytest.mark.usefixtures("atf")
 @pytest.mark.parametrize("form", ["jsonl", "csv", "chunks"])
-def test_no_letter_is_lost_on_a_stdout_of_ascii(
-    form: str, atf: Atf, made: Frontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_letter_is_lost_on_a_stdout_of_ascii(form: str, made: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
     made.batches["x"].items[0].result = '{"à": "🐘"}'.encode()
     with io.TextIOWrapper(io.BytesIO(), "ascii", "replace") as stdout:
         monkeypatch.setattr("sys.stdout", stdout)
@@ -405,11 +413,13 @@ def test_no_letter_is_lost_on_a_stdout_of_ascii(
         assert r"\ud83d\udc18" in stdout.read().replace("\\\\", "\\")
 
 
-def test_a_file_that_can_not_be_written(atf: Atf, made: Frontend) -> None:
+@pytest.mark.usefixtures("made")
+def test_a_file_that_can_not_be_written(atf: Atf) -> None:
     assert "--output no/x: No such file" in atf("batch", "results", "x", "--output", "no/x").err
 
 
-def test_commands_to_a_batch(atf: Atf, made: Frontend) -> None:
+@pytest.mark.usefixtures("made")
+def test_commands_to_a_batch(atf: Atf) -> None:
     assert "created  1" in atf("batch", "retry", "x").out
     assert [each["id"] for each in atf("batch", "cancel", "x", "x", "--yes", "--json").json] == ["x", "x"]
     assert atf("batch", "cancel", "x", "--json").json["cancelled"] == 1

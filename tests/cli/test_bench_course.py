@@ -123,7 +123,7 @@ class Pausable(Client):
 
     async def pause(self, name: str) -> None: ...
 
-    async def resume(self, name: str) -> None:
+    async def resume(self, _name: str) -> None:
         self.clock[0] += 1.0
 
 
@@ -141,7 +141,7 @@ async def test_the_drain_lasts_from_the_first_resumption_until_the_last_end_when
     assert figures == {"per_s": 5.0, "bytes_per_waiting_task": 5.0, "ran_again": 0}, "20 tasks within 4 s"
 
 
-async def test_throughput_ends_with_the_last_task_by_the_stores_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_throughput_ends_with_the_last_task_by_the_stores_clock() -> None:
     clock = [1000.0]  # the store's is another one than this machine's
     client: Any = Client(*[info(ended_s=1004.0)] * 20)
     cluster: Any = SimpleNamespace(names=[], executors=list)

@@ -86,12 +86,14 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(atf: Atf, frontend: Fake
     assert not frontend.asked
 
 
-def test_ls_names_the_pools_that_have_cores(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_ls_names_the_pools_that_have_cores(atf: Atf) -> None:
     assert atf("capacity", "ls").out == atf("capacity").out == "pool\ndefault\ngpu\n"
     assert atf("capacity", "ls", "--json").json == ["default", "gpu"]
 
 
-def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_hosts_say_what_they_set_aside(atf: Atf) -> None:
     lines = [line.split("\t") for line in atf("host", "--no-header").out.splitlines()]
     assert lines == [
         ["one:7403", "default", "0", "takes tasks", "shop/mail (for 2.5 s)"],
@@ -110,9 +112,8 @@ def test_hosts_say_what_they_set_aside(atf: Atf, frontend: FakeFrontend) -> None
     }
 
 
-def test_hosts_say_why_no_executor_can_start_there(
-    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_hosts_say_why_no_executor_can_start_there(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
     async def list_hosts(_self: object, _request: f.ListHostsRequest, **_more: object) -> f.ListHostsReply:
         bad = f.WorkerHost(
             name="one:7403", pool="default", why_not="app shop:app: shop.py line 3: SyntaxError\n\x1b[2J"
@@ -128,9 +129,8 @@ def test_hosts_say_why_no_executor_can_start_there(
     assert [(each["starting"], each["why_not"][:12]) for each in listed] == [(False, "app shop:app"), (True, "")]
 
 
-def test_hosts_name_the_signatures_that_differ(
-    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_hosts_name_the_signatures_that_differ(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
     async def list_hosts(_self: object, _request: f.ListHostsRequest, **_more: object) -> f.ListHostsReply:
         here = f.HostSignature(digests=["aaa", "bbb"], **cast("Any", {"lambda": "shop/mail"}))
         return f.ListHostsReply(hosts=[f.WorkerHost(name="one:7403", pool="default", signatures=[here])])

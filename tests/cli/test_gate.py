@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 
@@ -42,7 +44,8 @@ def test_lifting(atf: Atf, frontend: FakeFrontend) -> None:
     assert (ran.code, "has no such gate" in ran.err) == (3, True)
 
 
-def test_the_gates_that_stand_and_the_log(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_the_gates_that_stand_and_the_log(atf: Atf) -> None:
     line = atf("gate", "--no-header").out.rstrip("\n").split("\t")
     assert line == ["shop/mail", "admit 5 %", "team=web", "until it is lifted", "7", "0", "ada", "it rains"]
     assert atf("gate", "ls", "shop/mail", "--json").json[0]["waiting"] == 7

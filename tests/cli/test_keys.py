@@ -23,7 +23,8 @@ def mended(frontend: FakeFrontend) -> list[tuple[str, str, str]]:
     return [(type(each).__name__[:-7], each.key, each.task_id) for each in calls]
 
 
-def test_stopped_keys_are_listed_over_all_pages(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_stopped_keys_are_listed_over_all_pages(atf: Atf) -> None:
     lines = [line.split("\t") for line in atf("key", "ls", "shop/mail").out.splitlines()]
     assert lines.pop(0) == ["lambda", "key", "state", "at task", "unfinished", "error"]
     assert [(line[1], line[3:]) for line in lines] == [
@@ -32,7 +33,8 @@ def test_stopped_keys_are_listed_over_all_pages(atf: Atf, frontend: FakeFrontend
     assert all(line[0] == "shop/mail" and line[2].startswith("stopped ") for line in lines)
 
 
-def test_one_key_is_listed_as_it_stands(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_one_key_is_listed_as_it_stands(atf: Atf) -> None:
     (shown,) = atf("key", "ls", "shop/mail", "busy", "--json").json
     assert (shown["key"], shown["stopped"], shown["unfinished"]) == ("busy", False, 3)
     assert "goes on" in atf("key", "ls", "shop/mail", "busy").out

@@ -29,10 +29,11 @@ def test_the_plural_is_the_same_command_with_all_its_verbs(plural: str, atf: Atf
     assert atf(plural, "ls", "--nosuch").err == atf(singular, "ls", "--nosuch").err
 
 
+@pytest.mark.usefixtures("frontend")
 @pytest.mark.parametrize(
     "noun", sorted({*PLURALS.values(), "capacity"} - {"batch", "job"})
 )  # of which this frontend has none
-def test_a_noun_alone_lists(noun: str, atf: Atf, frontend: FakeFrontend) -> None:
+def test_a_noun_alone_lists(noun: str, atf: Atf) -> None:
     assert atf(noun) == atf(noun, "ls")
     assert atf(noun, "--json").json == atf(noun, "ls", "--json").json
 

@@ -70,7 +70,7 @@ def test_a_module_named_like_one_of_pythons_says_which_was_loaded(name: str, tmp
     assert "give yours another name" in said
 
 
-def test_a_module_behind_an_app_that_is_named_so_is_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_behind_an_app_that_is_named_so_is_said_too(tmp_path: Path) -> None:
     (tmp_path / "types.py").write_text("class Order: ...\n")
     for number, body in enumerate(("from types import Order", "import types\ntypes.Order")):
         (tmp_path / f"shop_{number}.py").write_text(body)

@@ -38,7 +38,8 @@ def test_all_that_run_are_paused(atf: Atf, three: FakeFrontend) -> None:
     ]
 
 
-def test_what_was_paused_apart_stays_so(atf: Atf, three: FakeFrontend) -> None:
+@pytest.mark.usefixtures("three")
+def test_what_was_paused_apart_stays_so(atf: Atf) -> None:
     ran = atf("resume", "--all", "--yes", "--json")
     assert (ran.json["lambdas"], ran.json["stay_paused"]) == (["shop/bill", "shop/mail"], ["shop/old"])
     assert "shop/old stays paused" in atf("resume", "--all", "--yes").out
@@ -54,19 +55,17 @@ def test_all_is_asked_about_and_a_dry_run_only_looks(command: str, atf: Atf, thr
         assert "and not both" in atf(*words).err
 
 
+@pytest.mark.usefixtures("three")
 @pytest.mark.parametrize(("command", "done"), [("pause", "paused"), ("resume", "resumed")])
-def test_a_long_command_says_how_far_it_is(
-    command: str, done: str, atf: Atf, three: FakeFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_command_says_how_far_it_is(command: str, done: str, atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
     assert atf(command, "--all", "--yes").err == "", "a short one does not"
     monkeypatch.setattr(pause, "_AT_ONCE", 1)
     monkeypatch.setattr(pause, "LINE_S", 0)
     assert f"1 of 2 lambdas {done}\n" in atf(command, "--all", "--yes").err
 
 
-def test_a_command_that_ends_early_says_how_far_it_came(
-    atf: Atf, three: FakeFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("three")
+def test_a_command_that_ends_early_says_how_far_it_came(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
     async def pause_lambda(_self: object, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         if getattr(request, "lambda") == "shop/mail":
             raise Unavailable("the store is away")

@@ -85,7 +85,8 @@ def test_a_payload_may_come_from_stdin(atf: Atf, frontend: FakeFrontend, monkeyp
     assert json.loads(frontend.asked[0].spec.payload) == {"to": "bob"}
 
 
-def test_json_output(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_json_output(atf: Atf) -> None:
     ran = atf("schedule", "shop/mail", "--key", "k1", "--json")
 
     assert ran.json == {"id": "0-k1", "existed": False, "scheduled_at_us": 5, "durability": ""}
@@ -98,7 +99,8 @@ def test_durability_is_asked_for(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("schedule", "shop/mail", "--durability", "always").code == 2
 
 
-def test_wait_prints_the_result(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_wait_prints_the_result(atf: Atf) -> None:
     ran = atf("schedule", "shop/mail", "--key", "k1", "--wait", "--json")
 
     assert ran.code == 0

@@ -132,6 +132,7 @@ def test_a_screen_is_one_screen(atf: Atf, reply: f.GetStatusReply) -> None:
     assert "and 182 more, 81 of them wrong" in ran.out
 
 
-def test_without_a_frontend_the_code_is_another(atf: Atf, frontend: FakeFrontend, reply: f.GetStatusReply) -> None:
+@pytest.mark.usefixtures("reply")
+def test_without_a_frontend_the_code_is_another(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.fails = Unavailable("the task store is loading")
     assert atf("status").code == 4

@@ -75,9 +75,8 @@ def test_get_of_a_lambda_shows_what_failed_last(
     assert atf("get", "shop/").code == 2
 
 
-def test_retry_of_a_lambda_without_failures_asks_nothing(
-    atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_retry_of_a_lambda_without_failures_asks_nothing(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
     async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         return f.RedriveReply(looked_at=3)
 
@@ -94,7 +93,8 @@ def test_retry_of_a_lambda_is_that_of_its_failed_tasks(atf: Atf, frontend: FakeF
     assert (getattr(request, "lambda"), request.error) == ("shop/mail", "rain")
 
 
-def test_what_failed_alike_is_one_line(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_what_failed_alike_is_one_line(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
     async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         return f.RedriveReply(matched=9, looked_at=9, errors={"it rained": 1, "OSError: a": 3, "OSError: b": 2})
 
@@ -142,12 +142,13 @@ def test_lambdas_fit_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pyt
     assert atf("lambda").out.splitlines()[1].split()[:2] == ["clinic/remind", "paused"]
 
 
+@pytest.mark.usefixtures("frontend")
 @pytest.mark.parametrize(
     ("retried", "ids", "command"),
     [(1, ["0-a"], "atf wait 0-a"), (4, list("abcd"), "atf wait a b c ..."), (9, list("abcd"), "atf lambda shop/mail")],
 )
 def test_retry_says_how_to_see_its_end(
-    retried: int, ids: list[str], command: str, atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch
+    retried: int, ids: list[str], command: str, atf: Atf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def redrive(_self: object, _request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         return f.RedriveReply(redriven=retried, matched=retried, looked_at=retried, ids=ids)
@@ -157,7 +158,8 @@ def test_retry_says_how_to_see_its_end(
     assert atf("retry", "shop/mail", "--yes").out.splitlines()[-1] == f"see how that ends: {command}"
 
 
-def test_ls_of_nothing_says_so(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_ls_of_nothing_says_so(atf: Atf) -> None:
     ran = atf("ls", "shop/mail", "--failed", "--no-header")
     assert (ran.code, ran.out, ran.err) == (0, "", "no task of shop/mail has failed for good\n")
     assert atf("ls", "shop/mail", "--failed", "--status", "new").code == 2
@@ -176,7 +178,8 @@ def test_get_for_programs(atf: Atf, frontend: FakeFrontend) -> None:
     assert shown["lambda"] == "shop/mail"
 
 
-def test_get_of_an_unknown_task(atf: Atf, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_get_of_an_unknown_task(atf: Atf) -> None:
     ran = atf("get", "0-none")
 
     assert (ran.code, ran.err, ran.out) == (3, "atf: no task 0-none\n", "")

@@ -36,7 +36,7 @@ async def pool_of(w: World) -> CorePool:
     return CorePool.decode(record.state)
 
 
-async def finish(w: World, reply: c.NextWorkReply, executor_id: str) -> None:
+async def finish(w: World, reply: c.NextWorkReply, _executor_id: str) -> None:
     held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
     await w.store.set_results([RunResult(each, Outcome.SUCCEEDED) for each in held])
 

@@ -156,7 +156,7 @@ class World:
         assert found is not None
         return found
 
-    async def start(self, executor_id: str, claims: Sequence[t.Claim]) -> None:
+    async def start(self, _executor_id: str, claims: Sequence[t.Claim]) -> None:
         """A heartbeat says that these have started."""
         held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in claims]
         await self.store.heartbeat([ClaimRenewal(each, started=True) for each in held])

@@ -29,7 +29,7 @@ class Computing(Performer):
         self.go = asyncio.Event()
         self.go.set()
 
-    async def run_async(self, task: HeldTask, left: Unawaited | None = None) -> Outcome:
+    async def run_async(self, _task: HeldTask, _left: Unawaited | None = None) -> Outcome:
         self.now += self.seconds
         await self.go.wait()
         return Returned(b"null", 0)

@@ -271,7 +271,7 @@ class HeldWorkers:
         self.running: dict[str, HeldTask] = {}
         self.cancelled: list[str] = []
 
-    def open(self, performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
+    def open(self, _performer: Performer, begin: MayStart, ended: Callable[[list[HeldTask]], None]) -> None:
         self._begin, self._ended = begin, ended
         self._loop = asyncio.get_running_loop()
 
@@ -303,7 +303,7 @@ class HeldWorkers:
         task.cut = task.cut or cut
         self.cancelled.append(task.task_id)
 
-    def load(self, is_async: bool) -> tuple[int, int, int]:
+    def load(self, _is_async: bool) -> tuple[int, int, int]:
         return self.threads, len(self.running), len(self.waiting)
 
     def close(self) -> None:

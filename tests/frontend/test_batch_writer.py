@@ -33,7 +33,7 @@ class Shelf:
         self.known: set[int] = set()
 
     async def schedule_items(
-        self, partition: int, batch_id: str, terms: ItemTerms, items: Sequence[NewItem], durability: Durability
+        self, partition: int, _batch_id: str, _terms: ItemTerms, items: Sequence[NewItem], _durability: Durability
     ) -> list[bool]:
         self.calls.append((partition, [each.number for each in items]))
         self.under_way += 1
@@ -48,7 +48,7 @@ class Shelf:
             self.under_way -= 1
         return [each.number in self.known for each in items]
 
-    async def note_prefix(self, batch_id: str, prefix: int) -> bool:
+    async def note_prefix(self, _batch_id: str, prefix: int) -> bool:
         self.notes.append(prefix)
         return True
 

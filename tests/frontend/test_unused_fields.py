@@ -89,7 +89,7 @@ async def test_a_field_of_a_callback_reaches_its_task_or_is_refused(
         )
 
 
-def _plain(kept: b.Callback) -> t.TaskSpec:
+def _plain(_kept: b.Callback) -> t.TaskSpec:
     plain = t.TaskSpec(
         options=t.TaskOptions(priority=1, max_attempts=10, max_losses=3, retention_us=86_400 * US, timeout_us=0)
     )

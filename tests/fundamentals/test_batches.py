@@ -98,7 +98,8 @@ def seconds(h: Harness) -> float:
     return (h.now - START).total_seconds()
 
 
-def test_each_element_becomes_an_item_and_results_come_in_their_order(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_each_element_becomes_an_item_and_results_come_in_their_order() -> None:
     batch = half.map(range(0, 400, 2))
     assert batch.progress().status is atf.BatchStatus.CREATED
     assert batch.wait().status is atf.BatchStatus.DONE
@@ -106,7 +107,8 @@ def test_each_element_becomes_an_item_and_results_come_in_their_order(h: Harness
     assert batch.result_of(14) == 7
 
 
-def test_identical_items_have_a_result_each(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_identical_items_have_a_result_each() -> None:
     batch = half.map([4] * 100)
     assert list(batch.results()) == [2] * 100
     assert len({item.work_item_id for item in batch.items()}) == 100
@@ -154,7 +156,8 @@ def test_an_item_extends_its_batch_while_it_runs(h: Harness) -> None:
     assert [each["items"] for each in told] == [4]
 
 
-def test_an_item_of_a_batch_with_a_pause_extends_it(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_an_item_of_a_batch_with_a_pause_extends_it() -> None:
     batch = crawl.map([("a", "here")], pause=1, target="host")
     assert batch.wait().done == 3
     assert list(batch.results()) == ["a", "b", "c"]
@@ -268,6 +271,7 @@ def text(number: int) -> str:
     return "x" * 60_000
 
 
+@pytest.mark.usefixtures("h")
 @pytest.mark.parametrize(
     ("chain", "why"),
     [
@@ -279,7 +283,7 @@ def text(number: int) -> str:
     ],
     ids=["bytes", "bytes before two", "bytes in the middle", "large results", "large arguments"],
 )
-def test_a_chain_that_can_not_hand_on_fails_and_says_why(h: Harness, chain: atf.Chain[Any], why: str) -> None:
+def test_a_chain_that_can_not_hand_on_fails_and_says_why(chain: atf.Chain[Any], why: str) -> None:
     """Nobody has cancelled it."""
     handle = chain.submit()
     with pytest.raises(atf.TaskFailed, match=f"can't go on: its next step can't be made: {why}"):
@@ -299,7 +303,8 @@ def test_a_chain_that_somebody_cancels_is_cancelled(h: Harness) -> None:
         handle.result(timeout=60)
 
 
-def test_a_chain_hands_results_on(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_chain_hands_results_on() -> None:
     assert (square.s(2) | half.s() | square.s()).submit().result() == 4
     assert (half.map_s([2, 4, 6]) | total.s(more=10) | square.s()).submit().result() == 256
     grown = (square.s(3) | countdown.s()).submit()

@@ -61,7 +61,8 @@ def test_what_has_finished_stays_as_it_is(h: Harness) -> None:
     assert handle.result() == "done"
 
 
-def test_what_was_cancelled_can_be_retried(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_what_was_cancelled_can_be_retried() -> None:
     handle = quick.options(delay=60).schedule()
     handle.cancel()
     assert handle.retry()

@@ -38,7 +38,8 @@ async def blocks(ctx: atf.Context) -> None:
     ctx.first_time("x")
 
 
-def test_of_two_tasks_with_one_key_the_first_does_the_work(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_of_two_tasks_with_one_key_the_first_does_the_work() -> None:
     assert [charge.schedule("42").result(), charge.schedule("42").result(), charge.schedule("43").result()] == [
         True, False, True,
     ]  # fmt: skip
@@ -64,12 +65,14 @@ def test_the_key_is_free_again_after_a_day_unless_a_ttl_says_otherwise(h: Harnes
     assert charge.schedule("42").result()
 
 
-def test_both_calls_ask_for_the_same_keys(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_both_calls_ask_for_the_same_keys() -> None:
     assert charge.schedule("42").result()
     assert not charge_async.schedule("42").result()
 
 
-def test_it_does_not_block_a_loop(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_it_does_not_block_a_loop() -> None:
     handle = blocks.options(max_attempts=1).schedule()
     with pytest.raises(atf.TaskFailed, match="await its _async twin"):
         handle.result()

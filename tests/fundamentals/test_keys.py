@@ -52,7 +52,8 @@ def test_a_key_may_be_an_order_number_or_a_url(h: Harness) -> None:
         assert events[-1] == f"second {key} ends"
 
 
-def test_another_call_under_a_key_in_use_is_refused(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_another_call_under_a_key_in_use_is_refused() -> None:
     charge.options(key="invoice-7").schedule("anna", 100)
     with pytest.raises(atf.AlreadyExists):
         charge.options(key="invoice-7").schedule("anna", 999)

@@ -67,6 +67,7 @@ def test_a_call_outweighs_the_lambda(h: Harness) -> None:
     assert order == ["work", "not so urgent"]
 
 
-def test_there_are_ten_of_them(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_there_are_ten_of_them() -> None:
     with pytest.raises(atf.InvalidArgument, match="priority"):
         work.options(priority=10)

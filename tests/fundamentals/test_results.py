@@ -45,11 +45,13 @@ def test_arguments_and_results_are_typed(h: Harness) -> None:
     assert reorder.schedule(order).result() == Order(8, h.now + timedelta(days=1), {"tea": 2.5})
 
 
-def test_bytes_travel_as_they_are(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_bytes_travel_as_they_are() -> None:
     assert reverse.schedule(b"\x00\xff\xfe").result() == b"\xfe\xff\x00"
 
 
-def test_none_is_a_result(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_none_is_a_result() -> None:
     assert nothing.schedule().result() is None
 
 

@@ -95,12 +95,14 @@ def test_jitter_spreads_attempts_around_the_backoff(h: Harness) -> None:
     assert 120 < max(seconds) <= 150
 
 
-def test_a_handler_may_say_when(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_handler_may_say_when() -> None:
     assert asks_for_time.schedule().result() == "done"
     assert attempts == [(0, 1), (3_600, 2)]
 
 
-def test_a_handler_may_say_never_again(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_handler_may_say_never_again() -> None:
     handle = gives_up.schedule()
     with pytest.raises(atf.TaskFailed, match="there is no such customer"):
         handle.result()

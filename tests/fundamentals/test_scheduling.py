@@ -24,7 +24,8 @@ def _nobody_called() -> None:
     calls.clear()
 
 
-def test_a_task_runs_as_soon_as_it_can(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_task_runs_as_soon_as_it_can() -> None:
     handle = greet.schedule("anna", greeting="good day")
     assert handle.result() == "good day, anna"
     assert calls == [(datetime(2026, 1, 1, tzinfo=UTC), "anna")]

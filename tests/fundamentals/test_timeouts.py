@@ -25,7 +25,8 @@ async def remaining(ctx: atf.Context) -> float:
     return (ctx.deadline - ctx.scheduled_at).total_seconds()
 
 
-def test_what_ends_in_time_succeeds(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_what_ends_in_time_succeeds() -> None:
     assert fetch.schedule(9.999).result() == "fetched"
 
 
@@ -39,10 +40,12 @@ def test_what_takes_longer_fails_at_its_timeout(h: Harness) -> None:
     assert [run.why for run in task.ended_runs] == ["timed_out: timed out after 10 s"] * 2
 
 
-def test_a_call_may_have_its_own_timeout(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_call_may_have_its_own_timeout() -> None:
     assert fetch.options(timeout=3_600).schedule(600).result() == "fetched"
     assert fetch.options(timeout=None).schedule(5_000).result() == "fetched"
 
 
-def test_a_handler_knows_its_deadline(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_handler_knows_its_deadline() -> None:
     assert remaining.schedule().result() == 60

@@ -82,7 +82,8 @@ async def test_a_role_waits_for_a_store_that_evicts_and_says_what_goes_wrong_lat
     assert await end(process) == 0
 
 
-async def test_a_role_with_another_timeout_does_not_start(server: Server, real: Any) -> None:
+@pytest.mark.usefixtures("real")
+async def test_a_role_with_another_timeout_does_not_start(server: Server) -> None:
     first = await hsc(server)
     await line(first, "ready")
     other = await hsc(server, 20)

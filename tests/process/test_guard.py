@@ -403,7 +403,7 @@ async def test_an_app_that_takes_the_signals_for_itself_does_not_keep_them(tmp_p
         assert world.hsc.results[0].result == b'"stopped"'
 
 
-async def test_a_module_that_can_not_be_imported_is_refused_with_its_line(tmp_path: Path) -> None:
+async def test_a_module_that_can_not_be_imported_is_refused_with_its_line() -> None:
     async with guarded(app="no_such_module:app") as world:
         await world.event()
         assert (await world.death())["code"] == 2

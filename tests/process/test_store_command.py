@@ -98,7 +98,7 @@ def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_what_was_reported_is_in_the_list_if_the_import_is_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(fill(tmp_path / "old", 1, delay_us=0))
     assert main(["store", "export", "tasks.atf", "--data-dir", "old", "--json"]) == 0
@@ -162,6 +162,6 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "tasks.atf line 1" in capsys.readouterr().err
 
 
-def test_a_store_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "export", "tasks.atf", "--redis-url", "redis://127.0.0.1:1/0"]) == 4
     assert capsys.readouterr().err.count("\n") == 1

@@ -87,8 +87,9 @@ def test_pyright_agrees_on_every_call(tmp_path: Path) -> None:
     assert shown({each["range"]["start"]["line"] + 1 for each in errors}) == shown(WRONG), errors
 
 
+@pytest.mark.usefixtures("h")
 @pytest.mark.parametrize("number", range(60))
-def test_atf_agrees_on_every_call(number: int, h: Harness) -> None:
+def test_atf_agrees_on_every_call(number: int) -> None:
     line, call = list(calls())[number]
     code = compile(ast.Expression(call.value), str(FILE), "eval")
     if line not in WRONG:

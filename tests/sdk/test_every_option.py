@@ -247,7 +247,9 @@ async def _all(each: Any) -> list[Any]:
     return [one async for one in each]
 
 
-def outcome(call: str, given: Call, options: Mapping[str, Any], then: Callable[[World, Any], Any] | None = None) -> Any:
+def outcome(
+    call: str, given: Call, options: Mapping[str, Any], _then: Callable[[World, Any], Any] | None = None
+) -> Any:
     """What was sent, and what came of it."""
     world = World()
     try:
@@ -492,13 +494,13 @@ WAYS: dict[str, Callable[[World, dict[str, Any]], Any]] = {
     "schedule_async": lambda w, options: w.done(w.blocking.schedule_async(_prepared(**options))),
     "schedule_many": lambda w, options: w.blocking.schedule_many([_prepared(**options)]),
     "schedule_job": lambda w, options: w.blocking.schedule_job("a/b", _prepared(**options), "@daily"),
-    "a lambda's schedule": lambda w, options: thumbnail.options(**options).schedule("a"),
-    "map": lambda w, options: thumbnail.options(**options).map(["a"]),
+    "a lambda's schedule": lambda _w, options: thumbnail.options(**options).schedule("a"),
+    "map": lambda _w, options: thumbnail.options(**options).map(["a"]),
     "batch": lambda w, options: w.blocking.batch(thumbnail.options(**options), ["a"]),
-    "the first step": lambda w, options: (thumbnail.options(**options).s("a") | album.s()).submit(),
-    "a later step": lambda w, options: (thumbnail.s("a") | album.options(**options).s()).submit(),
-    "a callback": lambda w, options: thumbnail.map(["a"], on_success=album.options(**options).s([])),
-    "a step alone": lambda w, options: thumbnail.options(**options).s("a").submit(),
+    "the first step": lambda _w, options: (thumbnail.options(**options).s("a") | album.s()).submit(),
+    "a later step": lambda _w, options: (thumbnail.s("a") | album.options(**options).s()).submit(),
+    "a callback": lambda _w, options: thumbnail.map(["a"], on_success=album.options(**options).s([])),
+    "a step alone": lambda _w, options: thumbnail.options(**options).s("a").submit(),
 }
 """What becomes of `.options(...)`."""
 

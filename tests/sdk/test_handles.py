@@ -128,7 +128,8 @@ def client(frontend: FakeFrontend) -> Iterator[atf.Client]:
         yield client
 
 
-def test_a_lambda_schedules_by_itself_from_any_thread(client: atf.Client, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("client")
+def test_a_lambda_schedules_by_itself_from_any_thread(frontend: FakeFrontend) -> None:
     handles: list[atf.Handle[Size]] = []
     threads = [threading.Thread(target=lambda: handles.append(measure.schedule("x"))) for _ in range(20)]
     for thread in threads:
@@ -140,7 +141,8 @@ def test_a_lambda_schedules_by_itself_from_any_thread(client: atf.Client, fronte
     assert len(frontend.calls) < 20
 
 
-async def test_a_lambda_schedules_by_itself_from_any_loop(client: atf.Client, frontend: FakeFrontend) -> None:
+@pytest.mark.usefixtures("client")
+async def test_a_lambda_schedules_by_itself_from_any_loop(frontend: FakeFrontend) -> None:
     handle = await measure.schedule_async("x")
     frontend.tasks[handle.id] = t.Task(id=handle.id, status=t.SUCCESS, result=b'{"width":5}')
     assert await handle.result_async(timeout=0.1) == Size(5)

@@ -101,11 +101,12 @@ async def test_a_drop_is_lifted_though_nobody_can_say_what_it_dropped(store: Sto
     assert (await store.list_audit(None, 1))[0].detail == "drop; tasks dropped: unknown, as a partition was away"
 
 
-async def test_a_single_server_that_is_away_is_asked_once(store: Store, clock: Clock) -> None:
+@pytest.mark.usefixtures("clock")
+async def test_a_single_server_that_is_away_is_asked_once(store: Store) -> None:
     """Each call of it may take the whole store_timeout, and executors wait for the answer."""
     calls: list[str] = []
 
-    async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
+    async def call(_verb: str, record: str, *_args: Any, **_more: Any) -> Any:
         calls.append(record)
         raise Unavailable("no answer")
 
@@ -127,9 +128,8 @@ async def test_a_change_for_all_reaches_the_others_and_is_owed_to_the_one(store:
     assert owed.target == 1
 
 
-async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("clock")
+async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later() -> None:
     fake = fakeredis.FakeServer(version=(7, 4))
     store = Store(fake_link(fake), StoreSettings(partitions=2), Timing(), SystemRuntime())
     store.link.parted = True

@@ -485,7 +485,7 @@ async def test_items_go_with_their_batch_when_its_retention_is_over(world: World
 
 
 @spread
-async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World) -> None:
     """Whoever delivers it dies after each step; the next one goes on."""
     batch = Batch(world)
     not_on_fakeredis(world)

@@ -145,7 +145,7 @@ async def test_a_store_that_came_back_with_nothing_is_named_as_the_cause(clock: 
 
 
 async def test_a_partition_that_is_away_says_so_and_holds_up_no_other(world: World) -> None:
-    async def away(verb: str, record: str, *args: Any, **more: Any) -> Any:
+    async def away(_verb: str, _record: str, *_args: Any, **_more: Any) -> Any:
         raise Unavailable("it is away")
 
     world.store.link.call = away  # type: ignore[method-assign, assignment]
@@ -249,7 +249,7 @@ async def test_a_store_that_is_away_ends_no_pause(w: Logged) -> None:
     await asyncio.sleep(2)
     direct = w.store.link.call
 
-    async def away(verb: str, record: str, *args: Any, **more: Any) -> Any:
+    async def away(_verb: str, _record: str, *_args: Any, **_more: Any) -> Any:
         raise Unavailable("it is away")
 
     w.store.link.call = away  # type: ignore[method-assign, assignment]

@@ -88,7 +88,8 @@ def test_a_new_store_and_one_in_use(embedded: Server, real: redis.Redis, doctor:
     assert set(found["acl"]) == {"check", "state", "value", "text", "mend", "server"}
 
 
-def test_other_partitions_or_another_timeout_are_refused(embedded: Server, real: redis.Redis, doctor: Doctor) -> None:
+@pytest.mark.usefixtures("real")
+def test_other_partitions_or_another_timeout_are_refused(embedded: Server, doctor: Doctor) -> None:
     open_store(embedded, heartbeat_timeout=20)
 
     code, found = doctor("--partitions", "3")
@@ -145,9 +146,9 @@ class Parted(Link):
         await self._gone.close()
 
 
+@pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("first_away", [False, True])
 def test_a_cluster_with_a_master_away_is_examined_as_far_as_it_goes(
-    real: redis.Redis,
     embedded: Server,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -183,7 +184,8 @@ def test_a_cluster_with_a_master_away_is_examined_as_far_as_it_goes(
     assert (code, states["partitions"]) == (1, "refuse")
 
 
-def test_a_user_that_is_refused(real: redis.Redis, embedded: Server, doctor: Doctor) -> None:
+@pytest.mark.usefixtures("real")
+def test_a_user_that_is_refused(embedded: Server, doctor: Doctor) -> None:
     code, found = doctor(url=f"unix://atf:wrong@{embedded.socket}")
     assert (code, found["acl"]["state"]) == (1, "refuse")
     assert "atf doctor --acl" in found["acl"]["mend"]
@@ -210,9 +212,8 @@ def test_the_user_that_is_printed_may_do_all(
     client.execute_command("ACL", "DELUSER", "printed")
 
 
-def test_settings_that_nothing_reads(
-    real: redis.Redis, doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("real")
+def test_settings_that_nothing_reads(doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATF_THRAEDS", "4")
     code, found = doctor()
     assert (code, found["settings"]["state"], found["settings"]["value"]) == (0, "warn", "ATF_THRAEDS")
@@ -232,9 +233,8 @@ def test_settings_that_nothing_reads(
 # --- the length of leases ---------------------------------------------------------------------------------------------
 
 
-def test_the_timeout_on_record_is_shown_and_changed(
-    real: redis.Redis, embedded: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("real")
+def test_the_timeout_on_record_is_shown_and_changed(embedded: Server, capsys: pytest.CaptureFixture[str]) -> None:
     open_store(embedded)
     command = ["store", "timing", "--redis-url", f"unix://{embedded.socket}", "--partitions", "2"]
 

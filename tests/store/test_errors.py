@@ -192,9 +192,8 @@ async def test_a_store_that_stalls_is_unavailable_and_its_late_answers_go_nowher
         assert (await world.get("0-a")).status is Status.ENQUEUED
 
 
-async def test_a_call_given_up_leaves_no_answer_for_the_next_one(
-    embedded: Server, real: redis.Redis, clock: Clock
-) -> None:
+@pytest.mark.usefixtures("real")
+async def test_a_call_given_up_leaves_no_answer_for_the_next_one(embedded: Server, clock: Clock) -> None:
     async with opened(embedded.url, clock, store_connections=1) as store:
         world = World(store, clock)
         await world.schedule("a", "b")

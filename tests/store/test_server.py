@@ -258,7 +258,8 @@ async def test_the_user_that_ships_may_do_all(user: str, clock: Clock) -> None:
     await store.close()
 
 
-async def test_the_user_that_ships_may_do_no_more(user: str, embedded: Server) -> None:
+@pytest.mark.usefixtures("user")
+async def test_the_user_that_ships_may_do_no_more(embedded: Server) -> None:
     with redis.Redis(unix_socket_path=str(embedded.socket), username="some-key", password="secret") as client:
         for words in ("FLUSHALL", "KEYS *", "GET other", "HGET other f", "CONFIG SET maxmemory 1", "FUNCTION FLUSH",
                       "ACL LIST", "CLIENT LIST", "SPUBLISH other x", "SHUTDOWN", "EVAL x 0", "LLEN rq:queue:mail"):  # fmt: skip

@@ -26,7 +26,6 @@ from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, US, Status
 from tests.known import know
 
-from .conftest import OpenStore
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
 
 PARTITIONS = 3
@@ -419,9 +418,8 @@ async def test_many_tasks_with_progress(world: World, clock: Clock, tmp_path: Pa
     await target.close()
 
 
-async def test_a_file_of_somebody_elses_is_refused_and_left_alone(
-    open_store: OpenStore, world: World, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("open_store")
+async def test_a_file_of_somebody_elses_is_refused_and_left_alone(world: World, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("my notes\n")
     for call in (export_tasks, import_tasks):

@@ -212,21 +212,25 @@ def test_result_has_a_timeout_of_the_clock(h: Harness) -> None:
     assert handle.result() == "slept 100 s"
 
 
-def test_a_def_schedules_and_waits_for_other_tasks(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_a_def_schedules_and_waits_for_other_tasks() -> None:
     assert fans_out.schedule(5).result() == ["0", "1", "2", "3", "4"]
 
 
-def test_an_async_def_schedules_and_waits_for_other_tasks(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_an_async_def_schedules_and_waits_for_other_tasks() -> None:
     assert fans_out_async.schedule(5).result() == ["0", "1", "2", "3", "4"]
 
 
-def test_an_async_def_may_not_block_its_loop(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_an_async_def_may_not_block_its_loop() -> None:
     handle = blocks_the_loop.options(max_attempts=1).schedule()
     with pytest.raises(atf.TaskFailed, match="await its _async twin"):
         handle.result()
 
 
-def test_real_io_is_refused_with_a_reason(h: Harness) -> None:
+@pytest.mark.usefixtures("h")
+def test_real_io_is_refused_with_a_reason() -> None:
     with pytest.raises(atf.TaskFailed, match=f"{RealIO.__name__}.*create_connection"):
         reads_a_socket.schedule().result()
 

@@ -133,91 +133,97 @@ BOUNDS = {
     "the first item of a page": Bound(
         "ListBatchItems", lambda _, n: b.ListBatchItemsRequest(id=BATCH, first=n), 0, MAX_ITEMS, "first"
     ),
-    "an id": Bound("Schedule", lambda w, n: schedule("x" * n), 0, 64, "task id"),
-    "a namespace": Bound("RegisterLambdas", lambda w, n: spec_with(name="x" * n + "/a"), 1, 64, "lambda"),
-    "a lambda's name": Bound("RegisterLambdas", lambda w, n: spec_with(name="a/" + "x" * n), 1, 64, "lambda"),
-    "an ordering key": Bound("Schedule", lambda w, n: schedule("a", ordering_key="ä" * n), 0, 255, "ordering_key"),
+    "an id": Bound("Schedule", lambda _w, n: schedule("x" * n), 0, 64, "task id"),
+    "a namespace": Bound("RegisterLambdas", lambda _w, n: spec_with(name="x" * n + "/a"), 1, 64, "lambda"),
+    "a lambda's name": Bound("RegisterLambdas", lambda _w, n: spec_with(name="a/" + "x" * n), 1, 64, "lambda"),
+    "an ordering key": Bound("Schedule", lambda _w, n: schedule("a", ordering_key="ä" * n), 0, 255, "ordering_key"),
     "a concurrency key": Bound(
-        "Schedule", lambda w, n: schedule("a", concurrency=t.Concurrency(key="ä" * n)), 1, 255, "concurrency.key"
+        "Schedule", lambda _w, n: schedule("a", concurrency=t.Concurrency(key="ä" * n)), 1, 255, "concurrency.key"
     ),
     "a concurrency key's limit": Bound(
         "Schedule",
-        lambda w, n: schedule("a", concurrency=t.Concurrency(key="x", limit=n)),
+        lambda _w, n: schedule("a", concurrency=t.Concurrency(key="x", limit=n)),
         0,
         10_000,
         "concurrency.limit",
     ),
     "a concurrency key's policy": Bound(
-        "Schedule", lambda w, n: schedule("a", concurrency=_concurrency(policy=n)), 0, 2, "concurrency.policy"
+        "Schedule", lambda _w, n: schedule("a", concurrency=_concurrency(policy=n)), 0, 2, "concurrency.policy"
     ),
-    "a unique key": Bound("Schedule", lambda w, n: schedule("a", unique=_unique(key="ä" * n)), 1, 255, "unique.key"),
+    "a unique key": Bound("Schedule", lambda _w, n: schedule("a", unique=_unique(key="ä" * n)), 1, 255, "unique.key"),
     "a unique key's window": Bound(
-        "Schedule", lambda w, n: schedule("a", unique=_unique(window_us=n)), 1_000, MAX_AHEAD_US, "unique.window_us"
+        "Schedule", lambda _w, n: schedule("a", unique=_unique(window_us=n)), 1_000, MAX_AHEAD_US, "unique.window_us"
     ),
     "a unique key's policy": Bound(
-        "Schedule", lambda w, n: schedule("a", unique=_unique(policy=n)), 0, 1, "unique.policy"
+        "Schedule", lambda _w, n: schedule("a", unique=_unique(policy=n)), 0, 1, "unique.policy"
     ),
-    "a label's name": Bound("Schedule", lambda w, n: schedule("a", labels={"ä" * n: ""}), 1, 64, "label"),
-    "a label's value": Bound("Schedule", lambda w, n: schedule("a", labels={"a": "ä" * n}), 0, 64, "label"),
+    "a label's name": Bound("Schedule", lambda _w, n: schedule("a", labels={"ä" * n: ""}), 1, 64, "label"),
+    "a label's value": Bound("Schedule", lambda _w, n: schedule("a", labels={"a": "ä" * n}), 0, 64, "label"),
     "labels": Bound(
-        "Schedule", lambda w, n: schedule("a", labels={str(each): "" for each in range(n)}), 0, 16, "labels"
+        "Schedule", lambda _w, n: schedule("a", labels={str(each): "" for each in range(n)}), 0, 16, "labels"
     ),
-    "a payload": Bound("Schedule", lambda w, n: schedule("a", payload=bytes(n)), 0, MAX_PAYLOAD_BYTES, "payload"),
-    "priority": Bound("Schedule", lambda w, n: _option(priority=n), 0, 9, "priority"),
-    "attempts": Bound("Schedule", lambda w, n: _option(max_attempts=n), 1, (1 << 31) - 1, "max_attempts"),
-    "losses": Bound("Schedule", lambda w, n: _option(max_losses=n), 1, 100, "max_losses"),
-    "a timeout": Bound("Schedule", lambda w, n: _option(timeout_us=n), 0, MAX_AHEAD_US, "timeout_us"),
-    "a retention": Bound("Schedule", lambda w, n: _option(retention_us=n), 0, MAX_AHEAD_US, "retention_us"),
-    "a delay": Bound("Schedule", lambda w, n: schedule("a", delay_us=n), 0, MAX_AHEAD_US, "delay_us"),
+    "a payload": Bound("Schedule", lambda _w, n: schedule("a", payload=bytes(n)), 0, MAX_PAYLOAD_BYTES, "payload"),
+    "priority": Bound("Schedule", lambda _w, n: _option(priority=n), 0, 9, "priority"),
+    "attempts": Bound("Schedule", lambda _w, n: _option(max_attempts=n), 1, (1 << 31) - 1, "max_attempts"),
+    "losses": Bound("Schedule", lambda _w, n: _option(max_losses=n), 1, 100, "max_losses"),
+    "a timeout": Bound("Schedule", lambda _w, n: _option(timeout_us=n), 0, MAX_AHEAD_US, "timeout_us"),
+    "a retention": Bound("Schedule", lambda _w, n: _option(retention_us=n), 0, MAX_AHEAD_US, "retention_us"),
+    "a delay": Bound("Schedule", lambda _w, n: schedule("a", delay_us=n), 0, MAX_AHEAD_US, "delay_us"),
     "requests": Bound(
-        "ScheduleMany", lambda w, n: f.ScheduleManyRequest(requests=[schedule("")] * n), 0, MAX_REQUESTS, "requests"
+        "ScheduleMany", lambda _w, n: f.ScheduleManyRequest(requests=[schedule("")] * n), 0, MAX_REQUESTS, "requests"
     ),
     "jobs": Bound(
         "ScheduleJobs",
-        lambda w, n: f.ScheduleJobsRequest(requests=[f.ScheduleJobRequest(job=full_job(JOB))] * n),
+        lambda _w, n: f.ScheduleJobsRequest(requests=[f.ScheduleJobRequest(job=full_job(JOB))] * n),
         0,
         MAX_REQUESTS,
         "requests",
     ),
     "lambdas registered": Bound(
         "RegisterLambdas",
-        lambda w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in _names(n)]),
+        lambda _w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in _names(n)]),
         0,
         MAX_REGISTERED_AT_ONCE,
         "lambdas",
     ),
     "a signature": Bound(
-        "RegisterLambdas", lambda w, n: spec_with(signature="ä" * n), 0, MAX_SIGNATURE_CHARS, "signature"
+        "RegisterLambdas", lambda _w, n: spec_with(signature="ä" * n), 0, MAX_SIGNATURE_CHARS, "signature"
     ),
-    "a schedule": Bound("RegisterLambdas", lambda w, n: spec_with(schedule="ä" * n), 0, MAX_SCHEDULE_CHARS, "schedule"),
+    "a schedule": Bound(
+        "RegisterLambdas", lambda _w, n: spec_with(schedule="ä" * n), 0, MAX_SCHEDULE_CHARS, "schedule"
+    ),
     "a drain": Bound(
-        "DrainHost", lambda w, n: f.DrainHostRequest(host="host-1", for_us=n, who="ada"), 1, MAX_AHEAD_US, "more than 0"
+        "DrainHost",
+        lambda _w, n: f.DrainHostRequest(host="host-1", for_us=n, who="ada"),
+        1,
+        MAX_AHEAD_US,
+        "more than 0",
     ),
-    "a recent failure": Bound("GetStatus", lambda w, n: f.GetStatusRequest(recent_us=n), 0, MAX_AHEAD_US, "recent_us"),
+    "a recent failure": Bound("GetStatus", lambda _w, n: f.GetStatusRequest(recent_us=n), 0, MAX_AHEAD_US, "recent_us"),
     "redacted arguments": Bound(
         "RegisterLambdas",
-        lambda w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", redact=["p"] * n)]),
+        lambda _w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", redact=["p"] * n)]),
         0,
         MAX_REDACTED,
         "redact",
     ),
-    "a queue": Bound("RegisterLambdas", lambda w, n: spec_with(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
-    "an affinity key": Bound("Schedule", lambda w, n: schedule("a", affinity_key="ä" * n), 0, 255, "affinity_key"),
-    "an owner": Bound("RegisterLambdas", lambda w, n: spec_with(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
-    "a runbook": Bound("RegisterLambdas", lambda w, n: spec_with(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
-    "a rate": Bound("RegisterLambdas", lambda w, n: spec_with(rate=n, burst=0), 0, MAX_RATE, "rate"),
-    "a burst": Bound("RegisterLambdas", lambda w, n: spec_with(rate=1, burst=n), 0, MAX_BURST, "burst"),
-    "pending": Bound("RegisterLambdas", lambda w, n: spec_with(max_pending=n), 0, MAX_PENDING, "max_pending"),
-    "running": Bound("RegisterLambdas", lambda w, n: spec_with(max_running=n), 0, MAX_AT_ONCE, "max_running"),
-    "a share's priority": Bound("RegisterLambdas", lambda w, n: _shares({n: 0.5}), 0, 9, "priority"),
-    "shares": Bound("RegisterLambdas", lambda w, n: _shares(dict.fromkeys(range(n), 0.1)), 0, 10, "priority"),
-    "a pool": Bound("RegisterLambdas", lambda w, n: spec_with(pool="x" * n), 0, 64, "pool"),
-    "a placement": Bound("RegisterLambdas", lambda w, n: spec_with(placement=n), 0, 2, "placement"),
-    "a version": Bound("RegisterLambdas", lambda w, n: spec_with(version=n), 0, MAX_VERSION, "version"),
-    "cores": Bound("SetCapacity", lambda w, n: _cores(cores=n), 0, MAX_CORES, "cores"),
-    "a reservation": Bound("SetCapacity", lambda w, n: _cores(cores=64, reserve={LAMBDA: n}), 0, 63, "cores"),
-    "a lookahead": Bound("SetCapacity", lambda w, n: _cores(lookahead=n), 1, MAX_LOOKAHEAD, "lookahead"),
-    "retries": Bound("SetCapacity", lambda w, n: _cores(max_retries=n), 0, MAX_RETRIES, "max_retries"),
+    "a queue": Bound("RegisterLambdas", lambda _w, n: spec_with(queue_limit=n), 0, MAX_QUEUE_LIMIT, "queue_limit"),
+    "an affinity key": Bound("Schedule", lambda _w, n: schedule("a", affinity_key="ä" * n), 0, 255, "affinity_key"),
+    "an owner": Bound("RegisterLambdas", lambda _w, n: spec_with(owner="ä" * n), 0, MAX_OWNER_CHARS, "owner"),
+    "a runbook": Bound("RegisterLambdas", lambda _w, n: spec_with(runbook="ä" * n), 0, MAX_RUNBOOK_CHARS, "runbook"),
+    "a rate": Bound("RegisterLambdas", lambda _w, n: spec_with(rate=n, burst=0), 0, MAX_RATE, "rate"),
+    "a burst": Bound("RegisterLambdas", lambda _w, n: spec_with(rate=1, burst=n), 0, MAX_BURST, "burst"),
+    "pending": Bound("RegisterLambdas", lambda _w, n: spec_with(max_pending=n), 0, MAX_PENDING, "max_pending"),
+    "running": Bound("RegisterLambdas", lambda _w, n: spec_with(max_running=n), 0, MAX_AT_ONCE, "max_running"),
+    "a share's priority": Bound("RegisterLambdas", lambda _w, n: _shares({n: 0.5}), 0, 9, "priority"),
+    "shares": Bound("RegisterLambdas", lambda _w, n: _shares(dict.fromkeys(range(n), 0.1)), 0, 10, "priority"),
+    "a pool": Bound("RegisterLambdas", lambda _w, n: spec_with(pool="x" * n), 0, 64, "pool"),
+    "a placement": Bound("RegisterLambdas", lambda _w, n: spec_with(placement=n), 0, 2, "placement"),
+    "a version": Bound("RegisterLambdas", lambda _w, n: spec_with(version=n), 0, MAX_VERSION, "version"),
+    "cores": Bound("SetCapacity", lambda _w, n: _cores(cores=n), 0, MAX_CORES, "cores"),
+    "a reservation": Bound("SetCapacity", lambda _w, n: _cores(cores=64, reserve={LAMBDA: n}), 0, 63, "cores"),
+    "a lookahead": Bound("SetCapacity", lambda _w, n: _cores(lookahead=n), 1, MAX_LOOKAHEAD, "lookahead"),
+    "retries": Bound("SetCapacity", lambda _w, n: _cores(max_retries=n), 0, MAX_RETRIES, "max_retries"),
     **{
         f"a time: {name}": _time(name)
         for name in ("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us")
@@ -225,57 +231,57 @@ BOUNDS = {
     "ids to wait for": Bound(
         "WaitTasks", lambda w, n: f.WaitTasksRequest(ids=[w.new] * n, timeout_us=1), 1, MAX_BATCH, "ids"
     ),
-    "ids to cancel": Bound("CancelTasks", lambda w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
-    "ids to retry": Bound("RetryTasks", lambda w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
-    "a page": Bound("ListTasks", lambda w, n: page_of_tasks(page_size=n), 0, MAX_BATCH, "page_size"),
+    "ids to cancel": Bound("CancelTasks", lambda _w, n: f.CancelTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
+    "ids to retry": Bound("RetryTasks", lambda _w, n: f.RetryTasksRequest(ids=["0-a"] * n), 0, MAX_BATCH, "ids"),
+    "a page": Bound("ListTasks", lambda _w, n: page_of_tasks(page_size=n), 0, MAX_BATCH, "page_size"),
     "a page of lambdas": Bound(
         "ListLambdas", lambda _, n: f.ListLambdasRequest(page_size=n), 0, MAX_BATCH, "page_size"
     ),
     "a page of keys": Bound(
-        "ListKeys", lambda w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
+        "ListKeys", lambda _w, n: f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=n), 0, MAX_BATCH, "page_size"
     ),
     "a page of concurrency keys": Bound(
         "ListConcurrencyKeys",
-        lambda w, n: f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=n),
+        lambda _w, n: f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=n),
         0,
         MAX_BATCH,
         "page_size",
     ),
-    "a status": Bound("ListTasks", lambda w, n: page_of_tasks(status=n), 0, 8, "status"),
-    "an encoding": Bound("Schedule", lambda w, n: schedule("a", encoding=n), 0, 1, "encoding"),
+    "a status": Bound("ListTasks", lambda _w, n: page_of_tasks(status=n), 0, 8, "status"),
+    "an encoding": Bound("Schedule", lambda _w, n: schedule("a", encoding=n), 0, 1, "encoding"),
     "an executor of the HSC": Bound(
-        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
+        "Heartbeat", lambda _w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
     ),
     "a nonce": Bound(
-        "ClaimTasks", lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"
+        "ClaimTasks", lambda _w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"
     ),
     "ids to claim": Bound(
         "ClaimTasks",
-        lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
+        lambda _w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
         0,
         MAX_BATCH,
         "task_ids",
     ),
     "signatures of a claim": Bound(
         "ClaimTasks",
-        lambda w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", signatures=dict.fromkeys(_names(n), "a")),
+        lambda _w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", signatures=dict.fromkeys(_names(n), "a")),
         0,
         MAX_BATCH,
         "signatures",
     ),
     "claims of a heartbeat": Bound(
-        "Heartbeat", lambda w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
+        "Heartbeat", lambda _w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
     ),
     "results": Bound(
         "SetResults",
-        lambda w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.FAILED)] * n),
+        lambda _w, n: h.SetResultsRequest(executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.FAILED)] * n),
         0,
         MAX_BATCH,
         "results",
     ),
     "a result": Bound(
         "SetResults",
-        lambda w, n: h.SetResultsRequest(
+        lambda _w, n: h.SetResultsRequest(
             executor_id="e", results=[h.Result(claim=_ref(1), outcome=t.SUCCEEDED, result=bytes(n))]
         ),
         0,
@@ -284,7 +290,7 @@ BOUNDS = {
     ),
     "an outcome": Bound(
         "SetResults",
-        lambda w, n: h.SetResultsRequest(
+        lambda _w, n: h.SetResultsRequest(
             executor_id="e",
             results=[h.Result(claim=_ref(1), outcome=n, signature="a")],  # type: ignore[arg-type]
         ),
@@ -293,21 +299,21 @@ BOUNDS = {
         "outcome",
     ),
     "claims handed back": Bound(
-        "HandBack", lambda w, n: h.HandBackRequest(executor_id="e", unclaimed=["0-a"] * n), 0, MAX_HELD, "unclaimed"
+        "HandBack", lambda _w, n: h.HandBackRequest(executor_id="e", unclaimed=["0-a"] * n), 0, MAX_HELD, "unclaimed"
     ),
     "claims lost": Bound(
         "ReportLoss",
-        lambda w, n: h.ReportLossRequest(executor_id="e", claims=[_ref(1)] * n),
+        lambda _w, n: h.ReportLossRequest(executor_id="e", claims=[_ref(1)] * n),
         0,
         MAX_HELD,
         "claims",
     ),
     "keys of first_time": Bound(
-        "FirstTime", lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first()] * n), 0, MAX_BATCH, "keys"
+        "FirstTime", lambda _w, n: h.FirstTimeRequest(executor_id="e", keys=[_first()] * n), 0, MAX_BATCH, "keys"
     ),
     "a ttl of first_time": Bound(
         "FirstTime",
-        lambda w, n: h.FirstTimeRequest(executor_id="e", keys=[_first(ttl_us=n)]),
+        lambda _w, n: h.FirstTimeRequest(executor_id="e", keys=[_first(ttl_us=n)]),
         1,
         MAX_FIRST_TIME_US,
         "ttl",

@@ -36,7 +36,7 @@ class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]  # a class of a librar
     answer = b""
     fails = False
 
-    def service(self, details: Any) -> Any:
+    def service(self, _details: Any) -> Any:
         async def handle(_request: bytes, context: Any) -> bytes:
             if self.fails:
                 await context.abort(grpc.StatusCode.NOT_FOUND, "\x1b[2J\nno", ((DETAILS_KEY, self.answer),))

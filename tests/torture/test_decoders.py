@@ -337,10 +337,10 @@ class Kept:
         f.ScheduleRequest(id=executor).SerializeToString()
         assert all(each.SerializeToString() is not None for each in claims)
 
-    def report_loss(self, executor: str, claims: Any, why: str, *, shared: bool = False) -> None:
+    def report_loss(self, executor: str, _claims: Any, why: str, *, shared: bool = False) -> None:
         f.ScheduleRequest(id=executor + why).SerializeToString()
 
-    def set_results(self, executor: str, results: Any) -> None:
+    def set_results(self, _executor: str, results: Any) -> None:
         assert all(each.SerializeToString() is not None for each in results)
 
 

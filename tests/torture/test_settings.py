@@ -172,7 +172,7 @@ def test_a_duration_is_seconds_or_refused(text: str) -> None:
 OPTIONS = {
     "arguments": st.lists(BROKEN_TEXTS, max_size=3),
     "payload": BROKEN_TEXTS,
-    "delay": TEXTS.map(lambda text: 1.0),
+    "delay": TEXTS.map(lambda _text: 1.0),
     "at": BROKEN_TEXTS,
     "priority": BROKEN_TEXTS,
     "key": BROKEN_TEXTS,

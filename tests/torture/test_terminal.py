@@ -321,12 +321,12 @@ def test_every_command_is_called_with_such_words_or_left_out_for_a_reason() -> N
     assert LEFT_OUT.keys() - (known - called) == set(), "they are gone, or called"
 
 
+@pytest.mark.usefixtures("frontend")
 @pytest.mark.parametrize("on_terminal", [False, True], ids=["into a pipe", "on a terminal"])
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words).replace(WORD, "X"))
 def test_no_command_prints_what_a_terminal_obeys(
     words: list[str],
     on_terminal: bool,
-    frontend: Frontend,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -344,6 +344,7 @@ def test_no_command_prints_what_a_terminal_obeys(
         assert said.err.count("\n") == 1 or (words[0] in PLACED and said.err.count("\n") == 3)
 
 
+@pytest.mark.usefixtures("frontend")
 @pytest.mark.parametrize(
     "words",
     [
@@ -364,9 +365,7 @@ def test_no_command_prints_what_a_terminal_obeys(
         ["retry", "--lambda", "a/b", "--dry-run"],
     ],
 )
-def test_json_says_the_same_in_escapes_of_its_own(
-    words: list[str], frontend: Frontend, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_says_the_same_in_escapes_of_its_own(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main([*words, "--json"])
     out = capsys.readouterr().out
     assert acts(out) == []
@@ -385,9 +384,8 @@ def _texts(value: Any) -> set[str]:
     return set()
 
 
-def test_markup_is_shown_as_it_is(
-    frontend: Frontend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     main(["get", "a"])
     out = capsys.readouterr().out
     assert re.search(rf"^progress +{re.escape(SHOWN)}$", out, re.MULTILINE)
@@ -406,9 +404,8 @@ def assert_listed(out: str) -> None:
     assert out.count(SHOWN.replace("\\r\\t", " ").replace("\\u2028", " ")) == 1
 
 
-def test_a_second_line_of_an_error_can_not_pass_for_a_fact(
-    frontend: Frontend, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("frontend")
+def test_a_second_line_of_an_error_can_not_pass_for_a_fact(capsys: pytest.CaptureFixture[str]) -> None:
     main(["get", "a"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.strip() for line in lines if "no such field" in line] == ["error  no such field"]

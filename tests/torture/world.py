@@ -271,7 +271,7 @@ class _Valid:
         return f.GetTaskRequest(id=w.new, with_spec=True)
 
     @staticmethod
-    def Frontend_ListTasks(w: World) -> Message:  # noqa: N802
+    def Frontend_ListTasks(_w: World) -> Message:  # noqa: N802
         return f.ListTasksRequest(**cast("Any", {"lambda": LAMBDA}), status=t.NEW, page_size=5, page_token="0..")
 
     @staticmethod
@@ -287,47 +287,47 @@ class _Valid:
         return f.RetryTasksRequest(ids=[w.new])
 
     @staticmethod
-    def Frontend_RegisterLambdas(w: World) -> Message:  # noqa: N802
+    def Frontend_RegisterLambdas(_w: World) -> Message:  # noqa: N802
         return f.RegisterLambdasRequest(lambdas=[lambda_spec()])
 
     @staticmethod
-    def Frontend_ListLambdas(w: World) -> Message:  # noqa: N802
+    def Frontend_ListLambdas(_w: World) -> Message:  # noqa: N802
         return f.ListLambdasRequest(page_size=1, page_token=LAMBDA, **{"lambda": LAMBDA})
 
     @staticmethod
-    def Frontend_PauseLambda(w: World) -> Message:  # noqa: N802
+    def Frontend_PauseLambda(_w: World) -> Message:  # noqa: N802
         return f.PauseLambdaRequest(**{"lambda": LAMBDA}, who="ada", why="it rains")
 
     @staticmethod
-    def Frontend_ResumeLambda(w: World) -> Message:  # noqa: N802
+    def Frontend_ResumeLambda(_w: World) -> Message:  # noqa: N802
         return f.ResumeLambdaRequest(**{"lambda": LAMBDA}, who="ada", why="it is dry")
 
     @staticmethod
-    def Frontend_SetGate(w: World) -> Message:  # noqa: N802
+    def Frontend_SetGate(_w: World) -> Message:  # noqa: N802
         said = {"lambda": LAMBDA, "who": "ada", "why": "it rains", "labels": {"team": "none"}}
         return f.SetGateRequest(**said, action=f.Gate.DELAY, delay_us=9, for_us=9, request_id="r")  # type: ignore[arg-type]
 
     @staticmethod
-    def Frontend_LiftGate(w: World) -> Message:  # noqa: N802
+    def Frontend_LiftGate(_w: World) -> Message:  # noqa: N802
         said = {"lambda": LAMBDA, "who": "ada", "why": "it is dry", "labels": {"team": "none"}}
         return f.LiftGateRequest(**said, action=f.Gate.DELAY)  # type: ignore[arg-type]
 
     @staticmethod
-    def Frontend_Redrive(w: World) -> Message:  # noqa: N802
+    def Frontend_Redrive(_w: World) -> Message:  # noqa: N802
         said = {"lambda": LAMBDA, "who": "ada", "why": "it is dry", "labels": {"team": "none"}, "error": "x"}
         spans = {"failed_from_at_us": 1, "failed_until_at_us": 2, "rate": 1.5, "dry_run": True, "page_token": "1/0/"}
         return f.RedriveRequest(**said, **spans)  # type: ignore[arg-type]
 
     @staticmethod
-    def Frontend_ListGates(w: World) -> Message:  # noqa: N802
+    def Frontend_ListGates(_w: World) -> Message:  # noqa: N802
         return f.ListGatesRequest(**{"lambda": LAMBDA})
 
     @staticmethod
-    def Frontend_ListAudit(w: World) -> Message:  # noqa: N802
+    def Frontend_ListAudit(_w: World) -> Message:  # noqa: N802
         return f.ListAuditRequest(**{"lambda": LAMBDA}, page_size=5, before=9)
 
     @staticmethod
-    def Frontend_SetLambda(w: World) -> Message:  # noqa: N802
+    def Frontend_SetLambda(_w: World) -> Message:  # noqa: N802
         return f.SetLambdaRequest(**{"lambda": LAMBDA}, set={"pool": "gpu"}, unset=["owner"])
 
     @staticmethod
@@ -335,23 +335,23 @@ class _Valid:
         return f.ExplainTaskRequest(id=w.new)
 
     @staticmethod
-    def Frontend_ListKeys(w: World) -> Message:  # noqa: N802
+    def Frontend_ListKeys(_w: World) -> Message:  # noqa: N802
         return f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
 
     @staticmethod
-    def Frontend_ListConcurrencyKeys(w: World) -> Message:  # noqa: N802
+    def Frontend_ListConcurrencyKeys(_w: World) -> Message:  # noqa: N802
         return f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
 
     @staticmethod
-    def Frontend_ResumeKey(w: World) -> Message:  # noqa: N802
+    def Frontend_ResumeKey(_w: World) -> Message:  # noqa: N802
         return f.ResumeKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
 
     @staticmethod
-    def Frontend_SkipKey(w: World) -> Message:  # noqa: N802
+    def Frontend_SkipKey(_w: World) -> Message:  # noqa: N802
         return f.SkipKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
 
     @staticmethod
-    def Frontend_SetCapacity(w: World) -> Message:  # noqa: N802
+    def Frontend_SetCapacity(_w: World) -> Message:  # noqa: N802
         return f.SetCapacityRequest(
             pool="",
             cores=4,
@@ -365,51 +365,51 @@ class _Valid:
         )
 
     @staticmethod
-    def Frontend_GetCapacity(w: World) -> Message:  # noqa: N802
+    def Frontend_GetCapacity(_w: World) -> Message:  # noqa: N802
         return f.GetCapacityRequest(pool="")
 
     @staticmethod
-    def Frontend_ListCapacity(w: World) -> Message:  # noqa: N802
+    def Frontend_ListCapacity(_w: World) -> Message:  # noqa: N802
         return f.ListCapacityRequest()
 
     @staticmethod
-    def Frontend_GetBatch(w: World) -> Message:  # noqa: N802
+    def Frontend_GetBatch(_w: World) -> Message:  # noqa: N802
         return b.GetBatchRequest(id=BATCH, with_spec=True)
 
     @staticmethod
-    def Frontend_ListBatches(w: World) -> Message:  # noqa: N802
+    def Frontend_ListBatches(_w: World) -> Message:  # noqa: N802
         return b.ListBatchesRequest(**{"lambda": LAMBDA}, page_size=5, page_token="1:0:b")
 
     @staticmethod
-    def Frontend_ListBatchItems(w: World) -> Message:  # noqa: N802
+    def Frontend_ListBatchItems(_w: World) -> Message:  # noqa: N802
         return b.ListBatchItemsRequest(id=BATCH, page_size=5, with_arguments=True)
 
     @staticmethod
-    def Frontend_CancelBatch(w: World) -> Message:  # noqa: N802
+    def Frontend_CancelBatch(_w: World) -> Message:  # noqa: N802
         return b.CancelBatchRequest(id=BATCH)
 
     @staticmethod
-    def Frontend_RetryBatch(w: World) -> Message:  # noqa: N802
+    def Frontend_RetryBatch(_w: World) -> Message:  # noqa: N802
         return b.RetryBatchRequest(id=BATCH)
 
     @staticmethod
-    def Frontend_DeleteBatch(w: World) -> Message:  # noqa: N802
+    def Frontend_DeleteBatch(_w: World) -> Message:  # noqa: N802
         return b.DeleteBatchRequest(id="none")
 
     @staticmethod
-    def Frontend_DrainHost(w: World) -> Message:  # noqa: N802
+    def Frontend_DrainHost(_w: World) -> Message:  # noqa: N802
         return f.DrainHostRequest(host="host-1", who="ada", why="it rains")
 
     @staticmethod
-    def Frontend_DeleteLambda(w: World) -> Message:  # noqa: N802
+    def Frontend_DeleteLambda(_w: World) -> Message:  # noqa: N802
         return f.DeleteLambdaRequest(**{"lambda": UNUSED}, who="ada", why="it rains", cancel_waiting=True, dry_run=True)
 
     @staticmethod
-    def Frontend_GetStatus(w: World) -> Message:  # noqa: N802
+    def Frontend_GetStatus(_w: World) -> Message:  # noqa: N802
         return f.GetStatusRequest()
 
     @staticmethod
-    def Frontend_ListHosts(w: World) -> Message:  # noqa: N802
+    def Frontend_ListHosts(_w: World) -> Message:  # noqa: N802
         return f.ListHostsRequest()
 
     @staticmethod
@@ -422,27 +422,27 @@ class _Valid:
         return f.ScheduleJobsRequest(requests=[request])
 
     @staticmethod
-    def Frontend_GetJob(w: World) -> Message:  # noqa: N802
+    def Frontend_GetJob(_w: World) -> Message:  # noqa: N802
         return f.GetJobRequest(name=JOB)
 
     @staticmethod
-    def Frontend_ListJobs(w: World) -> Message:  # noqa: N802
+    def Frontend_ListJobs(_w: World) -> Message:  # noqa: N802
         return f.ListJobsRequest(prefix="photos/", page_size=5, page_token="0:")
 
     @staticmethod
-    def Frontend_DeleteJob(w: World) -> Message:  # noqa: N802
+    def Frontend_DeleteJob(_w: World) -> Message:  # noqa: N802
         return f.DeleteJobRequest(name="photos/none")
 
     @staticmethod
-    def Frontend_DeleteJobsByPrefix(w: World) -> Message:  # noqa: N802
+    def Frontend_DeleteJobsByPrefix(_w: World) -> Message:  # noqa: N802
         return f.DeleteJobsByPrefixRequest(prefix="photos/none")
 
     @staticmethod
-    def Frontend_PauseJob(w: World) -> Message:  # noqa: N802
+    def Frontend_PauseJob(_w: World) -> Message:  # noqa: N802
         return f.PauseJobRequest(name=JOB)
 
     @staticmethod
-    def Frontend_ResumeJob(w: World) -> Message:  # noqa: N802
+    def Frontend_ResumeJob(_w: World) -> Message:  # noqa: N802
         return f.ResumeJobRequest(name=JOB)
 
     @staticmethod
@@ -450,11 +450,11 @@ class _Valid:
         return f.RunJobNowRequest(name=JOB, task_id=w.fresh())
 
     @staticmethod
-    def Frontend_PreviewSchedule(w: World) -> Message:  # noqa: N802
+    def Frontend_PreviewSchedule(_w: World) -> Message:  # noqa: N802
         return f.PreviewScheduleRequest(job=full_job("photos/none"), from_at_us=1, count=2)
 
     @staticmethod
-    def Frontend_FindDaprApp(w: World) -> Message:  # noqa: N802
+    def Frontend_FindDaprApp(_w: World) -> Message:  # noqa: N802
         return f.FindDaprAppRequest(app_id="orders")
 
     @staticmethod
@@ -462,19 +462,19 @@ class _Valid:
         return d.ScheduleJobRequest(job=dapr_job(w.fresh()), overwrite=True)
 
     @staticmethod
-    def Dapr_GetJob(w: World) -> Message:  # noqa: N802
+    def Dapr_GetJob(_w: World) -> Message:  # noqa: N802
         return d.GetJobRequest(name="nightly")
 
     @staticmethod
-    def Dapr_ListJobs(w: World) -> Message:  # noqa: N802
+    def Dapr_ListJobs(_w: World) -> Message:  # noqa: N802
         return d.ListJobsRequest()
 
     @staticmethod
-    def Dapr_DeleteJob(w: World) -> Message:  # noqa: N802
+    def Dapr_DeleteJob(_w: World) -> Message:  # noqa: N802
         return d.DeleteJobRequest(name="none")
 
     @staticmethod
-    def Dapr_DeleteJobsByPrefix(w: World) -> Message:  # noqa: N802
+    def Dapr_DeleteJobsByPrefix(_w: World) -> Message:  # noqa: N802
         return d.DeleteJobsByPrefixRequest(name_prefix="none")
 
     @staticmethod
@@ -482,23 +482,23 @@ class _Valid:
         return reminder(w.fresh())
 
     @staticmethod
-    def Scheduler_GetJob(w: World) -> Message:  # noqa: N802
+    def Scheduler_GetJob(_w: World) -> Message:  # noqa: N802
         return ds.GetJobRequest(name="nightly", metadata=of_actor())
 
     @staticmethod
-    def Scheduler_ListJobs(w: World) -> Message:  # noqa: N802
+    def Scheduler_ListJobs(_w: World) -> Message:  # noqa: N802
         return ds.ListJobsRequest(metadata=of_actor())
 
     @staticmethod
-    def Scheduler_DeleteJob(w: World) -> Message:  # noqa: N802
+    def Scheduler_DeleteJob(_w: World) -> Message:  # noqa: N802
         return ds.DeleteJobRequest(name="none", metadata=of_actor())
 
     @staticmethod
-    def Scheduler_DeleteByMetadata(w: World) -> Message:  # noqa: N802
+    def Scheduler_DeleteByMetadata(_w: World) -> Message:  # noqa: N802
         return ds.DeleteByMetadataRequest(metadata=of_actor("Dog"), id_prefix_match=True)
 
     @staticmethod
-    def Scheduler_DeleteByNamePrefix(w: World) -> Message:  # noqa: N802
+    def Scheduler_DeleteByNamePrefix(_w: World) -> Message:  # noqa: N802
         return ds.DeleteByNamePrefixRequest(name_prefix="none", metadata=of_actor("Dog"))
 
     @staticmethod
@@ -531,7 +531,7 @@ class _Valid:
         return h.ReportLossRequest(executor_id=EXECUTOR, claims=[w.held], why="killed", shared=True)
 
     @staticmethod
-    def StoreConsumer_Poll(w: World) -> Message:  # noqa: N802
+    def StoreConsumer_Poll(_w: World) -> Message:  # noqa: N802
         return s.PollRequest(partitions=[0, 1])
 
     @staticmethod

@@ -198,7 +198,7 @@ def test_what_breaks_down_has_failed_for_good(
     assert go(World(), 2)["status"] == "failed"
 
 
-def test_who_ends_it_at_once_breaks_nothing_down(go: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_who_ends_it_at_once_breaks_nothing_down(go: Callable[..., dict[str, Any]]) -> None:
     for stop in (asyncio.CancelledError(), KeyboardInterrupt()):
         with pytest.raises(type(stop)):
             go(World(fail_at=1, error=stop), 9)
