@@ -77,7 +77,7 @@ class Batch:
 
     async def make(self, count: int, text: str = "", **options: Any) -> None:
         await self.open(**options)
-        await self.put(*(self.item(number, text) for number in range(count)), alone=options.get("home_only", False))
+        await self.put(*(self.item(number, text) for number in range(count)), alone=options.get("single_partition", False))
         await self.store.close_batch(self.name, count)
 
     async def deliver(self) -> None:
@@ -290,7 +290,7 @@ async def test_a_batch_is_opened_again_by_the_same_description_only(world: World
 
     assert await found(b"") is BatchAnswer.MISSING
     assert await found(b"d", extend=True) is BatchAnswer.MISSING
-    assert await found(b"d", home_only=True) is BatchAnswer.NEW
+    assert await found(b"d", single_partition=True) is BatchAnswer.NEW
     again = await store.open_batch("crawl", b"d", b"another", LAMBDA, 0)
     assert (again.found, again.spec, again.single_partition, again.total, again.prefix) == (
         BatchAnswer.SAME,
@@ -687,7 +687,7 @@ async def test_items_that_a_batch_is_made_of_are_never_given_up(world: World) ->
 
 async def test_a_pause_lies_between_the_items_of_a_target(world: World) -> None:
     batch = Batch(world, ordering_key="crawl.site", pause_us=2 * US)
-    await batch.make(3, home_only=True)
+    await batch.make(3, single_partition=True)
     starts = []
     for _ in range(12):
         claims = await batch.take()
@@ -705,7 +705,7 @@ async def test_a_pause_lies_between_the_items_of_a_target(world: World) -> None:
 
 async def test_a_pause_holds_for_an_item_that_comes_later_and_for_one_that_fails(world: World) -> None:
     batch = Batch(world, ordering_key="crawl.site", pause_us=5 * US)
-    await batch.make(1, home_only=True)
+    await batch.make(1, single_partition=True)
     await world.finish(Outcome.FAILED, *await batch.take(), error="no", retry_in_us=0)
     assert await batch.take() == []
     world.clock.advance(5)
