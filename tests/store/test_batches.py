@@ -77,7 +77,9 @@ class Batch:
 
     async def make(self, count: int, text: str = "", **options: Any) -> None:
         await self.open(**options)
-        await self.put(*(self.item(number, text) for number in range(count)), alone=options.get("single_partition", False))
+        await self.put(
+            *(self.item(number, text) for number in range(count)), alone=options.get("single_partition", False)
+        )
         await self.store.close_batch(self.name, count)
 
     async def deliver(self) -> None:

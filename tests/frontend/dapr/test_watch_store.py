@@ -37,7 +37,7 @@ async def test_where_leases_cannot_be_kept_another_watcher_gets_it_and_a_late_su
     assert not cut_off.stream.done()
 
 
-async def away(owner: str, beats: list[ClaimRenewal]) -> list[Verdict]:
+async def away(_beats: list[ClaimRenewal]) -> list[Verdict]:
     raise Unavailable("the task store does not answer")
 
 
