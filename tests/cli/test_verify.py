@@ -17,7 +17,7 @@ from atf.verify.run import VerifyPlan, VerifyReport
     ("arguments", "said"),
     [
         (["--redis-url", "redis://127.0.0.1:1", "--role", "store"], "was not started here"),
-        (["--durability", "some"], "durability = 'some'"),
+        pytest.param(["--durability", "some"], "durability = 'some'", marks=pytest.mark.processes),
         (["--rate", "0"], "--rate"),
         (["--rate", "5000", "--seconds", "3600"], "18,000,000 tasks"),
         (["--role", "nobody"], "--role"),

@@ -204,9 +204,9 @@ def test_the_listener_ends_when_nobody_has_waited_for_a_while_and_comes_back() -
         task_id = await bench.schedule("a")
         await bench.wait(task_id, seconds=1)
         names = {task.get_name() for task in asyncio.all_tasks()}
-        assert {"wait for ends", "bell done"} <= names
+        assert {"wait for ends", "notifications done"} <= names
         await asyncio.sleep(30)
-        assert not {"wait for ends", "bell done"} & {task.get_name() for task in asyncio.all_tasks()}
+        assert not {"wait for ends", "notifications done"} & {task.get_name() for task in asyncio.all_tasks()}
         end = asyncio.create_task(later(0.25, bench.finish(task_id)))
         found, seconds = await bench.wait(task_id)
         assert found == [task_id]
