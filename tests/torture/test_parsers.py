@@ -54,7 +54,7 @@ FUZZED: Final = {
     "atf/sdk/signature.py::Codec.decode_result": _PAYLOADS,
     "atf/sdk/lambdas.py::Lambda.decode": _PAYLOADS,
     "atf/sdk/payload.py::decode_result": _PAYLOADS,
-    "atf/sdk/items.py::OfName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
+    "atf/sdk/items.py::NamedElements.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
     "atf/store/backup/export_records.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
     "atf/store/backup/exporting.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/servers/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
@@ -73,7 +73,12 @@ FUZZED: Final = {
     **{
         f"atf/schedule/{each}": _SCHEDULES
         for each in (
-            *("plan.py::Plan.parse", "reading.py::parse_schedule", "reading.py::parse_clocks", "zones.py::parse_zone"),
+            *(
+                "plan.py::Plan.parse",
+                "schedule_text.py::parse_schedule",
+                "schedule_text.py::parse_clocks",
+                "zones.py::parse_zone",
+            ),
             *("cron.py::parse_cron", "fields.py::parse_field", "every.py::parse_every", "every.py::parse_period"),
             *("durations.py::parse_go", "durations.py::parse_iso"),
             *("instants.py::parse_instant", "instants.py::parse_point"),
@@ -103,9 +108,9 @@ LEFT_OUT: Final = {
     "atf/sdk/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
     "atf/cli/nouns.py::Noun.parse_args": "puts the name of a command before words that click then parses: cli/test_nouns.py",
     "atf/cli/commands.py::_Commands.parse_args": "prints the help where no word was given: cli/test_help.py",
-    "atf/cli/payload_check.py::Code.decode": "calls that of the lambda",
-    "atf/cli/payload_check.py::Code.decode_without": "calls that of the lambda",
-    "atf/sdk/items.py::OfProgram.decode": "calls decode_result",
+    "atf/cli/payload_check.py::DecodingLambda.decode": "calls that of the lambda",
+    "atf/cli/payload_check.py::DecodingLambda.decode_without": "calls that of the lambda",
+    "atf/sdk/items.py::ProgramElements.decode": "calls decode_result",
     "atf/client/batch.py::Batch._decode": "answers a function: decode of the elements",
     "atf/store/gates.py::_parse": "reads what the store's functions alone write, of labels that were checked and quoted",
 }
