@@ -9,11 +9,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any
 
 from atf.config.settings import StoreSettings, Timing
-from atf.durability import Durability
-from atf.errors import FailedPrecondition, Unavailable
+from atf.errors import Unavailable
 from atf.runtime import Runtime
 from atf.store.servers.check_results import CheckResult
 from atf.store.servers.connection import Link
@@ -26,12 +25,12 @@ from . import keys, library
 from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
-from .claim_pause import PauseCause
 from .claims import ClaimVerbs, result_bytes
 from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
+from .opening import PartitionOpening
 from .ordering import OrderingVerbs
 from .outbox import REGISTRY_PARTITION
 from .queues import QueueVerbs
@@ -47,20 +46,9 @@ from .values.claims import FirstTimeKey
 from .values.passes import EnqueuePass, OutboxRecord
 from .values.tasks import CancelResult, RetryResult
 
-PARTITIONS: Final = 1
-"""Of a new store on one server, with replicas or without, where none are set: more gain nothing there, and make each task dearer."""
-CLUSTER_PARTITIONS: Final = 16
-"""Of a new store on a cluster, where none are set: enough for every master of a small one to have some."""
-
-_PAUSED: Final = "!"
-"""In the place of a queue's name: something was found, and claims are paused."""
-_APART: Final = "?"
-"""In the place of a queue's name: what follows are names of sets of misfits."""
-_MISFITS_PART: Final = 4
-"""Of what a pop asks for, a fourth at least may be misfits: else those would never be reached beside a long queue."""
-
 
 class Store(
+    PartitionOpening,
     ScheduleVerbs,
     BatchVerbs,
     CapacityVerbs,
@@ -152,93 +140,6 @@ class Store(
             raise
         return store
 
-    async def _open_all(self, agree: bool) -> None:
-        """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
-        away: Unavailable | None = None
-        if not self.partitions:
-            self.partitions = await self._recorded_partitions() or new_partitions(self._link)
-        partition = 0
-        while partition < self.partitions:  # the first record that answers may say another number
-            try:
-                timeout_us = await self._open_partition(partition, record=agree)
-                if agree and timeout_us != self._lease_us:
-                    raise FailedPrecondition(self._disagreement(timeout_us))
-                self._lease_us = timeout_us
-            except Unavailable as error:
-                if not self._link.parted:
-                    raise
-                away = error
-            partition += 1
-        if away is not None and not self._opened:
-            raise away
-        self._ready = True
-
-    async def _recorded_partitions(self) -> int:
-        """How many the first record says that can be read; 0: the store is new.
-
-        Raises:
-            Unavailable: where one of the first can't be reached, and the others have none: it may be the one that says it.
-        """
-        away: Unavailable | None = None
-        for partition in range(new_partitions(self._link)):
-            key = keys.record(partition)
-            try:
-                recorded = await self._link.command("HGET", key, "partitions", key=key)
-            except Unavailable as error:
-                away = error
-                continue
-            if recorded is not None:
-                return int(recorded)
-        if away is not None:
-            raise away
-        return 0
-
-    def _disagreement(self, recorded_us: int) -> str:
-        recorded, ours = recorded_us / US, self._lease_us / US
-        return (
-            f"the task store at {self._link.where} is used with heartbeat_timeout = {recorded:g} s, and this role is set to"
-            f" {ours:g} s; executors must not count on longer leases than they are given. Set heartbeat_timeout = {recorded:g}"
-            f" (ATF_HEARTBEAT_TIMEOUT), or change it for all roles with atf store timing --set {ours:g}"
-        )
-
-    async def _open_partition(self, partition: int, *, record: bool = True) -> int:
-        """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
-        args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
-        try:
-            made, timeout_us = self._check_record(await self._call("open_partition", partition, args, server=True))
-            run_id = self._link.run_id(keys.record(partition))
-            if self._made.setdefault(partition, made) != made:
-                # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
-                # whose id is sent again must not run beside the run that was forgotten.
-                await self._pause_claims(partition, timeout_us, PauseCause.EMPTIED)
-                self._made[partition] = made
-        except BaseException:
-            self._opened.pop(partition, None)  # all of it is done before the next call
-            raise
-        self._opened[partition] = run_id
-        return timeout_us
-
-    def _check_record(self, reply: Any) -> tuple[int, int]:
-        """A partition's record fits this role. Returns when it was made, and the heartbeat timeout on record."""
-        recorded, version, timeout_us, made = map(int, reply)
-        if version != library.VERSION:
-            raise FailedPrecondition(
-                f"the task store at {self._link.where} holds data of version {version}, and this role's release works on"
-                f" version {library.VERSION}. Run the release that the data are of, or move the tasks to a new store with"
-                " its atf store export and the other release's atf store import"
-            )
-        if not self.settings.partitions and not self._opened:
-            self.partitions = (
-                recorded  # another role, to which a number is set, may have made the store since we looked
-            )
-        if recorded != self.partitions:
-            raise FailedPrecondition(
-                f"the task store at {self._link.where} was made with {recorded} partitions, and this role is set to"
-                f" {self.partitions}. Leave partitions (ATF_PARTITIONS) unset, or set {recorded}, or move the tasks to a new"
-                " store with atf store export and atf store import"
-            )
-        return made, timeout_us
-
     async def retime(self, heartbeat_timeout_us: int) -> None:
         """Puts another heartbeat timeout on record. Roles compare theirs with it when they start."""
         for partition in range(self.partitions):
@@ -271,34 +172,6 @@ class Store(
     def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Notifications]:
         """Notifications: `due` for store consumers, `ready` for controllers (queues, as notifications.place_of splits them), `done` (task ids) for who waits for ends."""
         return listen(self._link, self._runtime, kind, partitions, self.settings.wakeups)
-
-    async def _call(
-        self,
-        verb: str,
-        partition: int,
-        args: Sequence[Arg],
-        *,
-        server: bool = False,
-        demand: Durability = Durability.RELAXED,
-    ) -> Any:
-        record, now = keys.record(partition), self.now() if self.now else ""
-        again = self._ready and verb not in {"open_partition", "pause_claims"}
-        if again and partition not in self._opened:
-            await self._open_partition(partition)  # it was away when this role started, or failed to be opened since
-        reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
-        # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
-        if again and self._link.run_id(record) != self._opened.get(partition):
-            with contextlib.suppress(Unavailable):  # then it is done before the next call
-                await self._open_partition(partition)
-        return reply
-
-    async def _pause_claims(self, partition: int, time_us: int, cause: PauseCause) -> int:
-        # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
-        args: list[Arg] = [time_us, cause]
-        if self._link.proves:
-            with contextlib.suppress(FailedPrecondition):
-                return int(await self._call("pause_claims", partition, args, demand=Durability.DISK))
-        return int(await self._call("pause_claims", partition, args))
 
     def _partition(self, task_id: str) -> int:
         return partition_of(task_id, self.partitions)
@@ -385,75 +258,6 @@ class Store(
                     drains = told == 2 if partition == REGISTRY_PARTITION else drains
         return drains
 
-    async def pop(
-        self,
-        partition: int,
-        groups: Sequence[Sequence[str]],
-        want: int,
-        pool: str = "",
-        host: str = "",
-        signatures: Mapping[str, str] | None = None,
-    ) -> list[tuple[str, list[str]]]:
-        """Takes up to `want` ids; the first group's queues first, evenly within a group, none of paused lambdas or of another pool's.
-
-        What a lambda gets by that is dealt among its priorities by their shares. A queue with no ids may hold some, and had to stand
-        back for others; those that are not named are empty. Where a lambda's placement is sticky or spread, a host leaves tasks to
-        others, for a while; without a name (""), it takes what comes first. Without groups it takes nothing from queues, and names all
-        that hold something, with no ids.
-
-        Of the lambdas in `signatures` (lambda -> digest of the signature that the caller's executors run) it also takes, a few of them
-        beyond `want`, tasks that did not fit executors with another signature. Nobody else takes these.
-
-        NOT idempotent, and never repeated by anyone: ids of a lost answer expire and are pushed again.
-        """
-        args: list[Arg] = [want, pool, host]
-        for group in groups:
-            args += (len(group), *group)
-        reply = await self._call("pop", partition, args)
-        found = [
-            (queue.decode(), [each.decode() for each in ids])
-            for queue, ids in zip(reply[::2], reply[1::2], strict=True)
-        ]
-        if found and found[-1][0] == _PAUSED:
-            found.pop()
-            self.pause_met.set()
-        if found and found[-1][0] == _APART:
-            _, names = found.pop()
-            found += await self._pop_misfits(partition, pool, names, want, found, signatures or {})
-        return found
-
-    async def _pop_misfits(
-        self,
-        partition: int,
-        pool: str,
-        names: Sequence[str],
-        want: int,
-        found: Sequence[tuple[str, list[str]]],
-        signatures: Mapping[str, str],
-    ) -> list[tuple[str, list[str]]]:
-        """What of the sets of these names ("<queue> <digest>,<digest>") other signatures than theirs may take."""
-        ours = []
-        for name in names:
-            queue, _, digests = name.partition(" ")
-            digest = signatures.get(queue.rpartition(":")[0])
-            if digest and digest not in digests.split(","):
-                ours.append(name)
-        if not ours or not want:
-            return []
-        room = max(want - sum(len(ids) for _, ids in found), want // _MISFITS_PART, 1)
-        args: list[Arg] = [pool]
-        for name in ours:
-            args += (name, max(room // len(ours), 1))
-        reply = await self._call("pop_misfits", partition, args)
-        if reply == [b"paused"]:
-            self.pause_met.set()
-            return []
-        return [
-            (name.partition(" ")[0], [each.decode() for each in ids])
-            for name, ids in zip(ours, reply, strict=True)
-            if ids
-        ]
-
     async def cancel_tasks(self, ids: Sequence[str]) -> list[CancelResult]:
         """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""
 
@@ -505,8 +309,3 @@ class Store(
 
 def _status(name: bytes) -> Status | None:
     return Status[name.decode()] if name else None
-
-
-def new_partitions(link: Link) -> int:
-    """How many a new store behind `link` is given where none are set."""
-    return CLUSTER_PARTITIONS if link.parted else PARTITIONS

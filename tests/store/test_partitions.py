@@ -13,8 +13,9 @@ from atf.errors import ConfigError, FailedPrecondition, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import keys
 from atf.store.backup import contents
+from atf.store.opening import CLUSTER_PARTITIONS
 from atf.store.servers.fake import fake_link
-from atf.store.store import CLUSTER_PARTITIONS, Store
+from atf.store.store import Store
 
 from .test_away import take_away
 

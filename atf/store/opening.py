@@ -1,0 +1,152 @@
+"""Opens the partitions of a store: makes or checks the record of each, once more where a call meets another server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from atf.durability import Durability
+from atf.errors import FailedPrecondition, Unavailable
+from atf.store.servers.connection import Link
+from atf.store.servers.sockets import Arg
+from atf.task import US
+
+from . import keys, library
+from .base import Caller
+from .claim_pause import PauseCause
+
+PARTITIONS: Final = 1
+"""Of a new store on one server, with replicas or without, where none are set: more gain nothing there, and make each task dearer."""
+CLUSTER_PARTITIONS: Final = 16
+"""Of a new store on a cluster, where none are set: enough for every master of a small one to have some."""
+
+
+class PartitionOpening(Caller):
+    """The part of Store that opens its partitions, and calls functions on them."""
+
+    partitions: int
+    _lease_us: int
+    _opened: dict[int, str]
+    _made: dict[int, int]
+    _ready: bool
+
+    async def _open_all(self, agree: bool) -> None:
+        """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
+        away: Unavailable | None = None
+        if not self.partitions:
+            self.partitions = await self._recorded_partitions() or new_partitions(self._link)
+        partition = 0
+        while partition < self.partitions:  # the first record that answers may say another number
+            try:
+                timeout_us = await self._open_partition(partition, record=agree)
+                if agree and timeout_us != self._lease_us:
+                    raise FailedPrecondition(self._disagreement(timeout_us))
+                self._lease_us = timeout_us
+            except Unavailable as error:
+                if not self._link.parted:
+                    raise
+                away = error
+            partition += 1
+        if away is not None and not self._opened:
+            raise away
+        self._ready = True
+
+    async def _recorded_partitions(self) -> int:
+        """How many the first record says that can be read; 0: the store is new.
+
+        Raises:
+            Unavailable: where one of the first can't be reached, and the others have none: it may be the one that says it.
+        """
+        away: Unavailable | None = None
+        for partition in range(new_partitions(self._link)):
+            key = keys.record(partition)
+            try:
+                recorded = await self._link.command("HGET", key, "partitions", key=key)
+            except Unavailable as error:
+                away = error
+                continue
+            if recorded is not None:
+                return int(recorded)
+        if away is not None:
+            raise away
+        return 0
+
+    def _disagreement(self, recorded_us: int) -> str:
+        recorded, ours = recorded_us / US, self._lease_us / US
+        return (
+            f"the task store at {self._link.where} is used with heartbeat_timeout = {recorded:g} s, and this role is set to"
+            f" {ours:g} s; executors must not count on longer leases than they are given. Set heartbeat_timeout = {recorded:g}"
+            f" (ATF_HEARTBEAT_TIMEOUT), or change it for all roles with atf store timing --set {ours:g}"
+        )
+
+    async def _open_partition(self, partition: int, *, record: bool = True) -> int:
+        """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
+        args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
+        try:
+            made, timeout_us = self._check_record(await self._call("open_partition", partition, args, server=True))
+            run_id = self._link.run_id(keys.record(partition))
+            if self._made.setdefault(partition, made) != made:
+                # The server came back with nothing, not even the name of the one before: only this role can tell, and a task
+                # whose id is sent again must not run beside the run that was forgotten.
+                await self._pause_claims(partition, timeout_us, PauseCause.EMPTIED)
+                self._made[partition] = made
+        except BaseException:
+            self._opened.pop(partition, None)  # all of it is done before the next call
+            raise
+        self._opened[partition] = run_id
+        return timeout_us
+
+    def _check_record(self, reply: Any) -> tuple[int, int]:
+        """A partition's record fits this role. Returns when it was made, and the heartbeat timeout on record."""
+        recorded, version, timeout_us, made = map(int, reply)
+        if version != library.VERSION:
+            raise FailedPrecondition(
+                f"the task store at {self._link.where} holds data of version {version}, and this role's release works on"
+                f" version {library.VERSION}. Run the release that the data are of, or move the tasks to a new store with"
+                " its atf store export and the other release's atf store import"
+            )
+        if not self.settings.partitions and not self._opened:
+            self.partitions = (
+                recorded  # another role, to which a number is set, may have made the store since we looked
+            )
+        if recorded != self.partitions:
+            raise FailedPrecondition(
+                f"the task store at {self._link.where} was made with {recorded} partitions, and this role is set to"
+                f" {self.partitions}. Leave partitions (ATF_PARTITIONS) unset, or set {recorded}, or move the tasks to a new"
+                " store with atf store export and atf store import"
+            )
+        return made, timeout_us
+
+    async def _call(
+        self,
+        verb: str,
+        partition: int,
+        args: Sequence[Arg],
+        *,
+        server: bool = False,
+        demand: Durability = Durability.RELAXED,
+    ) -> Any:
+        record, now = keys.record(partition), self.now() if self.now else ""
+        again = self._ready and verb not in {"open_partition", "pause_claims"}
+        if again and partition not in self._opened:
+            await self._open_partition(partition)  # it was away when this role started, or failed to be opened since
+        reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
+        # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
+        if again and self._link.run_id(record) != self._opened.get(partition):
+            with contextlib.suppress(Unavailable):  # then it is done before the next call
+                await self._open_partition(partition)
+        return reply
+
+    async def _pause_claims(self, partition: int, time_us: int, cause: PauseCause) -> int:
+        # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
+        args: list[Arg] = [time_us, cause]
+        if self._link.proves:
+            with contextlib.suppress(FailedPrecondition):
+                return int(await self._call("pause_claims", partition, args, demand=Durability.DISK))
+        return int(await self._call("pause_claims", partition, args))
+
+
+def new_partitions(link: Link) -> int:
+    """How many a new store behind `link` is given where none are set."""
+    return CLUSTER_PARTITIONS if link.parted else PARTITIONS
