@@ -90,7 +90,7 @@ class FirstTimes:
 
 
 class TaskFirstTime(NamedTuple):
-    """What a task's Context asks: an atf.sdk.context.FirstTime."""
+    """What a task's Context asks: an atf.sdk.context.FirstTimeCheck."""
 
     calls: FirstTimes
     task_id: str

@@ -118,7 +118,7 @@ class TaskWaits:
         return [task_id for task_id, status in zip(ids, statuses, strict=True) if status is None]
 
     async def _read_everywhere(self, ids: Sequence[str]) -> None:
-        """Like `_look`, but a partition that is away hides nothing of the others; it is looked at again later."""
+        """Like `_read`, but a partition that is away hides nothing of the others; it is looked at again later."""
         try:
             await self._read(list(ids))
         except AtfError:

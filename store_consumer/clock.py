@@ -58,7 +58,7 @@ class StoreClock:
 
     @property
     def is_doubted(self) -> bool:
-        """Whether TIME jumped, went back or is not this host's: not settled for another reason than that answers are slow."""
+        """Whether TIME jumped, went back or is not this host's: not trusted for another reason than that answers are slow."""
         return not self.is_trusted and (self._jumped or self._apart or self._answered not in {"", "0"})
 
     @property

@@ -180,5 +180,5 @@ class CapacityVerbs(Caller):
         return int(await self._call("drain_host", _REGISTRY_PARTITION, args)) == 1
 
     async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:
-        """What a partition has for executors of a pool, of each of at most 256 lambdas: see Waiting."""
+        """What a partition has for executors of a pool, of each of at most 256 lambdas: see WaitingTasks."""
         return list(await self._call("waiting", partition, [pool, *lambdas]))

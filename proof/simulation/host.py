@@ -84,7 +84,7 @@ class Host:
 
 
 class GuardProcess:
-    """A guard as its controller knows it. See atf.controller.pool.Guard."""
+    """A guard as its controller knows it. See atf.controller.pool.ExecutorGuard."""
 
     def __init__(self, host: Host, controller: Process, on_line: Callable[[str], None]) -> None:
         world = host._world

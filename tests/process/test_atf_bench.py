@@ -85,7 +85,9 @@ def test_it_measures_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_store_of_others_keeps_what_is_in_it_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("atf.cli.bench.Plan", functools.partial(BenchPlan, singles=20, burst=50, rate=50, seconds=1))
+    monkeypatch.setattr(
+        "atf.cli.bench.BenchPlan", functools.partial(BenchPlan, singles=20, burst=50, rate=50, seconds=1)
+    )
     with running(str(find_binary().path)) as server, server.client() as client:
         client.set("session:1", "anna")
         client.hset("cart:1", mapping={"apples": 3})

@@ -18,7 +18,7 @@ def fake_link(fake: Any, server: Callable[[], tuple[str, str]] = lambda: ("fake"
 
     Args:
         fake: the FakeServer.
-        server: answers (run id, what it remembers: see Facts.memory), since fakeredis has no INFO.
+        server: answers (run id, what it remembers: see ServerInfo.memory), since fakeredis has no INFO.
     """
     # As a server's connections are (Link.to), and kept as those: setting one up costs as much as several calls over it.
     pool = fakeredis.FakeAsyncRedis(server=fake, protocol=2).connection_pool
