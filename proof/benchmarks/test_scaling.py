@@ -86,10 +86,10 @@ def of_one_server() -> str:
     busiest = {role: each for role, each in cores.items() if role not in {"store", "executors"}}
     assert max(busiest, key=lambda role: busiest[role]) == "hsc"
     return (
-        f"On the machine of these measurements that is {hundreds(1e6 / one['store'])} tasks/s with one server and one partition, {us(one['store'])} µs each"
-        f" (the {hundreds(1e6 / COST['store'])} of the table are those of one of three masters, {us(COST['store'])} µs each)."
-        f" At those {hundreds(1e6 / one['store'])} all other roles together take {sum(cores.values()) - 1:.1f} cores, the busiest of them (the HSC) {cores['hsc']:.2f},"
-        f" two executors {cores['executors']:.2f}:"
+        f"On the machine of these measurements that is {hundreds(1e6 / one['store'])} tasks/s with one server and one partition, at {us(one['store'])} µs each."
+        f" (The {hundreds(1e6 / COST['store'])} of the table hold for one of three masters, at {us(COST['store'])} µs each.)"
+        f" At {hundreds(1e6 / one['store'])} tasks/s all other roles together take {sum(cores.values()) - 1:.1f} cores."
+        f" The HSC is the busiest of them and takes {cores['hsc']:.2f}; two executors take {cores['executors']:.2f}."
     )
 
 
@@ -97,8 +97,8 @@ def of_store_consumers() -> str:
     one, two = LEVELS[FOUR]["cpu_us"]["store-consumer"], COST["store-consumer"]
     counts = (n for n in range(1, 99) if R * (one + (two - one) * (n - 1)) / 1e6 / U <= n)
     return (
-        f"one takes {us(one)} µs per task here, a second {two - one:.1f} more; so *n* of them have {us(one)} + {two - one:.1f} (*n* {MINUS} 1) together,"
-        f" which makes {next(counts)} at *k* = 1. To sweep takes more of them: 100,000 ÷ {SWEPT_PER_S:,}, rounded up, is {math.ceil(R / SWEPT_PER_S)}."
+        f"one takes {us(one)} µs per task here, and a second takes {two - one:.1f} more."
+        f" So *n* of them take {us(one)} + {two - one:.1f} (*n* {MINUS} 1) together, which makes {next(counts)} at *k* = 1. Sweeping needs more of them: 100,000 ÷ {SWEPT_PER_S:,}, rounded up, is {math.ceil(R / SWEPT_PER_S)}."
     )
 
 
@@ -108,8 +108,8 @@ def of_differences() -> str:
     )
     ratios = to_first().values()
     return (
-        f"in CPU rounds of one and the same installation differ by up to {100 * cpu:.0f} % (in tasks/s by up to {100 * rate:.0f} %),"
-        f" installations of one round from the first one by {MINUS}{100 * (1 - min(ratios)):.0f} to +{100 * (max(ratios) - 1):.0f} % in the median"
+        f"Rounds of one installation differ in CPU by up to {100 * cpu:.0f} %, and in tasks/s by up to {100 * rate:.0f} %."
+        f" Within a round, installations differ from the first one by {MINUS}{100 * (1 - min(ratios)):.0f} to +{100 * (max(ratios) - 1):.0f} % in the median"
     )
 
 
@@ -123,8 +123,8 @@ def of_peers() -> str:
 def how_to_read() -> str:
     frontends, masters = R * COST["frontend"] / 1e6, R * (COST["store"] + SWEEP_STORE) / 1e6 / U
     return (
-        f"frontends at *k* = 1 are 100,000 × {us(COST['frontend'])} ÷ 1,000,000 = {frontends:.2f} cores, ÷ 0.6 = {frontends / U:.1f},"
-        f" so {math.ceil(frontends / U)}; masters, with the sweeping, 100,000 × ({us(COST['store'])} + {SWEEP_STORE}) ÷ 1,000,000 ÷ 0.6 = {masters:.1f},"
+        f"for *k* = 1: - Frontends: 100,000 × {us(COST['frontend'])} ÷ 1,000,000 = {frontends:.2f} cores, ÷ 0.6 = {frontends / U:.1f},"
+        f" so {math.ceil(frontends / U)}. - Masters, with the sweeping: 100,000 × ({us(COST['store'])} + {SWEEP_STORE}) ÷ 1,000,000 ÷ 0.6 = {masters:.1f},"
         f" so {math.ceil(masters)}."
     )
 
@@ -138,7 +138,7 @@ SENTENCES: Final = (
     f"the executors of {round(U * 1e6 / COST['controller'], -3):,.0f} tasks/s here, {COST['controller'] / COST['executors']:.2f} of a core for every core",
     f"At 100,000/s that is {LEVELS[TWO]['store_bytes']['received'] / 10:.0f} and {LEVELS[TWO]['store_bytes']['sent'] / 10:.0f} MB/s",
     f"is 6 million records, {6e6 * LEVELS[TWO]['store_bytes']['used'] / 1e9:.1f} GB, and the tombstones",
-    f"64 million of one lambda, {64e6 * LEVELS[TWO]['store_bytes']['used'] / 1e9:.0f} GB.",
+    f"64 million records of one lambda, {64e6 * LEVELS[TWO]['store_bytes']['used'] / 1e9:.0f} GB.",
     of_differences(),
     of_peers(),
 )
