@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .async_client import AsyncClient
-from .batch import Batch, BatchProgress, ItemInfo
+from .batch import Batch
+from .batch_info import BatchProgress, ItemInfo
 from .blocking_client import Client
 from .chain import ChainHandle
 from .handle import Handle

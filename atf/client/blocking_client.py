@@ -21,7 +21,7 @@ from atf.sdk.options import Duration
 
 from .async_client import AsyncClient
 from .batch import Batch
-from .batches import BatchPlan, add_note
+from .batch_upload import BatchPlan, add_note
 from .chain import ChainHandle
 from .handle import Handle
 from .loop_bridge import BackgroundLoop, LoopBridge, blocking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .batch import BatchProgress
+from .batch_info import BatchProgress
 from .loop_bridge import LoopBridge, blocking
 
 if TYPE_CHECKING:

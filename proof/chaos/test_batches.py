@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atf.cli.local.cluster import ROLES
-from atf.client.batch import BatchProgress, ItemInfo
+from atf.client.batch_info import BatchProgress, ItemInfo
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import ItemStatus
 

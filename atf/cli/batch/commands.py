@@ -18,7 +18,7 @@ from atf.cli.progress import view
 from atf.cli.remote import ask
 from atf.cli.schedule import pairs
 from atf.client import AsyncClient
-from atf.client.batch import statuses_of
+from atf.client.batch_info import statuses_of
 from atf.client.batch_spec import MAX_WORKERS, MESSAGE_ITEMS
 from atf.client.paging import entries
 from atf.rpc import api

@@ -14,7 +14,7 @@ from atf.cli.output import print_json
 from atf.cli.progress import View
 from atf.cli.stdin import open_stdin, read_as_they_come
 from atf.client import AsyncClient
-from atf.client.batches import BatchPlan, goes_on
+from atf.client.batch_upload import BatchPlan, goes_on
 from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK

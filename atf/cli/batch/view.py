@@ -14,7 +14,7 @@ from rich.table import Table
 from atf.cli.output import print_fields, print_json, print_table, when
 from atf.cli.progress import View
 from atf.client import AsyncClient, BatchProgress
-from atf.client.batch import Rate
+from atf.client.batch_info import Rate
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import BatchStatus

@@ -24,7 +24,8 @@ from typing import Any, Final
 
 from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
-from atf.client.batch import Batch, BatchProgress, ItemInfo
+from atf.client.batch import Batch
+from atf.client.batch_info import BatchProgress, ItemInfo
 from atf.embedded.child import Child
 from atf.errors import AtfError
 from proof.chaos import batched
