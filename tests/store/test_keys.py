@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections import defaultdict
 from importlib.resources import files
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,8 @@ from atf.store import fields, keys, library
 from atf.store.values.claims import Outcome
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.passes import OutboxRecord
-from atf.task import MOVES, US, Status
+from atf.task import US, Status
+from tools.move_headers import NAMED, header
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Dump, World, dump, held
 
@@ -197,9 +197,7 @@ def test_a_queues_name_tells_its_parts() -> None:
 # --- the verbs' files -------------------------------------------------------------------------------------------------
 
 LUA = library.VERBS
-HEADERS = {
-    verb: "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines())) for verb, text in LUA.items()
-}
+HEADERS = {verb: "\n".join(header(text)) for verb, text in LUA.items()}
 CREATING = {
     "first_time",
     "open_batch",
@@ -220,10 +218,16 @@ CREATING = {
 def test_a_verb_has_its_header(verb: str) -> None:
     lines = HEADERS[verb].splitlines()
     assert lines[0].startswith(f"-- {verb}: ")
-    labels = [line.split()[1] for line in lines if re.match(r"-- (KEYS\[1\]|ARGV|RETURNS) ", line)]
-    assert labels == ["KEYS[1]", "ARGV", "RETURNS"]
+    labels = [line.split()[1] for line in lines if re.match(r"-- (MOVES|KEYS\[1\]|ARGV|RETURNS) ", line)]
+    assert labels == [*(["MOVES"] if verb in NAMED else []), "KEYS[1]", "ARGV", "RETURNS"]
     states = {status.name for status in Status}
-    assert set(re.findall(r"\b[A-Z]{3,}(?:_[A-Z]+)?\b", HEADERS[verb])) <= states | {"KEYS", "ARGV", "RETURNS", "TIME"}
+    assert set(re.findall(r"\b[A-Z]{3,}(?:_[A-Z]+)?\b", HEADERS[verb])) <= states | {
+        "MOVES",
+        "KEYS",
+        "ARGV",
+        "RETURNS",
+        "TIME",
+    }
 
 
 @pytest.mark.parametrize("verb", sorted(LUA))
@@ -253,39 +257,6 @@ def test_the_verbs_of_the_library_are_those_that_python_calls() -> None:
         for verb in re.findall(r'_(?:call|function|lease)\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
     }
     assert called == set(LUA)
-
-
-def test_a_header_names_every_state_that_its_verb_moves_to() -> None:
-    verbs = {
-        "schedule": ["schedule"],
-        "enqueue": [
-            "enqueue",
-            "enqueue again",
-            "lapse",
-            "gate",
-            "let through",
-            "drop",
-            "leave to others",
-            "misfit fails",
-            "misfit fails for good",
-        ],
-        "claim": ["claim", "set aside", "leave to others"],
-        "heartbeat": ["heartbeat", "start"],
-        "set_results": ["succeed", "fail", "fail for good", "stop", "cut", "put off", "misfit", "hold back"],
-        "hand_back": ["hand back", "return"],
-        "report_loss": ["lose", "lose for good"],
-        "cancel_tasks": ["cancel", "cancel a running task"],
-        "pause_job": ["hold", "go on"],
-        "delete_jobs": ["run for the last time"],
-        "redrive": ["redrive"],
-        "retry_tasks": ["retry"],
-    }
-    assert {name for names in verbs.values() for name in names} == {move.name for move in MOVES}
-    for verb, names in verbs.items():
-        for move in MOVES:
-            if move.name in names:
-                states = {state.name for state in (*move.sources, move.target) if state}
-                assert {state for state in states if state not in HEADERS[verb]} == set(), f"{verb}.lua, {move.name}"
 
 
 def test_nothing_is_used_that_differs_between_servers() -> None:

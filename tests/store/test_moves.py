@@ -181,7 +181,7 @@ async def test_a_pass_before_anything_is_due_moves_nothing(world: World, state: 
 # --- what must move ---------------------------------------------------------------------------------------------------
 
 
-async def _lease_ends(world: World, _: list[HeldClaim]) -> object:
+async def lease_ends(world: World, _: list[HeldClaim]) -> object:
     world.clock.advance(16)
     return await world.store.enqueue(0, 0)
 
@@ -189,7 +189,7 @@ async def _lease_ends(world: World, _: list[HeldClaim]) -> object:
 async def _drained(world: World, claims: list[HeldClaim]) -> object:
     status = (await world.get(claims[0].task_id)).status
     await world.beat(*claims, started=status is Status.PROCESSING, draining=True)
-    return await _lease_ends(world, claims)
+    return await lease_ends(world, claims)
 
 
 async def _due(world: World, _: list[HeldClaim]) -> object:
@@ -248,7 +248,7 @@ JOB: Final = "shop/nightly"
 """Of partition 0."""
 
 
-def _of_a_job(*calls: Call) -> Call:
+def of_a_job(*calls: Call) -> Call:
     """With a task that is a tick of a job."""
 
     async def call(world: World, claims: list[HeldClaim]) -> object:
@@ -268,7 +268,7 @@ async def _claim_signed(world: World, _: list[HeldClaim]) -> object:
     return await world.store.claim("executor-2", "another", ["0-a"], PLENTY, {LAMBDA: SIGNATURE})
 
 
-async def _paused(world: World, _: list[HeldClaim]) -> object:
+async def paused(world: World, _: list[HeldClaim]) -> object:
     return await world.store.pause_job(JOB)
 
 
@@ -312,12 +312,12 @@ WAYS = [
     Way("misfit", "finish", VERBS["misfit"]),
     Way("hand back", "hand back", VERBS["hand back"]),
     Way("return", "hand back", VERBS["return"]),
-    Way("lapse", "lease", _lease_ends, _OF_LOSSES, pushed=True, only=Status.CLAIMED),
+    Way("lapse", "lease", lease_ends, _OF_LOSSES, pushed=True, only=Status.CLAIMED),
     Way("lapse", "lease in a drain", _drained, _OF_LOSSES, pushed=True),
     Way("lose", "report", VERBS["lose"]),
-    Way("lose", "lease", _lease_ends, pushed=True, only=Status.PROCESSING),
+    Way("lose", "lease", lease_ends, pushed=True, only=Status.PROCESSING),
     Way("lose for good", "report", VERBS["lose"], _OF_LOSSES),
-    Way("lose for good", "lease", _lease_ends, _OF_LOSSES, only=Status.PROCESSING),
+    Way("lose for good", "lease", lease_ends, _OF_LOSSES, only=Status.PROCESSING),
     Way("cancel", "cancel", VERBS["cancel"]),
     Way("cancel a running task", "cancel", VERBS["cancel"]),
     *(
@@ -332,28 +332,32 @@ WAYS = [
     Way("misfit fails", "pass", _met(_due)),
     Way("misfit fails for good", "pass", _met(_due, attempts=1)),
     Way("let through", "pass", _gated("admit", _lifted)),
-    Way("hold", "pause", _of_a_job(_paused)),
-    Way("hold back", "pause", _of_a_job(_paused), only=Status.ENQUEUED),
+    Way("hold", "pause", of_a_job(paused)),
+    Way("hold back", "pause", of_a_job(paused), only=Status.ENQUEUED),
     *(
-        Way("hold back", verb, _of_a_job(_paused, VERBS[verb]), only=source)
+        Way("hold back", verb, of_a_job(paused, VERBS[verb]), only=source)
         for verb in ("cut", "put off", "lose", "hand back")
         for source in (Status.CLAIMED, Status.PROCESSING)
     ),
-    Way("go on", "resume", _of_a_job(_paused, _resumed)),
-    Way("run for the last time", "delete", _of_a_job(_deleted)),
+    Way("go on", "resume", of_a_job(paused, _resumed)),
+    Way("run for the last time", "delete", of_a_job(_deleted)),
     Way("redrive", "redrive", lambda world, _: world.store.redrive([("0-a", 7 * US)], world.clock.us)),
     Way("retry", "retry", VERBS["retry"]),
 ]
-CASES = [
-    pytest.param(
-        way, move, source, id=f"{way.move}-by-{way.by}-from-{source.name if source else 'nothing'}".replace(" ", "_")
-    )
+WALKED = [
+    (way, move, source)
     for way in WAYS
     for move in MOVES
     for source in move.sources
     if move.name == way.move
     and way.only in {None, source}
     and not (way.by == "hand back" and source is Status.PROCESSING)
+]
+CASES = [
+    pytest.param(
+        *each, id=f"{each[0].move}-by-{each[0].by}-from-{each[2].name if each[2] else 'nothing'}".replace(" ", "_")
+    )
+    for each in WALKED
 ]
 NEXT_IN_US = {
     "the instant asked for": 5 * US,

@@ -1,4 +1,6 @@
 -- command_batch: has all items of a batch cancelled, those that failed for good started afresh, or all of it deleted
+-- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING;
+--          retry: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record, of the batch's home
 -- ARGV     now, batch, "cancel", "retry" or "delete"
 -- RETURNS  0 it is being done, 1 there is nothing to do, 2 there is no such batch, 3 it was cancelled, 4 it has not ended

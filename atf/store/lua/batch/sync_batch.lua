@@ -1,4 +1,6 @@
 -- sync_batch: tells a partition what a batch's home knows of it, and goes on with what is to be done to its items, a step at a time
+-- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING;
+--          retry: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, batch, number of its home, version, 1 = no more items are to come, version of the walk, the walk ("" = none)
 -- RETURNS  1 where the walk is to go on: the same call again; else 0

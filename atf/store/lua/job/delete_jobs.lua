@@ -1,5 +1,6 @@
 -- delete_jobs: deletes jobs, and with them their tasks: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; CLAIMED, PROCESSING keep their state,
 --              and are flagged: this run is their last
+-- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; run for the last time: CLAIMED, PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the names
 -- RETURNS  per job 1 deleted, 0 there was none, 2 it has more tasks than one call cancels: it is still there, call again

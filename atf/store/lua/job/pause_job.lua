@@ -1,5 +1,6 @@
 -- pause_job: pauses a job, or lets it go on, and with it its ticks that wait: NEW, RETRIABLE_FAILURE -> the same, never due, and back to
 --            when they would have been; ENQUEUED -> NEW, never due
+-- MOVES    hold, go on: NEW, RETRIABLE_FAILURE; hold back: ENQUEUED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, name, 1 paused or 0
 -- RETURNS  {what, its live tasks}: what is 1 done, 0 no such job, or it has ended and has no live tasks, 2 it has more ticks than one call

@@ -1,4 +1,5 @@
 -- run_job_now: (no record) -> NEW: a task of a job, beside its ticks
+-- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, job, id, queue, spec, digest, limits ("" = defaults), affinity key ("" = none)
 -- RETURNS  {what, at}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id, 3 there is no such job

@@ -1,4 +1,5 @@
 -- schedule_jobs: makes jobs, or replaces them
+-- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; run for the last time: CLAIMED, PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per job: name, request id ("" = none), what of a job that has the name (see below), spec, overlap policy, the tick to
 --          come ("" = from now on it has none), ticks before it, 1 paused (a job that is replaced stays as it is), base (what the durations

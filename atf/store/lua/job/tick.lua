@@ -1,4 +1,5 @@
 -- tick: the tick that a job has reached becomes a task, or is passed over; the job goes on to its next one
+-- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per job: name, generation, tick that it must stand at, next tick ("" = none: the job ends), ticks passed over,
 --          why ("" = none were), retention of its record, and the task: its tick, when it is due, id ("" = none), queue, spec,

@@ -1,4 +1,5 @@
 -- resume_key: a stopped ordering key goes on with the task that stopped it: FATAL_FAILURE -> NEW, due now, as by `retry_tasks`
+-- MOVES    retry: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, lambda, key, the task that stopped it ("" = whichever)
 -- RETURNS  what, that task: 0 it has not stopped, 1 the task runs again, 2 its record is gone, or it has been retried: what is behind

@@ -1,4 +1,5 @@
 -- cancel_tasks: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; CLAIMED, PROCESSING keep their state and are flagged
+-- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
 -- RETURNS  per id {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}

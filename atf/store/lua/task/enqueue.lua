@@ -3,6 +3,13 @@
 --          ENQUEUED (expired, and fits nobody any more) -> NEW; NEW, RETRIABLE_FAILURE (due, and has fitted nobody for long) ->
 --          RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE (misfits.lua);
 --          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
+-- MOVES    enqueue: NEW, RETRIABLE_FAILURE -> ENQUEUED; enqueue again: ENQUEUED -> ENQUEUED;
+--          lapse, lose: CLAIMED, PROCESSING -> ENQUEUED; lose for good: CLAIMED, PROCESSING -> FATAL_FAILURE;
+--          stop: CLAIMED, PROCESSING -> CANCELLED; hold back: CLAIMED, PROCESSING -> NEW;
+--          cancel a running task: CLAIMED, PROCESSING; gate, let through: NEW, RETRIABLE_FAILURE;
+--          drop: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; leave to others: ENQUEUED -> NEW;
+--          misfit fails: NEW, RETRIABLE_FAILURE -> RETRIABLE_FAILURE;
+--          misfit fails for good: NEW, RETRIABLE_FAILURE -> FATAL_FAILURE
 -- KEYS[1]  the partition's record
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
 --          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started), heartbeat timeout

@@ -1,4 +1,5 @@
 -- heartbeat: CLAIMED, PROCESSING (same token) -> the same with a new lease; CLAIMED -> PROCESSING where it has started
+-- MOVES    heartbeat: CLAIMED, PROCESSING; start: CLAIMED -> PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, heartbeat timeout,
 --          1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1), progress ("" = unchanged)

@@ -1,4 +1,5 @@
 -- redrive: FATAL_FAILURE -> NEW, due when its turn comes. As `retry_tasks` otherwise.
+-- MOVES    redrive: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, when the redrive began, then per task: id, after how long it is due
 -- RETURNS  per task 1 started afresh, 0 it is no dead letter, or another task holds its unique key

@@ -1,6 +1,8 @@
 -- report_loss: CLAIMED, PROCESSING (same token; the executor is verifiably dead) -> ENQUEUED, to be pushed again at once;
 --              FATAL_FAILURE with no losses left; CANCELLED where that was asked for
 --              Where several suspects ran in that executor, none of them can be blamed: they count no loss, and run alone from now on.
+-- MOVES    lose: CLAIMED, PROCESSING -> ENQUEUED; lose for good: CLAIMED, PROCESSING -> FATAL_FAILURE;
+--          stop: CLAIMED, PROCESSING -> CANCELLED; hold back: CLAIMED, PROCESSING -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, why, 1 = such suspects, then per claim: id, counter, nonce
 -- RETURNS  per claim 1 lost now, 2 was lost before

@@ -1,4 +1,5 @@
 -- retry_tasks: FATAL_FAILURE, CANCELLED -> NEW, due now. Attempts and losses start again, the token goes on growing, the retention is lifted.
+-- MOVES    retry: FATAL_FAILURE, CANCELLED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
 -- RETURNS  per id {status after it ("" = no such task), 1 retried, the unfinished task that holds its unique key ("" = none): nothing is done}

@@ -1,4 +1,5 @@
 -- schedule: (no record) -> NEW
+-- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults),
 --          lambda:ordering key ("" = none), concurrency ("" = none, else "lambda:key limit policy"),

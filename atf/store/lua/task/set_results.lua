@@ -2,6 +2,9 @@
 --              FATAL_FAILURE by the lambda's word; CANCELLED where that was asked for, unless it succeeded;
 --              handed back -> ENQUEUED, to be pushed again at once, or NEW, to be pushed again after the wait; a misfit -> NEW, see misfits.lua.
 --              These two count no attempt
+-- MOVES    succeed: CLAIMED, PROCESSING -> SUCCESS; fail: CLAIMED, PROCESSING -> RETRIABLE_FAILURE;
+--          fail for good: CLAIMED, PROCESSING -> FATAL_FAILURE; stop: CLAIMED, PROCESSING -> CANCELLED;
+--          cut: CLAIMED, PROCESSING -> ENQUEUED; put off, misfit, hold back: CLAIMED, PROCESSING -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran ("" = its body was
 --          never called: no attempt is counted), ended ago

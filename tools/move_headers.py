@@ -1,0 +1,56 @@
+"""Reads which rows of MOVES each Lua function makes, from the line MOVES of its header.
+
+The form is `<move>, <move>: <STATE>, <STATE> -> <STATE>; ...`. A function may name fewer states than the row starts from. Without an
+arrow the state stays, and `(no record)` stands for a task that is not stored yet.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import takewhile
+from typing import Final
+
+from atf.store import library
+from atf.task import MOVES, Move, Status
+
+NOTHING: Final = "(no record)"
+_ROWS: Final = {move.name: move for move in MOVES}
+
+
+def header(text: str) -> list[str]:
+    """The lines of comment that a function's file begins with."""
+    return list(takewhile(lambda line: line.startswith("--"), text.splitlines()))
+
+
+def moves_of(text: str) -> list[Move]:
+    """The rows that the file of a function names, each with the states that it starts from there.
+
+    Raises:
+        ValueError: a row is unknown, or it does not go from or to where the header says.
+    """
+    said = ""
+    for line in header(text):
+        label, words = line[3:11].strip(), line[11:].strip()
+        if label == "MOVES" or (said and not label):
+            said += f" {words}"
+        elif said:
+            break
+    return [move for clause in filter(None, map(str.strip, said.split(";"))) for move in _clause(clause)]
+
+
+def _clause(text: str) -> list[Move]:
+    found = re.fullmatch(r"([a-z ,]+): ([A-Z_, ]+|\(no record\))(?: -> ([A-Z_]+))?", text)
+    if found is None:
+        raise ValueError(f"{text!r}: write <move>: <STATE>, <STATE> -> <STATE>")
+    names, sources, target = found.groups()
+    states = tuple(None if each == NOTHING else Status[each] for each in sources.split(", "))
+    moves = [_ROWS[name] for name in names.split(", ")]
+    for move in moves:
+        if not set(states) <= set(move.sources) or move.target is not (Status[target] if target else None):
+            raise ValueError(f"{text!r} is not what MOVES says of {move.name!r}")
+    return [replace(move, sources=states) for move in moves]
+
+
+NAMED: Final = {verb: moves for verb, text in library.VERBS.items() if (moves := moves_of(text))}
+"""Each function that moves tasks, with the rows that it makes."""
