@@ -220,8 +220,8 @@ def code(text: str) -> str:
 HEAD = """<!-- Drawn by tools/draw_verbs.py from the protos, the roles and atf/store. -->
 # Verbs
 
-A verb has one name everywhere: the RPC `SetResults` is the method `set_results` of the service, of its stubs, of the store, and the
-function `set_results` in `atf/store/lua/`; a role that says the call in its log says `set_results`. Only the plural may differ:
+A verb has one name everywhere. The RPC `SetResults` is the method `set_results` of the service, of its stubs and of the store.
+It is the function `set_results` in `atf/store/lua/`, and a role that logs the call writes `set_results`. Only the plural may differ:
 `GetTask` is `get_tasks` in the store, which reads several at once. A test holds the names together."""
 
 if __name__ == "__main__":
