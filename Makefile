@@ -43,8 +43,9 @@ demo: .venv/.ready ## watch thousands of tasks pass through six processes, one o
 # Tests on fakeredis that start no process: tests/unit_rules.py holds them to it. All others are marked `processes`.
 FAKE := tests --ignore=tests/process -m "not processes" --numprocesses=2 --quiet
 PROCESSES := tests proof -m processes --numprocesses=3 --quiet
-# What tries every call, every field or every module in turn is left to `make test` and `make check`.
-SWEEPS := --ignore=tests/faults --ignore=tests/torture --ignore=tests/structure
+# What tries every call, field, option or module in turn, or compares with another implementation, is left to `make test` and `make check`.
+SWEEPS := $(addprefix --ignore=tests/,faults torture structure cli/test_every_flag.py sdk/test_every_option.py \
+  schedule/test_crosscheck.py schedule/test_fuzz.py store/test_contract.py)
 
 .PHONY: unit
 unit: .venv/.ready ## run the unit tests: on fakeredis, without a process, within a minute on two cores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -33,3 +34,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left if number % every or item.get_closest_marker("long") else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Takes what was imported and collected out of the garbage collector's sight: all of it stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
