@@ -20,11 +20,12 @@ from atf.sdk.work_items import ITEM_MARK
 from atf.store import library
 from atf.store.servers.refusals import translate
 from atf.store.values.claims import Outcome
-from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, MOVES, US, Status
+from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, FINISHED, US, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.events import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
 from tests import quick_fakeredis
 from tests.store.world import read
+from tools.move_headers import NAMED
 
 from . import answers, batches, calls, cores, counts, deploys, jobs, rates, unique
 from .chronicle import Chronicle
@@ -35,7 +36,8 @@ _READS: Final = calls.READS | {"pop", "pop_misfits", "open_partition"}
 """What changes no task's record."""
 AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
-_ROWS: Final = {move.name: move for move in MOVES}
+_FLAGS: Final = {"cancel a running task", "run for the last time"}
+"""Moves by which a running task is flagged."""
 _DEFAULT_LIMITS: Final = f"{DEFAULT_MAX_ATTEMPTS} {DEFAULT_MAX_LOSSES} 0"
 """Of a record without a field of its own for them."""
 State = tuple[str, int, int, bool]
@@ -606,56 +608,22 @@ def _encoded(argument: Any) -> bytes:
 def _row(
     verb: str, source: Status | None, target: Status, *, flagged: bool, counted: bool, unfit: bool, held: bool
 ) -> str | None:
-    """The row of MOVES that a change of state was.
+    """The row of MOVES that a change of state was, of those that the header of its function names.
 
     `counted`: it has a loss more. `unfit`: the task waits for an executor of another signature. `held`: it is a tick whose job is paused.
     """
-    if flagged and source is target:
-        return "run for the last time" if verb in {"delete_jobs", "schedule_jobs"} else "cancel a running task"
-    if held and target is Status.NEW and source in _ROWS["hold back"].sources:
+    named = [move for move in NAMED.get(verb, []) if source in move.sources]
+    if source is target:
+        return next((move.name for move in named if flagged and move.name in _FLAGS), None)
+    rows = {move.name for move in named if move.target is target} - (set() if held else {"hold back"})
+    if verb == "enqueue" and target is Status.NEW and unfit and not rows:  # and left to others in the same visit
+        rows = {move.name for move in named if move.name in {"lapse", "lose"}}
+    if "hold back" in rows:
         return "hold back"
-    names = {
-        ("schedule", Status.NEW): "schedule",
-        ("enqueue", Status.ENQUEUED): "enqueue",
-        ("claim", Status.CLAIMED): "claim",
-        ("heartbeat", Status.PROCESSING): "start",
-        ("set_results", Status.SUCCESS): "succeed",
-        ("set_results", Status.RETRIABLE_FAILURE): "fail",
-        ("set_results", Status.FATAL_FAILURE): "fail for good",
-        ("set_results", Status.ENQUEUED): "cut",
-        ("set_results", Status.NEW): "misfit" if unfit else "put off",
-        ("hand_back", Status.ENQUEUED): "hand back",
-        ("cancel_tasks", Status.CANCELLED): "cancel",
-        ("retry_tasks", Status.NEW): "retry",
-        ("schedule_items", Status.NEW): "schedule",
-        ("tick", Status.NEW): "schedule",
-        ("run_job_now", Status.NEW): "schedule",
-        ("delete_jobs", Status.CANCELLED): "cancel",
-        ("resume_key", Status.NEW): "retry",
-        ("sync_batch", Status.CANCELLED): "cancel",
-        ("command_batch", Status.CANCELLED): "cancel",
-        ("sync_batch", Status.NEW): "retry",
-        ("command_batch", Status.NEW): "retry",
-        ("redrive", Status.NEW): "redrive",
-        ("claim", Status.NEW): "leave to others" if unfit else "set aside",
-        ("enqueue", Status.NEW): "leave to others",
-        ("enqueue", Status.RETRIABLE_FAILURE): "misfit fails",
-        ("enqueue", Status.FATAL_FAILURE): "misfit fails for good",
-        ("claim", Status.CANCELLED): "drop",
-        ("enqueue", Status.CANCELLED): "drop",
-    }
-    name = names.get((verb, target))
-    if source in {Status.CLAIMED, Status.PROCESSING}:
-        if target is Status.CANCELLED and verb in {"set_results", "report_loss", "enqueue", "hand_back"}:
-            name = "stop"
-        elif verb in {"report_loss", "enqueue"}:
-            again = "lapse" if verb == "enqueue" and not counted else "lose"
-            name = {Status.ENQUEUED: again, Status.FATAL_FAILURE: "lose for good"}.get(target)
-            if verb == "enqueue" and target is Status.NEW and unfit:
-                name = again  # and left to others in the same visit
-    if name is None or source is target or source not in _ROWS[name].sources:
-        return None
-    return name
+    if len(rows) > 1:
+        rows -= {"put off", "set aside"} if unfit else {"misfit", "leave to others"}
+        rows -= {"lapse"} if counted else {"lose"}
+    return next(iter(rows), None)
 
 
 def unfinished(tasks: dict[str, State]) -> list[str]:
