@@ -44,10 +44,6 @@ class Status(NamedNumber):
         return self in FINISHED
 
 
-FINISHED: Final = frozenset({Status.SUCCESS, Status.FATAL_FAILURE, Status.CANCELLED})
-LIVE: Final = frozenset(Status) - FINISHED
-
-
 @dataclass(frozen=True)
 class Move:
     """One way for a task to change.
@@ -109,6 +105,20 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),
 )
 # fmt: on
+
+
+def sources(move: str) -> frozenset[Status]:
+    """The states that a move starts from."""
+    return frozenset(source for row in MOVES if row.name == move for source in row.sources if source is not None)
+
+
+FINISHED: Final = frozenset(move.target for move in MOVES if move.target is not None and move.next_at is None)
+"""No process looks at these again, unless somebody starts the task afresh."""
+LIVE: Final = frozenset(Status) - FINISHED
+WAITING: Final = sources("enqueue")
+"""To be pushed when they are due."""
+HELD: Final = sources("heartbeat")
+"""Claimed by an executor."""
 
 # --- limits -----------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from atf.store import keys
 from atf.store.values.explained import ExplainedTask
 from atf.store.values.lambdas import Gate, GateAction
 from atf.store.values.tasks import MisfitRecord, TaskRecord
-from atf.task import Status
+from atf.task import WAITING, Status
 
 from . import view
 from .explain_words import ExplainAnswer, count, duration, is_are
@@ -44,7 +44,7 @@ def explain(
 def _held_by_job(found: ExplainedTask) -> ExplainAnswer | None:
     """A tick of a job that is paused."""
     record = found.record
-    if not record.held or record.of_job is None or record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
+    if not record.held or record.of_job is None or record.status not in WAITING:
         return None
     job = record.of_job.job
     return ExplainAnswer(
@@ -55,7 +55,7 @@ def _held_by_job(found: ExplainedTask) -> ExplainAnswer | None:
 
 def _gated(found: ExplainedTask, gates: Sequence[Gate] | None) -> ExplainAnswer | None:
     """Kept by a gate that looks at single tasks."""
-    if not found.gate or found.record.status not in {Status.NEW, Status.RETRIABLE_FAILURE}:
+    if not found.gate or found.record.status not in WAITING:
         return None
     if gates is None:
         return ExplainAnswer(

@@ -12,7 +12,7 @@ from atf.rpc import task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.values.tasks import RunRecord, TaskRecord
-from atf.task import US, Status, pool_called
+from atf.task import HELD, US, Status, pool_called
 
 ANSWER_BYTES: Final = 3 << 19
 """Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""
@@ -55,7 +55,7 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
 def _started_at_us(record: TaskRecord) -> int:
     """When its last run started, exactly where that has ended, else as a heartbeat has told it; 0: none has, or nobody knows yet."""
     known = record.moved_at_us.get(Status.PROCESSING, 0)
-    if record.status in {Status.CLAIMED, Status.PROCESSING} or not record.ended_runs:
+    if record.status in HELD or not record.ended_runs:
         return known
     return record.ended_runs[-1].started_at_us or known
 

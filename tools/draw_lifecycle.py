@@ -1,4 +1,4 @@
-"""Draws the two tables of moves in docs/reference/lifecycle.md from atf.task.MOVES; `--check` only compares.
+"""Draws the two tables of moves in docs/reference/lifecycle.md from atf.task.MOVES and the functions' headers; `--check` only compares.
 
 Owns what stands between the page's markers and nothing else: the prose around them is written by hand.
 """
@@ -12,7 +12,12 @@ from pathlib import Path
 
 from atf.task import MOVES, Move, Status
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "lifecycle.md"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # the tools are not installed
+
+from tools.move_headers import NAMED  # noqa: E402
+
+PAGE = ROOT / "docs" / "reference" / "lifecycle.md"
 MARK = "<!-- {name}: drawn from MOVES in atf/task.py by tools/draw_lifecycle.py -->"
 END = "<!-- end of {name} -->"
 
@@ -65,13 +70,16 @@ def node(status: Status | None) -> str:
 
 
 def table(moves: tuple[Move, ...]) -> str:
-    """A row per move, in the order of the code."""
-    rows = ["| move | from | to | if | who | next_timestamp |", "|---|---|---|---|---|---|"]
+    """A row per move, in the order of the code, with the Lua functions whose headers name it."""
+    rows = ["| move | from | to | if | who | function | next_timestamp |", "|---|---|---|---|---|---|---|"]
     for move in moves:
         source = ", ".join("–" if each is None else each.name for each in move.sources)
         target = "unchanged" if move.target is None else move.target.name
+        verbs = ", ".join(
+            f"`{verb}`" for verb, rows_of in NAMED.items() if move.name in {each.name for each in rows_of}
+        )
         rows.append(
-            f"| {move.name} | {source} | {target} | {move.guard or '–'} | {move.who} | {move.next_at or 'none'} |"
+            f"| {move.name} | {source} | {target} | {move.guard or '–'} | {move.who} | {verbs} | {move.next_at or 'none'} |"
         )
     return "\n".join(rows)
 

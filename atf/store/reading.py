@@ -11,7 +11,7 @@ from atf.errors import InvalidArgument, Unavailable
 from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
 from atf.store.servers.sockets import Arg
-from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, Status
+from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, WAITING, Status
 
 from . import keys
 from .base import Caller
@@ -183,7 +183,7 @@ class TaskVerbs(Caller):
         in_hand = 0
         if waits_for.startswith("running"):
             counts = await self.counts(record.lambda_name)
-            in_hand = sum(counts[each] for each in (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING))
+            in_hand = sum(counts[each] for each in LIVE - WAITING)
         return ExplainedTask(
             record=record,
             now_us=int(now),

@@ -32,7 +32,7 @@ from atf.sdk.hooks import WorkerHook
 from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.values.passes import EnqueuePass
-from atf.task import FINISHED, MAX_BATCH, Status
+from atf.task import FINISHED, LIVE, MAX_BATCH, WAITING, Status
 
 from .runtime import VirtualRuntime
 from .turns import ThreadTurn
@@ -44,7 +44,6 @@ _MAX_FINISHED: Final = 1_000_000
 _RARELY_S: Final = 3_600.0
 TIMING: Final = Timing(heartbeat_interval=600, heartbeat_timeout=2_400)
 """Heartbeats are rare: an executor in the same process can't be lost, and each of them costs the test real time."""
-_HELD: Final = (Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING)
 
 
 async def _run_hook(hook: WorkerHook) -> None:
@@ -276,8 +275,8 @@ class HarnessRoles:
             counts = await self.store.counts(name)
             finished += sum(counts[status] for status in FINISHED)
             if name not in paused:
-                busy += sum(counts[status] for status in _HELD)
-                for status in (Status.NEW, Status.RETRIABLE_FAILURE):
+                busy += sum(counts[status] for status in LIVE - WAITING)
+                for status in WAITING:
                     busy += await self._due(name, status) if counts[status] else 0
         return Census(busy, finished)
 

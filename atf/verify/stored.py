@@ -9,13 +9,12 @@ from typing import Final
 
 from atf.client import AsyncClient, TaskInfo
 from atf.errors import AtfError, TaskNotFound
-from atf.task import Status
+from atf.task import LIVE
 
 from .outcome import FinalRecord
 from .record import key_of
 
 _ALL: Final = 1 << 40
-_LIVE: Final = [status for status in Status if not status.finished]
 
 
 class StoredTasks:
@@ -35,7 +34,7 @@ class StoredTasks:
             mine = [each for each in await self._client.lambdas() if each.name in self._lambdas]
         except AtfError:
             return 1
-        return sum(each.counts[status] for each in mine for status in _LIVE)
+        return sum(each.counts[status] for each in mine for status in LIVE)
 
     async def endings(self, accepted: Mapping[str, str]) -> dict[str, FinalRecord]:
         """Every task that the store knows, by key.
@@ -65,7 +64,7 @@ class StoredTasks:
         live = [
             each
             for name in self._lambdas
-            for status in _LIVE
+            for status in sorted(LIVE)
             for each in await self._client.list(name, status, limit=_ALL)
         ]
         await asyncio.gather(*(self._client.cancel(each.id) for each in live))

@@ -12,6 +12,7 @@ import pytest
 
 import atf.store
 from atf.store import library
+from atf.task import FINISHED, LIVE, Status
 
 LUA: Final = Path(str(files(atf.store))) / "lua"
 FILES: Final = sorted(LUA.rglob("*.lua"))
@@ -78,3 +79,10 @@ def test_every_function_of_a_room_is_there_and_called() -> None:
         assert set(called) <= made, room
         for name in made:
             assert len(re.findall(rf"(?<![\w.]){room}\.{name}\b", code)) > 1, f"nobody calls {room}.{name}"
+
+
+def test_functions_know_the_states_that_the_moves_tell() -> None:
+    basics = (LUA / "shared" / "basics.lua").read_text(encoding="utf-8")
+    for name, states in (("LIVE", LIVE), ("FINISHED", FINISHED)):
+        (listed,) = re.findall(rf"^local {name} = {{(.*)}}", basics, re.MULTILINE)
+        assert {Status[each] for each in re.findall(r"[A-Z_]+", listed)} == states

@@ -21,7 +21,7 @@ from atf.errors import InvalidArgument
 from atf.store.store import Store
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import TaskRecord
-from atf.task import MIN_PRIORITY, Status
+from atf.task import HELD, MIN_PRIORITY, WAITING
 
 from .export_records import (
     FORMAT,
@@ -41,8 +41,6 @@ from .export_records import (
     encode,
 )
 
-_WAITING: Final = frozenset({Status.NEW, Status.RETRIABLE_FAILURE})
-_HELD: Final = frozenset({Status.CLAIMED, Status.PROCESSING})
 _JOBS_AT_ONCE: Final = 32
 _STOPS_AT_ONCE: Final = 32
 Progress = Callable[[int], None]
@@ -180,7 +178,7 @@ async def _task_line(store: Store, record: TaskRecord) -> ExportedTask:
         spec=record.spec,
         digest=record.digest,
         scheduled_at_us=record.scheduled_at_us,
-        next_at_us=(record.next_at_us or record.scheduled_at_us) if record.status in _WAITING else 0,
+        next_at_us=(record.next_at_us or record.scheduled_at_us) if record.status in WAITING else 0,
         limits=record.limits,
         ordering_key=record.ordering_key,
         concurrency=record.concurrency,
@@ -192,7 +190,7 @@ async def _task_line(store: Store, record: TaskRecord) -> ExportedTask:
         runs=record.runs,
         fence=record.fence,
         error=record.error,
-        held=record.status in _HELD,
+        held=record.status in HELD,
         cancel_requested=record.cancel_requested or record.last_run,
         job=record.of_job.job if record.of_job else "",
         beside=record.of_job is not None and record.of_job.beside,
