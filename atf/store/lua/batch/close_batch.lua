@@ -1,5 +1,5 @@
 -- close_batch: says of how many items a batch is made, extensions aside: it ends with the last of them
--- KEYS[1]  the partition's record, of the batch's home
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, items
 -- RETURNS  1 said now, 0 it was said before, or the batch was cancelled or is there no more
 register('close_batch', {'allow-oom'}, function(keys, args)

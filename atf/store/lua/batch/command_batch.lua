@@ -1,7 +1,7 @@
 -- command_batch: has all items of a batch cancelled, those that failed for good started afresh, or all of it deleted
 -- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING;
 --          retry: FATAL_FAILURE -> NEW
--- KEYS[1]  the partition's record, of the batch's home
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, "cancel", "retry" or "delete"
 -- RETURNS  0 it is being done, 1 there is nothing to do, 2 there is no such batch, 3 it was cancelled, 4 it has not ended
 register('command_batch', {'allow-oom'}, function(keys, args)

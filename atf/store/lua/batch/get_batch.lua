@@ -1,5 +1,5 @@
--- get_batch: reads what a batch's home knows of it, and counts the items that lie there
--- KEYS[1]  the partition's record, of the batch's home
+-- get_batch: reads what the batch partition knows of it, and counts the items that lie there
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch
 -- RETURNS  now, what count_items returns, field, value, ...; {} where there is none, or it was deleted
 register('get_batch', {'no-writes'}, function(keys, args)

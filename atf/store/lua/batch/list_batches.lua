@@ -1,4 +1,4 @@
--- list_batches: a page of the batches that are at home here, newest first
+-- list_batches: a page of the batches whose batch partition this is, newest first
 -- KEYS[1]  the partition's record
 -- ARGV     now, the batch seen last, if it was one of these ("" = none), no batch that was made after this instant (0 = all), batches at most
 -- RETURNS  batch, minus when it was made, ...

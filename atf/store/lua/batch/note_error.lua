@@ -1,5 +1,5 @@
 -- note_error: notes why a callback of a batch was not made, or the batch itself, a link of a chain
--- KEYS[1]  the partition's record, of the batch's home
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, why, 1 = the batch itself
 -- RETURNS  1; 0 where there is no such batch
 register('note_error', {'allow-oom'}, function(keys, args)

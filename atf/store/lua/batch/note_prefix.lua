@@ -1,5 +1,5 @@
 -- note_prefix: notes that the items of a batch with smaller numbers than this are stored
--- KEYS[1]  the partition's record, of the batch's home
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, number
 -- RETURNS  1; 0 where there is no such batch
 register('note_prefix', {'allow-oom'}, function(keys, args)

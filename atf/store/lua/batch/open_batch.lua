@@ -1,5 +1,5 @@
 -- open_batch: makes a batch, or finds it
--- KEYS[1]  the partition's record, of the batch's home
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, digest of its description ("" = whichever it has), description, lambda, retention, number of partitions, 1 = all
 --          its items lie here, 1 = it is to be extended
 -- RETURNS  what, items in all (-1 = more may come), prefix, number of the first item of an extension, 1 = all its items lie here, description:

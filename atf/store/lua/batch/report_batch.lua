@@ -1,5 +1,5 @@
--- report_batch: tells a batch's home how a part of it stands
--- KEYS[1]  the partition's record, of the batch's home
+-- report_batch: tells the batch partition how a part of it stands
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, the part's partition, its report ("" = it is gone)
 -- RETURNS  1 heard, 0 something newer was heard before
 register('report_batch', {'allow-oom'}, function(keys, args)

@@ -1,10 +1,10 @@
 -- reserve_items: hands out numbers for more items of a batch, which may have ended: it goes on then, in its next round
--- KEYS[1]  the partition's record, of the batch's home
+-- KEYS[1]  the batch partition's record
 -- ARGV     now, batch, id of the request ("" = none), how many it has asked for before, how many it asks for now
 -- RETURNS  what, the first number: what is 0 handed out, now or before by the same request, 2 the request asked for another number of
 --          them before, 3 there is no such batch, 4 it was cancelled, 5 it was deleted
 --
--- A request that asks again is about to store what is missing, so home gives up on nothing for another while.
+-- A request that asks again is about to store what is missing, so the batch partition gives up on nothing for another while.
 register('reserve_items', {}, function(keys, args)
   local P, batch, count = keys[1], args[2], tonumber(args[5])
   local key, request = batches.key(P, batch), 'x' .. args[3] .. '.' .. args[4]

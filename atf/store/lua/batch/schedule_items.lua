@@ -2,7 +2,7 @@
 --                 id; the others' end in their numbers.
 -- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
--- ARGV     now, batch, number of its home, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none), then
+-- ARGV     now, batch, number of its batch partition, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none), then
 --          per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
 --          ("" = none)
 -- RETURNS  per item 1 it was stored before, 0 it is now; {} where the batch was cancelled or is deleted: none was stored

@@ -1,7 +1,7 @@
--- ask_permits: in a lambda's home: a partition says what permits it has, gives back and needs. Idempotent: an older message than the
+-- ask_permits: in the limits ledger: a partition says what permits it has, gives back and needs. Idempotent: an older message than the
 -- last one changes nothing.
--- KEYS[1]  the home partition's record
--- ARGV     now, lambda, partition that says so, number of its message, when it and (as it knows) home last forgot something, then of
+-- KEYS[1]  the record of the limits ledger's partition
+-- ARGV     now, lambda, partition that says so, number of its message, when it and (as it knows) the ledger last forgot something, then of
 --          max_running's permits, and of the rate's: got, given back, needed; tasks that run there (-1 = it knows of no max_running); when its bucket was empty
 -- RETURNS  1; 0 = nothing is known here of any partition (the store was emptied, and nobody has opened it since): to be said again
 register('ask_permits', {'allow-oom'}, function(keys, args)

@@ -1,7 +1,7 @@
--- delete_lambda: forgets a lambda in the home partition, and owes that to the others
--- KEYS[1]  the home partition's record
+-- delete_lambda: forgets a lambda in the registry partition, and adds that to the outbox for the others
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, number of this partition, number of partitions, name
--- RETURNS  1 forgotten, 0 no such lambda, 2 something is owed to another partition still: a change of the lambda could come there after its end
+-- RETURNS  1 forgotten, 0 no such lambda, 2 the outbox still has a change of the lambda, which could come to another partition after its end
 register('delete_lambda', {'allow-oom'}, function(keys, args)
   local P, now, home, name = keys[1], instant(args[1]), tonumber(args[2]), args[4]
   if redis.call('EXISTS', lambda_key(P, name)) == 0 then return 0 end

@@ -1,7 +1,7 @@
--- grant_permits: a lambda's home says what permits this partition has. Idempotent: an older message than the last one changes nothing.
+-- grant_permits: the limits ledger says what permits this partition has. Idempotent: an older message than the last one changes nothing.
 -- KEYS[1]  the partition's record
--- ARGV     now, lambda, number of home's message, when home and (as it knows) this partition last forgot something, then of max_running's
---          permits, and of the rate's: got, given back, the most to keep (-1 = all); when home's bucket was empty
+-- ARGV     now, lambda, number of the ledger's message, when the ledger and (as it knows) this partition last forgot something, then of max_running's
+--          permits, and of the rate's: got, given back, the most to keep (-1 = all); when the ledger's bucket was empty
 -- RETURNS  1 taken, 0 was older
 register('grant_permits', {'allow-oom'}, function(keys, args)
   local P, now, name, n = keys[1], instant(args[1]), args[2], {}

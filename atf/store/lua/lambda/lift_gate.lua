@@ -1,5 +1,5 @@
--- lift_gate: lifts gates of a lambda in its home partition and owes that to the others
--- KEYS[1]  the home partition's record
+-- lift_gate: lifts gates of a lambda in the registry partition, and adds that to the outbox for the others
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, number of this partition, number of partitions, name, entry of the audit log, then what they are about
 --          ("action label=value ...")
 -- RETURNS  how many were lifted; -1 no such lambda

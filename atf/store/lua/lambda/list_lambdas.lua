@@ -1,5 +1,5 @@
 -- list_lambdas: every lambda's record, where any has changed since
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, the version that is known ("" = none)
 -- RETURNS  version, and unless that is known: {name, spec in base64, queue limit, enqueue timeout, "1" = paused, settings by the code, settings by an
 --          operator, gates}, ...

@@ -1,16 +1,16 @@
--- resync_lambdas: in the lambdas' home: says again to the other partitions what holds of lambdas. Idempotent.
--- KEYS[1]  the home partition's record
+-- resync_lambdas: in the registry partition: says again to the other partitions what holds of lambdas. Idempotent.
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, number of this partition, number of partitions, name after which to go on ("" = from the first), and then one name,
 --          where it is that lambda alone, and of which versions of its settings and gates who asks knows, where these seemed newer
 -- RETURNS  how many lambdas were told of; the others follow
 --
--- After a server lost its last second a partition may not know any more what home has struck off as delivered. Or it may have been
--- delivered since what home has forgotten, a pause that nobody can see and lift. So each is told under a new version. Versions grow
+-- After a server lost its last second a partition may not know any more what the registry partition has struck off as acknowledged. Or it may have been
+-- acknowledged since what the registry partition has forgotten, a pause that nobody can see and lift. So each is told under a new version. Versions grow
 -- with the server's clock. Where that was set back before it forgot, what it forgot is newer: so whoever knows of such says of which
--- version, and home goes on behind that.
+-- version, and the registry partition goes on behind that.
 local STEP = 32  -- lambdas of one call
 
--- Whether others know of newer versions of a lambda than home. Then home's versions go on behind those.
+-- Whether others know of newer versions of a lambda than the registry partition. Then its versions go on behind those.
 local function go_on_behind(P, name, settings_there, gates_there)
   local settings, gates = registry.versions_of(P, name)
   if settings_there <= settings and gates_there <= gates then return false end

@@ -1,5 +1,5 @@
--- set_gate: sets a gate of a lambda in its home partition, in the place of the one about the same, and owes it to the others
--- KEYS[1]  the home partition's record
+-- set_gate: sets a gate of a lambda in the registry partition, in the place of the one about the same, and adds it to the outbox for the others
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, number of this partition, number of partitions, name, what it is about ("action label=value ..."), amount, until ("" =
 --          after a while), that while (0 = until it is lifted), 1 = only where there is none about the same, 2 = where there is none
 --          that stands until it is lifted, id of the call ("" = none), record, entry of the audit log

@@ -1,4 +1,4 @@
--- set_lambda: what an operator sets of a lambda, instead of what its code says; owed to the other partitions
+-- set_lambda: what an operator sets of a lambda, instead of what its code says; it is added to the outbox for the other partitions
 -- KEYS[1]  the registry partition's record
 -- ARGV     now, number of this partition, number of partitions, name, the spec it has in base64, what is set ("" = nothing), settings to set
 --          instead

@@ -1,5 +1,5 @@
 -- add_audit: adds to the audit log
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, entry
 -- RETURNS  1
 register('add_audit', {'allow-oom'}, function(keys, args)

@@ -1,5 +1,5 @@
 -- announce: notes that a process of a role lives, and tells which of some warnings nobody has said who lives
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, the process ("<role> <version> <name>"), how long it counts as alive, then a name for each warning
 -- RETURNS  per warning 1 nobody has said it, 0 somebody has
 register('announce', {'allow-oom'}, function(keys, args)

@@ -1,5 +1,5 @@
--- drain_host: has a worker host drain, or ends that; its controller hears of it with what it says next (serve.lua), and the bell makes that soon
--- KEYS[1]  the home partition's record
+-- drain_host: has a worker host drain, or ends that; its controller hears of it with what it says next (serve.lua), and a notification makes that soon
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, the host, 1 drain or 0 take tasks again, how long (0 = until that is ended), how long a host without an end that is gone is remembered
 -- RETURNS  1 done, 0 it did not drain
 register('drain_host', {'allow-oom'}, function(keys, args)

@@ -1,6 +1,6 @@
 -- get_capacity: reads the record of a pool's cores, and notes which executors are its members: each stays for a while and is named again
 --               before that is over. Where no cores are set for the pool, nothing is written.
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, pool, version that is known, deal that is known, how long a member stays, members that are here, then their names,
 --          then the names of those that have left
 -- RETURNS  {} = no cores are set; else now, version, state ("" = as known), deal, groups ("" = as known), membership,

@@ -1,5 +1,5 @@
 -- list_audit: entries of the audit log, newest first
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, number of the first one that is not wanted ("" = from the newest), entries at most
 -- RETURNS  "<number> <when it was written>", a line break, the entry; ...
 register('list_audit', {'no-writes'}, function(keys, args)

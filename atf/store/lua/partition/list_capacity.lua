@@ -1,5 +1,5 @@
 -- list_capacity: those that have cores
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now
 -- RETURNS  names
 register('list_capacity', {'no-writes'}, function(keys)

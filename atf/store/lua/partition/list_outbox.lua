@@ -1,4 +1,4 @@
--- list_outbox: the outbox records of a partition, for whoever wants to deliver them at once
+-- list_outbox: the outbox records of a partition, for whoever wants to apply them at once
 -- KEYS[1]  the partition's record
 -- ARGV     now, records at most
 -- RETURNS  number, target, body, ...

@@ -1,5 +1,5 @@
 -- live_roles: the processes of roles that are alive, but for executors
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, how many at most
 -- RETURNS  "<role> <version> <name>", ...
 register('live_roles', {'no-writes'}, function(keys, args)

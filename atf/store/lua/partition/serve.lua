@@ -4,7 +4,7 @@
 --          1 = what follows goes on a list of lambdas that another call began, why no worker can start on the host ("" = they can; "=" = they start,
 --          and a reason said before holds; unless "", none is alive there), how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
 --          then lambdas that it serves, each with the digest of the signature behind a space where it was said, and once per such digest
--- RETURNS  1, or 2 where the host is to drain: said in the home partition alone
+-- RETURNS  1, or 2 where the host is to drain: said in the registry partition alone
 --
 -- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it.
 -- "<pool> *" says until when that may not be all: somebody did not say what it runs.

@@ -1,5 +1,5 @@
 -- set_capacity: replaces the record of a pool's cores, if it is the one that the caller has read
--- KEYS[1]  the home partition's record
+-- KEYS[1]  the registry partition's record
 -- ARGV     now, pool, version that was read (0 = there was none), state ("" = none any more), groups ("" = as they are),
 --          membership that they were dealt to ("" = as it was, -1 = they have to be dealt anew)
 -- RETURNS  its version now; 0 = another has written it

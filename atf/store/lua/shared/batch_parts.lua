@@ -28,7 +28,7 @@ function batch_parts.counted(P, batch)
   return counts
 end
 
--- A part's items have been counted anew: home is told when all of them have ended, or no longer have, unless a walk is under way.
+-- A part's items have been counted anew: the batch partition is told when all of them have ended, or no longer have, unless a walk is under way.
 function batch_parts.report(P, batch, now)
   local key = part_key(P, batch)
   local part = redis.call('HMGET', key, 'sealed', 'walk', 'n', 'c100', 'c-2', 'c-3', 'told', 'home', 'v', 'wv')
@@ -87,7 +87,7 @@ local function walk_on(P, batch, wv, what, at, now)
   return 0
 end
 
--- A part is told what home knows. Returns 1 where a walk is to go on: the same once more, then.
+-- A part is told what the batch partition knows. Returns 1 where a walk is to go on: the same once more, then.
 function batch_parts.sync(P, batch, home, v, sealed, wv, what, now)
   local key = part_key(P, batch)
   local part = redis.call('HMGET', key, 'v', 'wv', 'walk')

@@ -3,10 +3,10 @@
 --
 -- Batch partition and parts tell each other what they know by outbox records, which may come late, twice, and in any order; so each says all of it.
 -- It syncs the parts (`batch_parts.sync`): the version v of what it knows, whether more items may come, and the newest walk: what is to be done
--- to each item. A part reports (`batches.report`), numbered, each time all its items have ended, or no longer have. Home ends the batch
+-- to each item. A part reports (`batches.report`), numbered, each time all its items have ended, or no longer have. The batch partition ends the batch
 -- when every part has said so of the newest version and together they hold all items.
 --
--- Of an extension home hands out numbers before the items are stored, and whoever asked for them may die in between. So home gives up on
+-- Of an extension the batch partition hands out numbers before the items are stored, and whoever asked for them may die in between. So the batch partition gives up on
 -- numbers (`still`) when none have been asked for in a while and all parts, asked after that, say that what they hold has ended.
 
 batches.EXTRA_FIRST = 50000000  -- numbers of items of an extension begin here where the caller's own are not known yet
@@ -27,14 +27,14 @@ local function retained(P, batch, now, retention)
   redis.call('ZADD', P .. ':batches:ended', fmt(now + retention), batch)
 end
 
--- The batch has not ended, or no longer has: home asks its parts now and then.
+-- The batch has not ended, or no longer has: the batch partition asks its parts now and then.
 function batches.goes_on(P, batch, now)
   redis.call('HDEL', batches.key(P, batch), 'ended', 'sums', 'err')
   redis.call('ZREM', P .. ':batches:ended', batch)
   redis.call('ZADD', P .. ':batches:open', fmt(now + batches.CHECK), batch)
 end
 
--- How many items a batch is to have, of which so many are there: home gives up on numbers of extensions, if it is time to. Items that come
+-- How many items a batch is to have, of which so many are there: the batch partition gives up on numbers of extensions, if it is time to. Items that come
 -- after that count all the same, in a round of their own where the callbacks have been told of the others.
 local function reckon(key, total, items)
   local home = redis.call('HMGET', key, 'still', 'v', 'next', 'main', 'round', 'called')
@@ -79,7 +79,7 @@ local function settle_batch(P, batch, now)
   end
 end
 
--- Home hears from a part: `report` is "number v wv live items done failed cancelled".
+-- The batch partition hears from a part: `report` is "number v wv live items done failed cancelled".
 function batches.report(P, batch, part, report, now)
   local key = batches.key(P, batch)
   local known = redis.call('HMGET', key, 'v', 'r' .. part, 'deleting')
@@ -90,7 +90,7 @@ function batches.report(P, batch, part, report, now)
   return 1
 end
 
--- Home hears that a part of a batch that is deleted is gone. The id stays taken for a while, as a task's does.
+-- The batch partition hears that a part of a batch that is deleted is gone. The id stays taken for a while, as a task's does.
 function batches.part_gone(P, batch, part, now)
   local key = batches.key(P, batch)
   local home = redis.call('HMGET', key, 'deleting', 'partitions', 'alone', 'd')
@@ -105,7 +105,7 @@ function batches.part_gone(P, batch, part, now)
   return 1
 end
 
--- Has all parts told what home knows; the part that lies here at once, as far as one step goes.
+-- Has all parts told what the batch partition knows; the part that lies here at once, as far as one step goes.
 function batches.sync_parts(P, batch, now)
   local own = number_of(P)
   local home = redis.call('HMGET', batches.key(P, batch), 'v', 'sealed', 'wv', 'what', 'partitions', 'alone')
@@ -131,7 +131,7 @@ function batches.delete(P, batch, now)
   batches.walk(P, batch, 'delete', now)
 end
 
--- A batch has not ended for a while: its parts tell home once more how they stand, in case a server that took over has forgotten what it heard.
+-- A batch has not ended for a while: its parts tell the batch partition once more how they stand, in case a server that took over has forgotten what it heard.
 function batches.check(P, batch, now)
   redis.call('ZADD', P .. ':batches:open', fmt(now + batches.CHECK), batch)
   local key = batches.key(P, batch)

@@ -26,8 +26,8 @@ function gate_records.put(P, name, text, version, now)
   gate_records.look_by(P, name, now)
 end
 
--- Writes a lambda's gates in its home partition, and owes them to the others. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
--- heard of what home has forgotten, but not where much is owed already: one of them may be away for long.
+-- Writes a lambda's gates in the registry partition, and adds them to the outbox for the others. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
+-- heard of what the registry partition has forgotten, but not where much is in the outbox already: one of them may be away for long.
 function gate_records.write(P, name, text, home, partitions, now, same)
   if same and redis.call('ZCARD', P .. ':outbox:due') >= 64 then return end
   local version = grown(P, 'lambda_version', now)

@@ -1,4 +1,4 @@
--- The limits ledger: it gives out a lambda's permits, where a store has several partitions, and lies in one of them, the lambda's home. It remembers what each partition got and gave
+-- The limits ledger: it gives out a lambda's permits, where a store has several partitions, and lies in one of them. It remembers what each partition got and gave
 -- back, so that a message may come twice, late or never, and gives out no more than the limit. Where more is asked for than there is,
 -- those that ask share it evenly: whoever has more is told the most to keep. Where that is less than one for each, who has waited
 -- longest comes first, and has it for a while (`T`: until when).
@@ -18,7 +18,7 @@ end
 
 local function new_entry() return {s = 0, e = -1, he = -1, nG = 0, nR = 0, nN = 0, nC = -1, bG = 0, bR = 0, bN = 0, bC = -1, turn = 0, sent = 0, nT = 0, bT = 0} end
 
--- What home knows of a lambda, and how many partitions there are. `heard`: of which epoch of it (see permit_part.epoch_of) somebody else knows.
+-- What the ledger knows of a lambda, and how many partitions there are. `heard`: of which epoch of it (see permit_part.epoch_of) somebody else knows.
 local function read_home(P, name, heard)
   local record = redis.call('HMGET', P, 'partitions', 'settled')
   local partitions, settled = tonumber(record[1]), tonumber(record[2] or 0)
@@ -54,7 +54,7 @@ local function write_home(P, name, home)
   redis.call('HSET', home_key(P, name), unpack(values))
 end
 
--- Tells a partition what its part is. `P` is home's own record.
+-- Tells a partition what its part is. `P` is the ledger's own record.
 local function sync_part(P, home, number, limits, here, now)
   local entry = home.parts[number]
   home.v = home.v + 1
@@ -158,7 +158,7 @@ local function give_out(P, home, limits, partitions, asker, now)
   write_home(P, home.name, home)
 end
 
--- What a partition said: its number, the number of its message, when it and (as it knows) home last forgot something, per kind permits
+-- What a partition said: its number, the number of its message, when it and (as it knows) the ledger last forgot something, per kind permits
 -- got, given back and needed, tasks that run there (-1: it knows of no max_running yet), and when its bucket was empty.
 function limits_ledger.report(P, name, from, number, epoch, home_epoch, said, runs, z, now)
   local limits = permits.limits_of(registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil))
@@ -204,7 +204,7 @@ function limits_ledger.ask(P, name, partitions, runs, part, now)
   outbox.add(P, home, '0\n["' .. table.concat(strings, '","') .. '"]', now)
 end
 
--- A lambda's settings have changed: home is to hear again what runs here, and where this is its home, what is given out changes, too.
+-- A lambda's settings have changed: the ledger is to hear again what runs here, and where the ledger lies here, what is given out changes, too.
 function limits_ledger.settings_changed(P, name, now)
   if redis.call('EXISTS', permit_part.key(P, name)) == 1 then redis.call('HSET', permit_part.key(P, name), 'e', '') end
   if redis.call('EXISTS', home_key(P, name)) == 0 then return end

@@ -1,4 +1,4 @@
--- The outbox: changes that a partition owes another one. Each lies in the due index until it has been applied there, and acknowledged.
+-- The outbox: changes that a partition has for another one. Each lies in the due index until it has been applied there, and acknowledged.
 
 outbox.MEMBER = '>'  -- the outbox's member in the due index; no queue can have this name
 

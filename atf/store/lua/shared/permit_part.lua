@@ -1,16 +1,16 @@
 -- In a store of several partitions each has a part of the permits: of `running`, and of `burst` with the rate in proportion. It asks
--- the lambda's home for them (limits_ledger.lua). `G` is what it ever got and `R` what it ever gave back: G - R is what it has. Both only grow,
+-- the limits ledger (limits_ledger.lua). `G` is what it ever got and `R` what it ever gave back: G - R is what it has. Both only grow,
 -- and whoever hears of one takes the greater: so messages may be late, lost or doubled, and what all partitions have together is never
--- more than home believes. A permit of the rate can be given back once its last use is a second ago.
+-- more than the ledger believes. A permit of the rate can be given back once its last use is a second ago.
 
 permit_part.key = remembered(function(P, name) return P .. ':p:' .. name end)
 
 -- What a partition knows of its part: per kind what it has (G, R), the most to keep (C) and what it last said it needs (N). Servers may
--- forget: `e` is the last such instant of this partition's (see store_clock.note_server) when it told home, `ae` when home answered, `he` is home's
--- own. What was said before no longer holds, and until home has answered nothing is used. `me` and `ms`: see permit_part.epoch_of.
+-- forget: `e` is the last such instant of this partition's (see store_clock.note_server) when it told the ledger, `ae` when the ledger answered, `he` is the ledger's
+-- own. What was said before no longer holds, and until the ledger has answered nothing is used. `me` and `ms`: see permit_part.epoch_of.
 local NUMBERS = {'nG', 'nR', 'nC', 'nN', 'bG', 'bR', 'bC', 'bN', 'at', 's', 'v', 'e', 'ae', 'he', 'z', 'me', 'ms'}
 
--- When a server last forgot something, as home and the partitions tell each other: `settled` (see store_clock.note_server), except that it never goes
+-- When a server last forgot something, as the ledger and the partitions tell each other: `settled` (see store_clock.note_server), except that it never goes
 -- back. The server that takes over may have lost that very number, and its clock may be behind: what it says would count as old for good.
 -- `last` is what it was when settled was `seen`; whoever hears that others know of a later one goes on behind that.
 function permit_part.epoch_of(last, seen, settled)
@@ -38,7 +38,7 @@ function permit_part.has(part, kind) return (part[kind .. 'G'] or 0) - (part[kin
 
 function permit_part.may_use(part, kind, limit) return math.min(permit_part.has(part, kind), part[kind .. 'C'] or limit, limit) end
 
--- Tells home what this partition needs and what it gives back, where home does not know or others wait for it. After a while without
+-- Tells the ledger what this partition needs and what it gives back, where the ledger does not know or others wait for it. After a while without
 -- what it needs it says so again: what was said may have been lost.
 function permit_part.report(P, room, now)
   local part, limits, tell = room.part, room.limits, room.part.e ~= room.epoch
@@ -70,20 +70,20 @@ function permit_part.report(P, room, now)
   part.me, part.ms = room.epoch, room.settled
   write_part(P, room.name, part, 'nR', 'nN', 'bR', 'bN', 'e', 'at', 's', 'me', 'ms')
   limits_ledger.ask(P, room.name, room.partitions, room.used.n or -1, part, now)
-  part = permit_part.read(P, room.name)  -- where home is here, it has answered already
+  part = permit_part.read(P, room.name)  -- where the ledger lies here, it has answered already
   return permit_part.has(part, 'n') + permit_part.has(part, 'b') > before
 end
 
--- Takes what home says of this partition's part: permits got, permits that it knows were given back, and the most to keep while others
+-- Takes what the ledger says of this partition's part: permits got, permits that it knows were given back, and the most to keep while others
 -- wait (below 0: all). An older message than the last one changes nothing; nor does what was said before this server forgot something.
 function permit_part.sync(P, name, number, home_epoch, epoch, given, z, limits, now)
   local part = permit_part.read(P, name)
   local heard, settled = part.he or -1, tonumber(redis.call('HGET', P, 'settled') or 0)
   local here = permit_part.epoch_of(part.me, part.ms, settled)
   if home_epoch < heard or home_epoch == heard and number <= (part.v or 0) then return false end
-  if home_epoch ~= heard then part.e = nil end  -- home has forgotten what it heard
+  if home_epoch ~= heard then part.e = nil end  -- the ledger has forgotten what it heard
   part.he, part.v = home_epoch, number
-  if epoch > here then part.me, part.ms, part.e = epoch + 1, settled, nil end  -- home has heard of what this server has forgotten
+  if epoch > here then part.me, part.ms, part.e = epoch + 1, settled, nil end  -- the ledger has heard of what this server has forgotten
   if epoch == here then
     part.ae = here
     for _, kind in ipairs({'n', 'b'}) do
@@ -101,6 +101,6 @@ function permit_part.sync(P, name, number, home_epoch, epoch, given, z, limits, 
   end
   write_part(P, name, part, 'nG', 'nR', 'nC', 'bG', 'bR', 'bC', 'v', 'e', 'ae', 'he', 'z', 'me', 'ms')
   for digit in string.gmatch(part.waits .. part.paced, '%d') do due_index.visit_by(P, name .. ':' .. digit, now) end
-  if not part.e or part.nC or part.bC then due_index.visit_by(P, name .. ':0', now) end  -- home waits to be told, whatever waits here
+  if not part.e or part.nC or part.bC then due_index.visit_by(P, name .. ':0', now) end  -- the ledger waits to be told, whatever waits here
   return true
 end

@@ -38,7 +38,7 @@ end
 
 local NOT_OF_THE_DOOR = {limit = true, timeout = true, owner = true, runbook = true}
 
--- Writes what holds of a lambda in its home partition, and owes it to the others: what an operator set (`set`) goes before what
+-- Writes what holds of a lambda in the registry partition, and adds it to the outbox for the others: what an operator set (`set`) goes before what
 -- the code says (`code`), "-" lifts that. `gates`: the text of its gates, for those that do not know the lambda yet; nil: they know them.
 function registry.write(P, name, spec, code, set, gates, home, partitions, now)
   local holds_now, names, door = registry.settings_of(code), {}, {}
@@ -77,7 +77,7 @@ function registry.set_paused(P, name, paused, now)
   for priority = 0, MAX_PRIORITY do redis.call('SPUBLISH', P .. ':bell:ready', name .. ':' .. priority) end
 end
 
--- Asks home of a lambda that this partition does not know, since home may know it where this server was emptied: of all of them, where
+-- Asks the registry partition of a lambda that this one does not know, since it may be known there where this server was emptied: of all of them, where
 -- it knows none. There is one such question at a time; the queue is visited again, and asks anew.
 function registry.ask_of(P, name, now)
   local record = redis.call('HMGET', P, 'partitions', 'asked')

@@ -118,8 +118,8 @@ end
 -- Notes whether a pause of claims has gone by on the clock that this pass believes (see store_clock.pause_left). Returns how long that is to come yet,
 -- or nil.
 --
--- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what their home has forgotten since. So
--- home says it all again (resync_lambdas.lua).
+-- What this partition was told of lambdas may be forgotten where claims may be; or it has heard what the registry partition has forgotten since. So
+-- the registry partition says it all again (resync_lambdas.lua).
 function store_clock.note_pass(P, now, lease_now, known)
   if now - tonumber(known.clock or 0) > store_clock.IDLE then redis.call('HSET', P, 'clock', fmt(now)) end
   local settled = tonumber(known.settled or 0)

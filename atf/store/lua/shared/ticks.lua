@@ -56,7 +56,7 @@ end
 function ticks.keep(P, sets, name, id, queue, status, at, held, now)
   redis.call('ZADD', ticks.key(P, name), ticks.HELD, id)
   redis.call('HSET', task_key(P, id), 'hd', fmt(at))
-  if status == 'ENQUEUED' then  -- it passes its queue's door anew
+  if status == 'ENQUEUED' then  -- it passes its queue's admission anew
     sets.ZREM(live_key(P, queue, status), id)
     status = 'NEW'
     redis.call('HDEL', task_key(P, id), 'e')

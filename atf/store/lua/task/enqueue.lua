@@ -14,7 +14,7 @@
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
 --          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started), heartbeat timeout
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
---          {queues that got entries}, {number, target, body, ... of the outbox records to deliver},
+--          {queues that got entries}, {number, target, body, ... of the outbox records to apply},
 --          {name, generation, tick, ticks before it, tick that has not ended ("" = none), when the last one had, base, spec, ... of the jobs that are due},
 --          tasks that gates have kept, dropped or let pass,
 --          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of

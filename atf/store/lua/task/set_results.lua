@@ -23,7 +23,7 @@ local function why_of(outcome, said)
 end
 
 -- An ordered stop has cut the run, or the run has handed itself back. What runs again at once keeps what it holds, as after a loss. What
--- has to wait is NEW: it lets go of its permit and its slot, passes its queue's door anew, and no late copy of a claim finds it.
+-- has to wait is NEW: it lets go of its permit and its slot, passes its queue's admission anew, and no late copy of a claim finds it.
 local function run_again(P, sets, id, queue, status, wait, ordering, watched, held, now, ...)
   local at = now + wait
   if wait > 0 and ordering then at = math.max(at, ordering_keys.paused_until(P, ordering, id)) end

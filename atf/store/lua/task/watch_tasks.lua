@@ -1,4 +1,4 @@
--- watch_tasks: marks unfinished tasks, so that their end rings the bell "done"
+-- watch_tasks: marks unfinished tasks, so that their end is notified ("done")
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
 -- RETURNS  per id its status ("" = no such task)
