@@ -1,5 +1,5 @@
--- schedule_items: (no record) -> NEW, items of one batch. Of identical items the first one stored has their md5 alone as its work-item
---                 id; the others' end in their numbers.
+-- schedule_items: stores items of one batch. Of identical items the first one stored has their md5 alone as its work-item id;
+--                 the others' end in their numbers.
 -- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, batch, number of its batch partition, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none), then

@@ -1,5 +1,4 @@
--- delete_jobs: deletes jobs, and with them their tasks: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; CLAIMED, PROCESSING keep their state,
---              and are flagged: this run is their last
+-- delete_jobs: deletes jobs, and with them their tasks; of those that run, this run is the last
 -- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; run for the last time: CLAIMED, PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the names

@@ -1,5 +1,4 @@
--- pause_job: pauses a job, or lets it go on, and with it its ticks that wait: NEW, RETRIABLE_FAILURE -> the same, never due, and back to
---            when they would have been; ENQUEUED -> NEW, never due
+-- pause_job: pauses a job, or lets it go on, and with it its ticks that wait: these are never due, or due again when they would have been
 -- MOVES    hold, go on: NEW, RETRIABLE_FAILURE; hold back: ENQUEUED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, name, 1 paused or 0

@@ -1,4 +1,4 @@
--- run_job_now: (no record) -> NEW: a task of a job, beside its ticks
+-- run_job_now: stores a task of a job, beside its ticks
 -- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, job, id, queue, spec, digest, limits ("" = defaults), affinity key ("" = none)

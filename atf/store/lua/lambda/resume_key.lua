@@ -1,4 +1,4 @@
--- resume_key: a stopped ordering key goes on with the task that stopped it: FATAL_FAILURE -> NEW, due now, as by `retry_tasks`
+-- resume_key: a stopped ordering key goes on with the task that stopped it, due now, as by `retry_tasks`
 -- MOVES    retry: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, lambda, key, the task that stopped it ("" = whichever)

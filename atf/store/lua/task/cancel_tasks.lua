@@ -1,4 +1,4 @@
--- cancel_tasks: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; CLAIMED, PROCESSING keep their state and are flagged
+-- cancel_tasks: cancels tasks that have not started, and flags those that run
 -- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids

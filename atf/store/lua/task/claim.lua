@@ -1,5 +1,5 @@
--- claim: ENQUEUED -> CLAIMED, with a new token; where a gate keeps the task, -> NEW, parked, or CANCELLED; where it does not fit the
---        executor's signature, -> NEW
+-- claim: gives tasks to an executor, each with a new token. What a gate keeps, or what does not fit the executor's signature,
+--        leaves the queue instead.
 -- MOVES    claim: ENQUEUED -> CLAIMED; set aside, leave to others: ENQUEUED -> NEW; drop: ENQUEUED -> CANCELLED
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, owner, nonce,

@@ -1,8 +1,5 @@
--- enqueue: NEW, RETRIABLE_FAILURE (due) -> ENQUEUED; ENQUEUED (expired, gone from its queue) -> ENQUEUED;
---          CLAIMED, PROCESSING (lease expired) -> what `report_loss` makes of them, or ENQUEUED without a loss (loss.lua);
---          ENQUEUED (expired, and fits nobody any more) -> NEW; NEW, RETRIABLE_FAILURE (due, and has fitted nobody for long) ->
---          RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE (misfits.lua);
---          NEW, RETRIABLE_FAILURE (due, and kept by a gate) -> the same, parked, or CANCELLED; (parked, and let through) -> the same, due
+-- enqueue: pushes what is due, and pushes again what expired and is gone from its queue; ends leases that have expired, as `report_loss`
+--          does, or without a loss (loss.lua); deals with misfits that fit nobody any more (misfits.lua), and with what gates keep.
 -- MOVES    enqueue: NEW, RETRIABLE_FAILURE -> ENQUEUED; enqueue again: ENQUEUED -> ENQUEUED;
 --          lapse, lose: CLAIMED, PROCESSING -> ENQUEUED; lose for good: CLAIMED, PROCESSING -> FATAL_FAILURE;
 --          stop: CLAIMED, PROCESSING -> CANCELLED; hold back: CLAIMED, PROCESSING -> NEW;

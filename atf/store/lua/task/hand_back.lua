@@ -1,5 +1,5 @@
--- hand_back: CLAIMED (same token, never started) -> ENQUEUED, to be pushed again at once; CANCELLED where that was asked for;
---            ENQUEUED (popped, never claimed) -> ENQUEUED, the same way. Counts neither an attempt nor a loss nor a run.
+-- hand_back: gives back what never started: claims (same token), and ids that were popped and never claimed. They are pushed again at
+--            once. Counts neither an attempt nor a loss nor a run.
 -- MOVES    hand back: CLAIMED -> ENQUEUED; return: ENQUEUED -> ENQUEUED; stop: CLAIMED -> CANCELLED; hold back: CLAIMED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, claims given, then per claim: id, counter, nonce; then the ids that were popped and never claimed

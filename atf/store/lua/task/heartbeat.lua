@@ -1,4 +1,4 @@
--- heartbeat: CLAIMED, PROCESSING (same token) -> the same with a new lease; CLAIMED -> PROCESSING where it has started
+-- heartbeat: gives held claims a new lease (same token), and notes which runs have started
 -- MOVES    heartbeat: CLAIMED, PROCESSING; start: CLAIMED -> PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, heartbeat timeout,

@@ -1,4 +1,4 @@
--- redrive: FATAL_FAILURE -> NEW, due when its turn comes. As `retry_tasks` otherwise.
+-- redrive: starts dead letters afresh, each due when its turn comes. As `retry_tasks` otherwise.
 -- MOVES    redrive: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, when the redrive began, then per task: id, after how long it is due

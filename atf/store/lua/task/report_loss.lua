@@ -1,5 +1,4 @@
--- report_loss: CLAIMED, PROCESSING (same token; the executor is verifiably dead) -> ENQUEUED, to be pushed again at once;
---              FATAL_FAILURE with no losses left; CANCELLED where that was asked for
+-- report_loss: ends the claims of an executor that is verifiably dead (same token); what has losses left is pushed again at once.
 --              Where several suspects ran in that executor, none of them can be blamed: they count no loss, and run alone from now on.
 -- MOVES    lose: CLAIMED, PROCESSING -> ENQUEUED; lose for good: CLAIMED, PROCESSING -> FATAL_FAILURE;
 --          stop: CLAIMED, PROCESSING -> CANCELLED; hold back: CLAIMED, PROCESSING -> NEW

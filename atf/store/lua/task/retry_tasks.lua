@@ -1,4 +1,4 @@
--- retry_tasks: FATAL_FAILURE, CANCELLED -> NEW, due now. Attempts and losses start again, the token goes on growing, the retention is lifted.
+-- retry_tasks: starts tasks afresh, due now. Attempts and losses start again, the token goes on growing, the retention is lifted.
 -- MOVES    retry: FATAL_FAILURE, CANCELLED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids

@@ -1,4 +1,4 @@
--- schedule: (no record) -> NEW
+-- schedule: stores tasks; each is due at its instant
 -- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per task: id, queue, spec, digest, at ("" = after delay), delay, limits ("" = defaults),

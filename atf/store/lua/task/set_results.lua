@@ -1,7 +1,5 @@
--- set_results: CLAIMED, PROCESSING (same token) -> SUCCESS; RETRIABLE_FAILURE or, with no attempts left, FATAL_FAILURE;
---              FATAL_FAILURE by the lambda's word; CANCELLED where that was asked for, unless it succeeded;
---              handed back -> ENQUEUED, to be pushed again at once, or NEW, to be pushed again after the wait; a misfit -> NEW, see misfits.lua.
---              These two count no attempt
+-- set_results: records how runs ended (same token). What was cancelled meanwhile stops, unless it succeeded. A run that was handed
+--              back is pushed again at once or after its wait, and a misfit waits (misfits.lua); these two count no attempt.
 -- MOVES    succeed: CLAIMED, PROCESSING -> SUCCESS; fail: CLAIMED, PROCESSING -> RETRIABLE_FAILURE;
 --          fail for good: CLAIMED, PROCESSING -> FATAL_FAILURE; stop: CLAIMED, PROCESSING -> CANCELLED;
 --          cut: CLAIMED, PROCESSING -> ENQUEUED; put off, misfit, hold back: CLAIMED, PROCESSING -> NEW
