@@ -81,7 +81,7 @@ class Admission:
         self._count, self._under_way = count, under_way
 
     def ended(self, stored: int) -> None:
-        """Of what was let in so many tasks are stored anew, or may be: until the store is asked again they count."""
+        """Nothing of what was let in is under way any more. So many tasks are stored anew, or may be: until the store is asked again they count."""
         if self._count is not None:
             self._count.under_way -= self._under_way
             self._count.stored += stored

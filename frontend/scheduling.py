@@ -128,11 +128,16 @@ class ScheduleRpcs:
                 by_lambda[each[1].lambda_name].append(each)
         entries: dict[str, Admission] = {}
         refused: dict[int, TooManyPending] = {}
-        for name, some in by_lambda.items():
-            entry = await self.pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
-            entries[name] = entry
-            for place, refusal in entry.refusals.items():
-                refused[id(some[place][1])] = refusal
+        try:
+            for name, some in by_lambda.items():
+                entry = await self.pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
+                entries[name] = entry
+                for place, refusal in entry.refusals.items():
+                    refused[id(some[place][1])] = refusal
+        except BaseException:
+            for entry in entries.values():
+                entry.ended(0)
+            raise
         return entries, list(_let_through(tasks, refused)) if refused else tasks
 
     def _new_task(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> NewTask:

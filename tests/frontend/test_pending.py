@@ -107,6 +107,26 @@ async def test_of_many_the_first_ones_get_the_room_that_there_is(bench: Bench) -
     assert results[3].error.retry_after_us == 1_000_000
 
 
+async def test_a_call_that_fails_at_its_second_lambda_leaves_nothing_under_way_of_the_first(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bounded(bench)
+    await bench.register("photos/other", max_pending=1)
+    await bench.schedule("b", name="photos/other")
+    many = [*(request(f"a{each}") for each in range(3)), request("c", name="photos/other")]
+
+    async def away(_ids: Sequence[str]) -> Any:
+        raise Unavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "get_tasks", away)
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                await bench.frontend.schedule_many(f.ScheduleManyRequest(requests=many))
+    for each in range(3):
+        await bench.schedule(f"a{each}")
+
+
 async def test_tasks_of_which_nobody_knows_whether_they_are_stored_count(bench: Bench) -> None:
     """Else those that give up after each call, or lose each answer, would store as many as they like within a second."""
     await bench.register(max_pending=10 * PARTS)
