@@ -55,11 +55,11 @@ class Client:
     def open(self) -> None:
         """Connects."""
 
-    def one(self, _number: int) -> None:
+    def one(self, number: int) -> None:
         """Schedules one task, as a synchronous caller does, and returns when it is stored."""
         raise self._lacking("one")
 
-    def many(self, _numbers: Sequence[int]) -> None:
+    def many(self, numbers: Sequence[int]) -> None:
         """Schedules tasks by the fastest documented way that tells whether they are stored."""
         raise self._lacking("many")
 
@@ -71,7 +71,7 @@ class Client:
         """What one of several threads calls for each of its tasks, with what it keeps meanwhile."""
         return nullcontext(self.one)
 
-    def at(self, _number: int, _due: float) -> None:
+    def at(self, number: int, due: float) -> None:
         """Schedules one task for an instant, in seconds of the wall clock."""
         raise self._lacking("at")
 
@@ -87,7 +87,7 @@ class Client:
         for number in numbers:
             self.at(number, due)
 
-    def jobs(self, _numbers: Sequence[int], _due: float, _every: str) -> list[int]:
+    def jobs(self, numbers: Sequence[int], due: float, every: str) -> list[int]:
         """Makes jobs one per call, from 64 concurrent callers in this one client; ns of each call.
 
         Args:
@@ -97,11 +97,11 @@ class Client:
         """
         raise self._lacking("jobs")
 
-    def batch(self, _numbers: Sequence[int], _batch: str) -> None:
+    def batch(self, numbers: Sequence[int], batch: str) -> None:
         """Submits tasks as one batch of this id; returns when all are stored."""
         raise self._lacking("batch")
 
-    def results(self, _batch: str) -> Iterator[Any]:
+    def results(self, batch: str) -> Iterator[Any]:
         """The results of a batch's items, in their order."""
         raise self._lacking("results")
 

@@ -222,7 +222,7 @@ async def attempt():
         raise (Unavailable, ResourceExhausted)[tries % 2]("away")
     return tries
 
-assert await process.persist(attempt, "the thing") == 4
+assert await process.retry_until_available(attempt, "the thing") == 4
 """
 
 
@@ -240,7 +240,7 @@ async def test_a_process_that_waits_for_what_is_away_can_be_stopped() -> None:
         async def attempt():
             raise Unavailable("away")
 
-        await process.persist(attempt, "the thing")
+        await process.retry_until_available(attempt, "the thing")
         """
     )
     await line(process, "waiting")
