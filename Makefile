@@ -40,7 +40,7 @@ help: ## list the targets
 demo: .venv/.ready ## watch thousands of tasks pass through six processes, one of which is killed
 	.venv/bin/atf demo $(ARGS)
 
-# Tests on fakeredis that start no process: tests/unit_rules.py holds them to it. All others are marked `processes`.
+# Tests on fakeredis that start no process: tests/unit_rules.py holds them to it. All others are marked `processes`, and so are the few that wait for a second.
 FAKE := tests --ignore=tests/process -m "not processes" --numprocesses=2 --quiet
 PROCESSES := tests proof -m processes --numprocesses=3 --quiet
 # What tries every call, field, option or module in turn, or compares with another implementation, is left to `make test` and `make check`.

@@ -41,4 +41,3 @@ def pytest_collection_finish() -> None:
     """Takes what was imported and collected out of the garbage collector's sight: all of it stays."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000)

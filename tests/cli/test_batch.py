@@ -170,6 +170,7 @@ def test_stdin_is_read_to_a_bad_row_and_goes_on(atf: Atf, batches: Frontend, std
     assert "was made of 3 items, and more were given" in atf("batch", "submit", "a/b", "-", "--id", "x").err
 
 
+@pytest.mark.processes
 async def test_rows_of_stdin_are_stored_while_the_next_one_is_waited_for(
     batches: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

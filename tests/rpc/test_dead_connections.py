@@ -147,6 +147,7 @@ async def test_one_call_fails_on_a_connection_that_leads_nowhere_any_more(
         await _close(channel)
 
 
+@pytest.mark.processes
 @every_kind
 async def test_a_call_that_is_slow_costs_no_connection_while_others_are_answered(
     kind: Callable[[str], Any], call: Call
@@ -171,6 +172,7 @@ async def test_a_call_that_is_slow_costs_no_connection_while_others_are_answered
         await _close(channel)
 
 
+@pytest.mark.processes
 async def test_what_its_caller_gives_up_at_the_same_time_counts_too() -> None:
     for kind in (AioChannel, ForkSafeChannel):
         async with running(answer) as server, swallowing(server.address) as proxy:
@@ -224,6 +226,7 @@ async def test_an_application_of_dapr_that_goes_silent_fails_one_tick() -> None:
     await server.stop(0)
 
 
+@pytest.mark.processes
 async def test_what_waits_is_told_by_the_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {"grpc.keepalive_time_ms": 500, "grpc.keepalive_timeout_ms": 500, "grpc.http2.ping_timeout_ms": 500}
     monkeypatch.setattr(channels, "CHANNEL_OPTIONS", tuple({**dict(channels.CHANNEL_OPTIONS), **quick}.items()))

@@ -77,7 +77,7 @@ def twice(number: int) -> int:
 
 
 async def twice_async(number: int) -> int:
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.001)
     return 2 * number
 
 
@@ -86,13 +86,13 @@ def times(factor: int, number: int, *, more: int = 0) -> int:
 
 
 async def times_async(factor: int, number: int) -> int:
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.001)
     return factor * number
 
 
 async def twice_with_context(ctx: atf.Context, number: int) -> int:
     assert ctx.attempt == 1
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.001)
     return 2 * number
 
 
@@ -131,7 +131,7 @@ class Times:
 
 class TimesAsync(Times):
     async def __call__(self, number: int) -> int:  # type: ignore[override]
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.001)
         return self.factor * number
 
 
@@ -220,7 +220,7 @@ def test_what_a_wrapped_async_def_raises_is_a_failed_attempt() -> None:
     @app.task(max_attempts=1)
     @forwarding
     async def fails() -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.001)
         raise atf.Fatal("never")
 
     with Harness(app) as h:

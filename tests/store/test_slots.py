@@ -200,6 +200,7 @@ async def test_what_a_cluster_can_not_do_now_is_never_followed_and_never_repeate
     assert await link.call("get_tasks", "atf:{1}", [""]) == 1, "the other partition is there"
 
 
+@pytest.mark.processes
 async def test_a_node_that_answers_nothing_is_waited_for_once(
     nodes: tuple[Node, Node], link: ClusterLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +221,7 @@ async def test_a_node_that_answers_nothing_is_waited_for_once(
             await asyncio.sleep(0)
 
 
+@pytest.mark.processes
 async def test_a_node_is_called_again_whatever_ended_the_wait_for_it(
     nodes: tuple[Node, Node], link: ClusterLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
