@@ -107,6 +107,7 @@ def test_a_task_is_scheduled_by_its_function_or_its_name_and_found_by_its_id(sho
     run(shop, "-W", "error", "-c", BY_HAND)
 
 
+@pytest.mark.processes
 def test_a_route_of_fastapi_schedules_once_for_each_order(shop: Path) -> None:
     pytest.importorskip("fastapi")
     run(shop, "-c", FASTAPI)
