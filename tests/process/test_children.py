@@ -80,8 +80,7 @@ async def test_a_daemon_that_a_lambda_made_is_gone_before_the_executor_counts_as
         await world.event()
         await world.give(call("0-a", "daemon", json.dumps({"file": str(file), "leave": leave})))
         await world.until(lambda: file.exists() and file.read_text())
-        daemon = int(file.read_text())
-        assert alive(daemon)
+        daemon = int(file.read_text())  # its own word: where the executor leaves, the guard may have ended it by now
         if not leave:
             await world.until(lambda: world.hsc.results)
             assert alive(daemon), "the end of a task ends nothing that it has started"
