@@ -321,8 +321,8 @@ def _not_full(question: Question, result: Result, kills: Verdict) -> str:
         )
     rounds = results.rounds_that_count(question, result["systems"], kills.safe)
     return (
-        f"{of_rounds(rounds, FULL_ROUNDS)} rounds: the sizes are those of a full measurement, which has {FULL_ROUNDS} rounds of ATF and of those"
-        " that decide what was reached. What differs by less than the rounds of one system do says nothing."
+        f"{of_rounds(rounds, FULL_ROUNDS)} rounds: the sizes are those of a full measurement. That has {FULL_ROUNDS} rounds of ATF and of those"
+        " that decide what was reached. A difference within the spread of one system's rounds says nothing."
     )
 
 

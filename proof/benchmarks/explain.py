@@ -70,7 +70,7 @@ def beside_the_trial(question: Question, found: Mapping[str, Result]) -> list[st
         " which other versions, other settings and a busier machine may have cost as well."
         f" The rest, a factor of {svg.number(rest[0])} to {svg.number(rest[1])}, is ATF's own; the roles over their budgets stand above, the largest first."
         if machine[1] > 1
-        else " The median peer is no slower here, so that by the peers the machine explains nothing of it; their versions and settings may be others than there."
+        else " The median peer is no slower here, so by the peers the machine explains nothing of it. Their versions and settings may be others than there."
     )
     said = (
         f"While tasks are being scheduled the peers do here {svg.number(min(kept.values()))} to {svg.number(most)} × what they did in the trial,"

@@ -108,7 +108,7 @@ def test_full_sizes_in_few_rounds_are_not_called_small() -> None:
         in page
     )
     assert "| SAQ (x 1) | 1.50 | 1 of 5: 1.50 to 1.50 |" in page
-    assert "1 of 5 rounds: the sizes are those of a full measurement, which has 5 rounds" in page
+    assert "1 of 5 rounds: the sizes are those of a full measurement. That has 5 rounds" in page
     assert "smaller than" not in page
 
 
@@ -405,7 +405,7 @@ def test_where_a_peer_keeps_less_in_memory_the_page_says_so_and_why() -> None:
     found = results.result(drain, SIZES, 1, [one("atf", {"per_s": 1.0}), one("saq", {"per_s": 1.0})])
     assert "together keep" not in draw_benchmarks.draw({"drain": drain}, {"drain": found}, WORDS)["figures.md"]
     words = tomllib.loads(draw_benchmarks.WORDS.read_text(encoding="utf-8"))["questions"]
-    assert words["drain"]["why"].startswith("ATF keeps more in memory than a peer, since")
+    assert words["drain"]["why"].startswith("ATF takes more memory than a peer because")
     recorded = resident_mib(results.latest(results.RESULTS)["drain"])
     assert max(recorded, key=lambda name: recorded[name]) == "atf", "mend these words"
     assert "(../how-to/scaling.md#partitions)" in words["idle"]["why"]
