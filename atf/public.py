@@ -5,13 +5,15 @@ Loads neither gRPC nor any server library.
 
 from __future__ import annotations
 
+from typing import cast as _cast
+
 from atf.sdk.app import App as App
 from atf.sdk.batch import BatchStatus as BatchStatus
 from atf.sdk.batch import ItemStatus as ItemStatus
 from atf.sdk.chains import Chain as Chain
 from atf.sdk.chains import Step as Step
 from atf.sdk.context import Context as Context
-from atf.sdk.default_client import default_client as default_client
+from atf.sdk.default_client import default_client as _default_client
 from atf.sdk.default_client import register_client as _register_client
 from atf.sdk.default_client import use_client as use_client
 from atf.sdk.lambdas import Lambda as Lambda
@@ -53,3 +55,8 @@ from .errors import UnknownLambda as UnknownLambda
 from .task import Status as Status
 
 _register_client(Client)
+
+
+def default_client() -> Client:
+    """The client of ATF_FRONTEND or localhost:7401, unless `use_client` says otherwise."""
+    return _cast("Client", _default_client())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from atf.sdk.batch_handle import Batch
+from atf.sdk.batch_info import BatchProgress, ItemInfo
+from atf.sdk.chain_handle import ChainHandle
+from atf.sdk.handle import Handle
+
 from .async_client import AsyncClient
-from .batch import Batch
-from .batch_info import BatchProgress, ItemInfo
 from .blocking_client import Client
-from .chain import ChainHandle
-from .handle import Handle
 from .info import KeyInfo, LambdaInfo, TaskInfo
 
 __all__ = [

@@ -7,32 +7,30 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config.settings import FRONTEND_PORT
-from atf.errors import AtfError, FailedPrecondition, InvalidArgument, TaskNotFound
+from atf.errors import AtfError
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime, SystemRuntime, new_id
+from atf.sdk.blocking import LoopBridge
+from atf.sdk.handle import Handle
 from atf.sdk.lambdas import Prepared, Schedulable, named
 from atf.sdk.option_kinds import CallOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import Duration
 from atf.sdk.payload import short
-from atf.task import MAX_BATCH, Status, key_held
 
 from .capacity import CapacityCalls
 from .chains import ChainCalls
 from .cluster import ClusterCalls
 from .gates import GateCalls
-from .handle import Handle
-from .info import Explanation, TaskInfo
 from .jobs import JobCalls
 from .lambdas import LambdaCalls
-from .loop_bridge import LoopBridge, OwnLoop
+from .loop_bridge import OwnLoop
 from .retrying import Calls, call_timeout
 
 R = TypeVar("R")
@@ -164,145 +162,6 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
             request.id = new_id(self._runtime.random)
         return request
 
-    # --- tasks --------------------------------------------------------------------------------------------------------
-
-    def handle(self, task_id: str) -> Handle[Any]:
-        """The handle of a task that was scheduled elsewhere; asks nobody."""
-        return Handle(self, self._loop_bridge, task_id, None)
-
-    async def get(self, task_id: str) -> TaskInfo:
-        """A task's record.
-
-        Raises:
-            TaskNotFound: there is no such task, or its record has expired.
-        """
-        return TaskInfo.from_proto(await self.get_task(task_id))
-
-    async def get_task(self, task_id: str) -> t.Task:
-        """A task's record as the frontend sent it."""
-        request = f.GetTaskRequest(id=task_id, with_spec=True)
-        return await self._calls.get_task(request)
-
-    async def list(
-        self, lambda_name: str, status: Status | None = None, *, limit: int = 100
-    ) -> builtins.list[TaskInfo]:
-        """Tasks of one lambda.
-
-        Args:
-            lambda_name: "namespace/name".
-            status: only those; None: all.
-            limit: how many at most.
-        """
-        found: list[TaskInfo] = []
-        token = ""
-        while len(found) < limit:
-            request = f.ListTasksRequest(
-                status=None if status is None else status.name,
-                page_size=min(limit - len(found), MAX_BATCH),
-                page_token=token,
-            )
-            setattr(request, "lambda", lambda_name)
-            reply = await self._calls.list_tasks(request)
-            found += map(TaskInfo.from_proto, reply.tasks)
-            token = reply.next_page_token
-            if not token:
-                break
-        return found
-
-    async def wait(
-        self, tasks: Iterable[str | Handle[Any]], *, timeout: float | None = None, first: bool = False
-    ) -> builtins.list[TaskInfo]:
-        """Waits until all tasks have finished.
-
-        Args:
-            tasks: ids or handles.
-            timeout: seconds; None: for ever.
-            first: wait for one of them only.
-
-        Returns:
-            those that have finished by then; fewer than were asked for if the time ran out.
-
-        Raises:
-            TimeoutError: the time ran out while the frontend was away; the cause says why.
-        """
-        ids = [each if isinstance(each, str) else each.id for each in tasks]
-        return [TaskInfo.from_proto(each) for each in await self.wait_tasks(ids, timeout=timeout, first=first)]
-
-    async def wait_tasks(
-        self, ids: Sequence[str], *, timeout: float | None, first: bool = False
-    ) -> builtins.list[t.Task]:
-        """Like `wait`, with the records as the frontend sent them."""
-        end = self._end(timeout)
-        finished: dict[str, t.Task] = {}
-        if first and len(ids) > MAX_BATCH:
-            raise InvalidArgument(f"wait for the first of {len(ids)} tasks: at most {MAX_BATCH}")
-        while open_ids := [each for each in dict.fromkeys(ids) if each not in finished]:
-            over = self._runtime.monotonic() >= end
-            try:
-                reply = await self._calls.wait_tasks(open_ids[:MAX_BATCH], end, first=first)
-            except TimeoutError as error:
-                what = f"task {ids[0]} has" if len(ids) == 1 else f"{len(open_ids)} of {len(ids)} tasks have"
-                why = error.__cause__
-                raise TimeoutError(
-                    f"{what} not finished within {timeout:g} s, and the frontend is away: {why}"
-                ) from why
-            finished |= {each.id: each for each in reply.tasks}
-            if (first and finished) or over:
-                break
-        return list(finished.values())
-
-    async def cancel(self, task_id: str) -> bool:
-        """Cancels a task that has not started, or asks one that runs to stop.
-
-        Returns:
-            whether either was done; False: it has finished before.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
-        request = f.CancelTasksRequest(ids=[task_id])
-        reply = await self._calls.cancel_tasks(request)
-        result = reply.results[0]
-        if not result.status:
-            raise _no_task(task_id)
-        return result.cancelled or result.cancel_requested
-
-    async def retry(self, task_id: str) -> bool:
-        """Starts a failed or cancelled task afresh: its attempts count from 0.
-
-        Returns:
-            whether it was; False: it has succeeded, or has not finished yet.
-
-        Raises:
-            TaskNotFound: there is no such task.
-            FailedPrecondition: another task, which has not finished, holds its unique key.
-        """
-        reply = await self._calls.retry_tasks(f.RetryTasksRequest(ids=[task_id]))
-        (result,) = reply.results
-        if not result.status:
-            raise _no_task(task_id)
-        if result.held_by:
-            raise FailedPrecondition(f"task {task_id} can't run again: {key_held(result.held_by)}")
-        return result.retried
-
-    async def run_job_now(self, name: str) -> Handle[Any]:
-        """Makes a task of a job now, beside its ticks.
-
-        Raises:
-            NotFound: there is no such job.
-        """
-        request = f.RunJobNowRequest(name=name, task_id=new_id(self._runtime.random))
-        return self.handle((await self._calls.run_job_now(request)).id)
-
-    async def explain(self, task_id: str) -> Explanation:
-        """Why a task has not started.
-
-        Raises:
-            TaskNotFound: there is no such task.
-        """
-        request = f.ExplainTaskRequest(id=task_id)
-        return Explanation.from_proto(await self._calls.explain_task(request))
-
 
 def _line(option: str, of: str = "thumbnail") -> str:
     return f"write {of}.options({option}=…).prepare(…)"
@@ -323,7 +182,3 @@ def _refuse_beside(task: Prepared[Any], options: CallOptions) -> None:
 def _not_prepared(call: str, given: object) -> TypeError:
     of = given.name.rpartition("/")[2] if isinstance(given, Schedulable) else "thumbnail"
     return TypeError(f"{call}: {short(given)} is no prepared task: write {of}.prepare(…) with its arguments")
-
-
-def _no_task(task_id: str) -> TaskNotFound:
-    return TaskNotFound(f"there is no task {task_id}, or its record has expired")

@@ -6,27 +6,25 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import Any, Unpack, cast, overload
 
 from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.runtime import new_id
-from atf.sdk.items import Elements, check_target, elements_of
+from atf.sdk.batch_handle import Batch, R
+from atf.sdk.items import Elements, Target, check_target, elements_of
 from atf.sdk.lambdas import Schedulable
 from atf.sdk.option_kinds import BatchOptions
+from atf.sdk.payload import short
 from atf.sdk.work_items import check_batch_id
 from atf.task import check_lambda
 
-from .batch import Batch, R
 from .batch_spec import MESSAGE_ITEMS, batch_spec
 from .batches import BatchCalls
 from .chunks import chunks_of, skip
 from .submit import Chunk, Chunker, check_batch_size, check_count, count_async, count_of
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
 
 
 @dataclass(frozen=True)
@@ -135,9 +133,31 @@ class BatchUploads(BatchCalls):
     def _new_batch_id(self, options: BatchOptions) -> str:
         return check_batch_id(options["batch_id"]) if "batch_id" in options else new_id(self._runtime.random, 80)
 
+    def batch_handle(
+        self, batch_id: str, of: Schedulable[..., R] | str | None = None, *, target: Target | None = None
+    ) -> Batch[R]:
+        """The handle of a batch that was made elsewhere; asks nobody.
+
+        Args:
+            batch_id: its id.
+            of: its lambda, or the lambda's name: what finds items by their arguments, extends it, and types its results.
+            target: of the items that `extend` adds to a batch with a pause, as for `batch`.
+        """
+        check_target(target)
+        if target is not None and of is None:
+            raise TypeError(
+                f"batch_handle(): target={short(target)} of which lambda's items? Write client.batch_handle(id, of=thumbnail, target=…)"
+            )
+        elements: Elements | None = None
+        if isinstance(of, Schedulable):
+            elements = of.elements(target)
+        elif of is not None:
+            elements = elements_of(check_lambda(of), target)
+        return Batch(self, self._loop_bridge, check_batch_id(batch_id), elements)
+
     def handle_of(self, plan: BatchPlan) -> Batch[Any]:
         """The handle of a batch that was made."""
-        return Batch(cast("AsyncClient", self), self._loop_bridge, plan.header.id, plan.elements)
+        return Batch(self, self._loop_bridge, plan.header.id, plan.elements)
 
     async def begin_batch(self, plan: BatchPlan) -> Chunker:
         """What cuts the items that are not stored yet. Of a batch that is `closed`, the caller holds the number of its items against

@@ -7,25 +7,16 @@ import builtins
 import math
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 from atf.errors import NotFound
 from atf.rpc import batch_pb2 as b
-from atf.runtime import Runtime
 from atf.sdk.batch import ItemStatus
-from atf.sdk.items import Elements, Target, check_target, elements_of
-from atf.sdk.lambdas import Schedulable
-from atf.sdk.payload import short
-from atf.sdk.work_items import EXTRA_FIRST, check_batch_id
-from atf.task import MAX_BATCH, US, check_lambda
+from atf.sdk.batch_info import BatchProgress
+from atf.sdk.work_items import EXTRA_FIRST
+from atf.task import MAX_BATCH, US
 
-from .batch import Batch, R
-from .batch_info import BatchProgress
-from .loop_bridge import LoopBridge
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
-    from .retrying import Calls
+from .tasks import TaskCalls
 
 _PAGE: Final = 500
 """Items of a page of results; fewer come where they are large."""
@@ -34,36 +25,8 @@ _PAUSE: Final = 0.25
 """Seconds until a batch that lacks an item is looked at again: nobody tells when its maker sends it."""
 
 
-class BatchCalls:
+class BatchCalls(TaskCalls):
     """The calls of AsyncClient about batches that are there."""
-
-    _calls: Calls
-    _runtime: Runtime
-    _loop_bridge: LoopBridge
-
-    # --- looking at them ----------------------------------------------------------------------------------------------
-
-    def batch_handle(
-        self, batch_id: str, of: Schedulable[..., R] | str | None = None, *, target: Target | None = None
-    ) -> Batch[R]:
-        """The handle of a batch that was made elsewhere; asks nobody.
-
-        Args:
-            batch_id: its id.
-            of: its lambda, or the lambda's name: what finds items by their arguments, extends it, and types its results.
-            target: of the items that `extend` adds to a batch with a pause, as for `batch`.
-        """
-        check_target(target)
-        if target is not None and of is None:
-            raise TypeError(
-                f"batch_handle(): target={short(target)} of which lambda's items? Write client.batch_handle(id, of=thumbnail, target=…)"
-            )
-        elements: Elements | None = None
-        if isinstance(of, Schedulable):
-            elements = of.elements(target)
-        elif of is not None:
-            elements = elements_of(check_lambda(of), target)
-        return Batch(cast("AsyncClient", self), self._loop_bridge, check_batch_id(batch_id), elements)
 
     async def batches(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[BatchProgress]:
         """Batches.
@@ -157,15 +120,8 @@ class BatchCalls:
                 await self._wait_a_while(batch_id, request.first, until)
 
     async def _wait_for(self, batch_id: str, item: b.Item, until: float) -> None:
-        if not await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=self._left(until)):
+        if not await self.wait_tasks([item.task_id], timeout=self._left(until)):
             raise TimeoutError(f"item {item.number} of batch {batch_id} has not ended in time")
-
-    def _end(self, timeout: float | None) -> float:
-        """When a wait is over, on the monotonic clock."""
-        return math.inf if timeout is None else self._runtime.monotonic() + timeout
-
-    def _left(self, until: float) -> float | None:
-        return None if until == math.inf else max(0.0, until - self._runtime.monotonic())
 
     async def _wait_a_while(self, batch_id: str, number: int, until: float) -> None:
         if self._runtime.monotonic() >= until:
@@ -188,7 +144,7 @@ class BatchCalls:
         """The same, once it has ended."""
         item = await self.batch_item(batch_id, work_item_id, math.inf)
         while item.status not in _ENDED:
-            await cast("AsyncClient", self).wait_tasks([item.task_id], timeout=None)
+            await self.wait_tasks([item.task_id], timeout=None)
             item = await self.batch_item(batch_id, work_item_id, math.inf)
         return item
 

@@ -13,18 +13,19 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
+from atf.sdk.batch_handle import Batch
+from atf.sdk.blocking import blocking
+from atf.sdk.chain_handle import ChainHandle
 from atf.sdk.chains import Chain
+from atf.sdk.handle import Handle
 from atf.sdk.items import Target
 from atf.sdk.lambdas import Prepared, Schedulable
 from atf.sdk.option_kinds import BatchOptions, CallOptions
 from atf.sdk.options import Duration
 
 from .async_client import AsyncClient
-from .batch import Batch
 from .batch_upload import BatchPlan, add_note
-from .chain import ChainHandle
-from .handle import Handle
-from .loop_bridge import BackgroundLoop, LoopBridge, blocking
+from .loop_bridge import BackgroundLoop, ClientBridge
 from .submit import Chunker, check_count, count_of
 from .thread_coalescing import Direct
 
@@ -52,9 +53,9 @@ class Client:
         timeout: Duration | None = None,
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
-        loop_bridge: LoopBridge | None = None,
+        loop_bridge: ClientBridge | None = None,
     ) -> None:
-        self._loop_bridge: LoopBridge = loop_bridge or BackgroundLoop()
+        self._loop_bridge: ClientBridge = loop_bridge or BackgroundLoop()
         self._core = AsyncClient(
             address, timeout=timeout, frontend=frontend, runtime=runtime, loop_bridge=self._loop_bridge
         )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import builtins
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from atf.calls.retry import RetryPolicy, retry
 from atf.errors import NotFound, TaskCancelled, TaskFailed
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import ItemStatus, link_id
+from atf.sdk.batch_handle import R
+from atf.sdk.batch_info import error_of
+from atf.sdk.chain_handle import ChainHandle
 from atf.sdk.chains import Chain
 
-from .batch import R
-from .batch_info import error_of
 from .batch_upload import BatchPlan, BatchUploads
-from .chain import ChainHandle
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
 
 _FAILED: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
 _OF_LINK: Final = "callback 0, "
@@ -49,10 +46,7 @@ class ChainCalls(BatchUploads):
     def chain_handle_of(self, chain: Chain[R], plan: BatchPlan) -> ChainHandle[R]:
         """The handle of a chain that was submitted."""
         last = chain.links[-1].of.elements(None) if chain.links else plan.elements
-        client = cast("AsyncClient", self)
-        return ChainHandle(
-            client, self._loop_bridge, plan.header.id, len(chain.links), last.decode, single=chain.single
-        )
+        return ChainHandle(self, self._loop_bridge, plan.header.id, len(chain.links), last.decode, single=chain.single)
 
     async def wait_chain(self, batch_id: str, links: int, timeout: float | None) -> b.Batch:
         """The batch of a chain's last link once it has ended, or of the first that did not succeed."""

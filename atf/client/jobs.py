@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime, new_id
+from atf.runtime import new_id
+from atf.sdk.handle import Handle
 from atf.sdk.job import OF_TASKS, TIMING, job_spec
 from atf.sdk.lambdas import Prepared
 from atf.sdk.option_kinds import JobOptions
@@ -22,9 +23,7 @@ from atf.sdk.requests import of_single_tasks
 from atf.task import Status
 
 from .paging import entries
-
-if TYPE_CHECKING:
-    from .retrying import Calls
+from .tasks import TaskCalls
 
 
 @dataclass(frozen=True)
@@ -78,11 +77,8 @@ class JobInfo:
         )
 
 
-class JobCalls:
+class JobCalls(TaskCalls):
     """The part of AsyncClient that is about jobs."""
-
-    _calls: Calls
-    _runtime: Runtime
 
     async def schedule_job(
         self,
@@ -163,6 +159,15 @@ class JobCalls:
             NotFound: there is none, or it has ended and has no live tasks.
         """
         return JobInfo.from_proto(await self._calls.resume_job(f.ResumeJobRequest(name=name)))
+
+    async def run_job_now(self, name: str) -> Handle[Any]:
+        """Makes a task of a job now, beside its ticks.
+
+        Raises:
+            NotFound: there is no such job.
+        """
+        request = f.RunJobNowRequest(name=name, task_id=new_id(self._runtime.random))
+        return self.handle((await self._calls.run_job_now(request)).id)
 
     async def preview_schedule(
         self,

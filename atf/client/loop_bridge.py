@@ -6,36 +6,27 @@ A client's work belongs to one loop. What asks for it may be a thread that block
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from atf.sdk.blocking import LoopBridge
 
 from .fork import FORK_GUARD
 
-P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S")
 
 
-class LoopBridge(Protocol):
-    """The way to the loop that a client's work runs on."""
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Has the work done and blocks until then."""
-        ...
+class ClientBridge(LoopBridge, Protocol):
+    """A way to the loop that a blocking client keeps."""
 
     def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         """Has the work done while the caller's thread goes on."""
         ...
 
-    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
-        """Has the work done while the caller's loop goes on."""
-        ...
-
     def stop(self) -> None:
-        """Ends what the loop_bridge keeps running."""
+        """Ends what it keeps running."""
         ...
 
 
@@ -43,9 +34,6 @@ class OwnLoop:
     """The work runs on the loop of whoever asks."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        return self.start(work).result()
-
-    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         work.close()
         raise RuntimeError(
             "an AsyncClient does not block: await the method of this name with _async, or use atf.Client"
@@ -53,9 +41,6 @@ class OwnLoop:
 
     async def hop(self, work: Coroutine[Any, Any, R]) -> R:
         return await work
-
-    def stop(self) -> None:
-        pass
 
 
 class BackgroundLoop:
@@ -125,19 +110,3 @@ def _turn(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.close()
-
-
-class Blocking(Protocol):
-    """Something whose coroutine methods can be run to their end from a thread."""
-
-    def _block(self, work: Callable[..., Coroutine[Any, Any, R]], args: Any, kwargs: Any) -> R: ...
-
-
-def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
-    """The blocking face of a coroutine method, with the same arguments and documentation."""
-
-    @functools.wraps(method)
-    def call(self: Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._block(method, args, kwargs)
-
-    return call

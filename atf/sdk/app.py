@@ -18,7 +18,7 @@ from .option_kinds import BatchOptions, LambdaOptions
 from .option_names import check_names
 
 if TYPE_CHECKING:
-    from atf.client.batch import Batch
+    from .batch_handle import Batch
 
 P = ParamSpec("P")
 R = TypeVar("R")

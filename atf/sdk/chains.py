@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from atf.rpc import batch_pb2 as b
 
-from .default_client import default_client
+from .default_client import SchedulingClient, default_client
 from .option_kinds import BatchOptions
 
 if TYPE_CHECKING:
-    from atf.client import Client
-    from atf.client.chain import ChainHandle
-
+    from .chain_handle import ChainHandle
     from .lambdas import Schedulable
 
 R = TypeVar("R")
@@ -42,11 +40,13 @@ class Step(Generic[R]):
         """This one, and `then` with its result as the first argument."""
         return self._alone() | then
 
-    def submit(self, client: Client | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
+    def submit(self, client: SchedulingClient | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
         """See Chain.submit."""
         return self._alone().submit(client, batch_id=batch_id)
 
-    async def submit_async(self, client: Client | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
+    async def submit_async(
+        self, client: SchedulingClient | None = None, *, batch_id: str | None = None
+    ) -> ChainHandle[R]:
         """See Chain.submit."""
         return await self._alone().submit_async(client, batch_id=batch_id)
 
@@ -108,7 +108,7 @@ class Chain(Generic[R]):
             raise TypeError(f"a chain goes on with `lambda.s(...)`, not with {then!r}")
         return Chain(self.of, self.items, self.options, single=self.single, links=(*self.links, then))
 
-    def submit(self, client: Client | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
+    def submit(self, client: SchedulingClient | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
         """Schedules the chain, and blocks until it is stored.
 
         Args:
@@ -121,7 +121,9 @@ class Chain(Generic[R]):
         """
         return (client or default_client()).chain(self, batch_id=batch_id)
 
-    async def submit_async(self, client: Client | None = None, *, batch_id: str | None = None) -> ChainHandle[R]:
+    async def submit_async(
+        self, client: SchedulingClient | None = None, *, batch_id: str | None = None
+    ) -> ChainHandle[R]:
         """Like `submit`, from any event loop."""
         return await (client or default_client()).chain_async(self, batch_id=batch_id)
 

@@ -18,9 +18,8 @@ from .default_client import default_client
 from .options import Duration, duration_us
 
 if TYPE_CHECKING:
-    from atf.client.batch import Batch
-    from atf.client.batch_info import BatchProgress
-
+    from .batch_handle import Batch
+    from .batch_info import BatchProgress
     from .items import Target
     from .lambdas import Schedulable
 

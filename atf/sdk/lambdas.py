@@ -38,8 +38,8 @@ from .requests import of_single_tasks, request_template
 from .signature import Codec
 
 if TYPE_CHECKING:
-    from atf.client.batch import Batch
-    from atf.client.handle import Handle
+    from .batch_handle import Batch
+    from .handle import Handle
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from atf.cli.local.cluster import ROLES
-from atf.client.batch_info import BatchProgress, ItemInfo
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import ItemStatus
+from atf.sdk.batch_info import BatchProgress, ItemInfo
 
 from .rows.batches import STRUCK, judge
 

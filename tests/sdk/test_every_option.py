@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 import atf
-from atf.client.loop_bridge import LoopBridge, OwnLoop
+from atf.client.loop_bridge import ClientBridge, OwnLoop
 from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
 from atf.sdk.app import App
@@ -185,7 +185,7 @@ class World:
     def __init__(self, frontend: Recorder | None = None) -> None:
         self.loop = VirtualLoop()
         self.frontend = frontend or Recorder()
-        self.loop_bridge: LoopBridge = _Turning(self.loop)
+        self.loop_bridge: ClientBridge = _Turning(self.loop)
         runtime = VirtualRuntime(self.loop)
         self.blocking = atf.Client(
             "a", frontend=cast("Frontend", self.frontend), runtime=runtime, loop_bridge=self.loop_bridge

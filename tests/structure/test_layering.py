@@ -138,3 +138,9 @@ def test_an_executor_loads_no_http_library_before_it_is_used() -> None:
 def test_the_pytest_plugin_loads_without_server_libraries() -> None:
     """pytest loads it in every run of whoever has ATF installed, with or without the extra."""
     assert loads("import atf.testing.plugin", without=SERVER_LIBRARIES).isdisjoint({"grpc", *SERVER_LIBRARIES})
+
+
+def test_what_declares_lambdas_knows_no_client() -> None:
+    """Also not for its types: chains and handles name the few methods that they call, in Protocols of their own."""
+    sdk = (path for path in sources() if path.parts[:2] == ("atf", "sdk"))
+    assert offenders(sdk, "atf.client") == []

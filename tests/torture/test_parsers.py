@@ -111,7 +111,7 @@ LEFT_OUT: Final = {
     "atf/cli/payload_check.py::DecodingLambda.decode": "calls that of the lambda",
     "atf/cli/payload_check.py::DecodingLambda.decode_without": "calls that of the lambda",
     "atf/sdk/items.py::ProgramElements.decode": "calls decode_result",
-    "atf/client/batch.py::Batch._decode": "answers a function: decode of the elements",
+    "atf/sdk/batch_handle.py::Batch._decode": "answers a function: decode of the elements",
     "atf/store/gates.py::_parse": "reads what the store's functions alone write, of labels that were checked and quoted",
 }
 

@@ -14,10 +14,10 @@ from rich.table import Table
 from atf.cli.output import print_fields, print_json, print_table, when
 from atf.cli.progress import View
 from atf.client import AsyncClient, BatchProgress
-from atf.client.batch_info import Rate
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import BatchStatus
+from atf.sdk.batch_info import Rate
 from atf.task import US
 from atf.times import length
 from atf.visible import one_line

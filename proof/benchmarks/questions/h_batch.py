@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import atf
-from atf.client.batch import Batch
+from atf.sdk.batch_handle import Batch
 from proof.benchmarks.known import OURS, System
 from proof.benchmarks.ours import Layout
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, per_task_us, ran

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from atf.cli.local.cluster import Cluster, ClusterSettings
 from atf.client import AsyncClient
-from atf.client.batch import Batch
-from atf.client.batch_info import BatchProgress, ItemInfo
 from atf.embedded.child import Child
 from atf.errors import AtfError
+from atf.sdk.batch_handle import Batch
+from atf.sdk.batch_info import BatchProgress, ItemInfo
 from proof.chaos import batched
 from proof.chaos.bench import environment
 from proof.chaos.frame import Progress, Row, Trial

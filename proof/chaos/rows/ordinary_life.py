@@ -28,8 +28,8 @@ from typing import Any, Final
 from atf.cli.local.processes import ExecutorPids, descendants, executors_of
 from atf.cli.local.supervisor import RoleProcess, Supervisor
 from atf.client import AsyncClient
-from atf.client.handle import Handle
 from atf.errors import AtfError
+from atf.sdk.handle import Handle
 from atf.sdk.lambdas import named
 from atf.verify.load import Load, PlannedTask, Stream
 from atf.verify.record import pid_of

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from atf.rpc import batch_pb2 as b
 
 from .batch_info import BatchProgress
-from .loop_bridge import LoopBridge, blocking
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
+from .blocking import Bridged, LoopBridge, blocking
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 
-class ChainHandle(Generic[R]):
+class ChainClient(Protocol):
+    """What the handle of a chain asks of a client; AsyncClient says what each call does."""
+
+    async def wait_chain(self, batch_id: str, links: int, timeout: float | None, /) -> b.Batch: ...
+    async def chain_results(self, batch_id: str, links: int, timeout: float | None, /) -> Sequence[b.Item]: ...
+    async def cancel_chain(self, batch_id: str, links: int, /) -> b.Batch: ...
+
+
+class ChainHandle(Bridged, Generic[R]):
     """A chain that was submitted.
 
     Attributes:
@@ -24,7 +30,7 @@ class ChainHandle(Generic[R]):
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: ChainClient,
         loop_bridge: LoopBridge,
         batch_id: str,
         links: int,
@@ -32,9 +38,9 @@ class ChainHandle(Generic[R]):
         *,
         single: bool,
     ) -> None:
+        super().__init__(loop_bridge)
         self.id = batch_id
         self._client = client
-        self._loop_bridge = loop_bridge
         self._links = links
         self._decode = decode
         self._single = single
@@ -77,6 +83,3 @@ class ChainHandle(Generic[R]):
     wait = blocking(wait_async)
     result = blocking(result_async)
     cancel = blocking(cancel_async)
-
-    def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._loop_bridge.run(work(self, *args, **kwargs))

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
 
 from atf.durability import Durability
 from atf.errors import TaskCancelled, TaskFailed
 from atf.rpc import task_pb2 as t
-from atf.sdk.payload import decode_result
 from atf.task import Status
 
-from .loop_bridge import LoopBridge, blocking
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
+from .blocking import Bridged, LoopBridge, blocking
+from .payload import decode_result
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 _WORDS: Final = {int(each): each.word for each in Durability}
 
 
-class Handle(Generic[R]):
+class TaskClient(Protocol):
+    """What a handle asks of a client; AsyncClient says what each call does."""
+
+    async def get_task(self, task_id: str, /) -> t.Task: ...
+    async def wait_tasks(self, ids: Sequence[str], /, *, timeout: float | None) -> Sequence[t.Task]: ...
+    async def cancel(self, task_id: str, /) -> bool: ...
+    async def retry(self, task_id: str, /) -> bool: ...
+
+
+class Handle(Bridged, Generic[R]):
     """One scheduled task.
 
     Attributes:
@@ -33,16 +38,16 @@ class Handle(Generic[R]):
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: TaskClient,
         loop_bridge: LoopBridge,
         task_id: str,
         decode: Callable[[bytes, int], R] | None,
         durability: int = 0,
     ) -> None:
+        super().__init__(loop_bridge)
         self.id = task_id
         self.durability = _WORDS.get(durability, "")
         self._client = client
-        self._loop_bridge = loop_bridge
         self._decode = decode
 
     def __repr__(self) -> str:
@@ -98,6 +103,3 @@ class Handle(Generic[R]):
                 raise TaskCancelled(f"task {self.id} was cancelled")
             case _:
                 raise TaskFailed.of(task.error or f"task {self.id} failed")
-
-    def _block(self, method: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._loop_bridge.run(method(self, *args, **kwargs))

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from atf.errors import InvalidArgument, TaskCancelled, TaskError, TaskFailed
 from atf.rpc import batch_pb2 as b
-from atf.sdk.batch import BatchStatus, ItemStatus
-from atf.sdk.options import from_us
-from atf.sdk.payload import decode_result, short
 from atf.task import US
+
+from .batch import BatchStatus, ItemStatus
+from .options import from_us
+from .payload import decode_result, short
 
 _WINDOW_US: Final = 10 * US
 """Over which a rate is reckoned."""

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, get_args
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
 
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b
-from atf.sdk.batch import ItemStatus
-from atf.sdk.items import Elements, Target, check_target
-from atf.sdk.payload import decode_result, short
 
+from .batch import ItemStatus
 from .batch_info import BatchProgress, ItemInfo, Rate, error_of, statuses_of
-from .loop_bridge import LoopBridge, blocking
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
+from .blocking import Bridged, LoopBridge, blocking
+from .items import Elements, Target, check_target
+from .payload import decode_result, short
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 Failed = Literal["raise", "yield", "skip"]
 """What `results` does at an item that failed for good or was cancelled."""
+_FAILURES: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
+Pages = tuple[AsyncGenerator[Any, None], Callable[[Any], Iterable[T]]]
+"""An iterator on the client's loop, and what each page that it gives holds for the caller."""
 
 
-class Batch(Generic[R]):
+class BatchClient(Protocol):
+    """What the handle of a batch asks of a client; AsyncClient says what each call does."""
+
+    async def get_batch(self, batch_id: str, /) -> b.Batch: ...
+    async def wait_batch(self, batch_id: str, timeout: float | None, /) -> b.Batch: ...
+    def watch_batch(self, batch_id: str, every: float, /) -> AsyncGenerator[b.Batch, None]: ...
+    def batch_items(
+        self, batch_id: str, statuses: Iterable[ItemStatus], /, *, arguments: bool
+    ) -> AsyncGenerator[Sequence[b.Item], None]: ...
+    def finished_items(self, batch_id: str, timeout: float | None, /) -> AsyncGenerator[Sequence[b.Item], None]: ...
+    async def batch_item(self, batch_id: str, work_item_id: str, /) -> b.Item: ...
+    async def finished_item(self, batch_id: str, work_item_id: str, /) -> b.Item: ...
+    async def cancel_batch(self, batch_id: str, /) -> b.Batch: ...
+    async def retry_batch(self, batch_id: str, /) -> b.Batch: ...
+    async def delete_batch(self, batch_id: str, /) -> bool: ...
+    async def close_batch(self, batch_id: str, /) -> b.Batch: ...
+    async def extend_batch(
+        self, batch_id: str, elements: Elements, items: Iterable[Any] | AsyncIterable[Any], /, *, request_id: str
+    ) -> b.Batch: ...
+
+
+class Batch(Bridged, Generic[R]):
     """A batch: one task for each of many lists of arguments.
 
     Attributes:
@@ -33,11 +53,11 @@ class Batch(Generic[R]):
         lambda_name: "namespace/name"; empty where only the id is known.
     """
 
-    def __init__(self, client: AsyncClient, loop_bridge: LoopBridge, batch_id: str, elements: Elements | None) -> None:
+    def __init__(self, client: BatchClient, loop_bridge: LoopBridge, batch_id: str, elements: Elements | None) -> None:
+        super().__init__(loop_bridge)
         self.id = batch_id
         self.lambda_name = elements.name if elements is not None else ""
         self._client = client
-        self._loop_bridge = loop_bridge
         self._elements = elements
         self._rate = Rate()
 
@@ -54,7 +74,7 @@ class Batch(Generic[R]):
         """
         return self._seen(await self._loop_bridge.hop(self._client.get_batch(self.id)))
 
-    async def watch_async(self, every: float = 0.25) -> AsyncIterator[BatchProgress]:
+    def watch_async(self, every: float = 0.25) -> AsyncIterator[BatchProgress]:
         """Where the batch stands, now and whenever that has changed, until it has ended: that comes last.
 
         Args:
@@ -63,13 +83,14 @@ class Batch(Generic[R]):
         Raises:
             NotFound: as for `progress`.
         """
-        async with aclosing(self._hops(self._client.watch_batch(self.id, every))) as seen:
-            async for batch in seen:
-                yield self._seen(batch)
+        return self._hops(self._watched(every))
 
     def watch(self, every: float = 0.25) -> Iterator[BatchProgress]:
         """Like `watch_async`, blocking."""
-        return map(self._seen, self._steps(self._client.watch_batch(self.id, every)))
+        return self._steps(self._watched(every))
+
+    def _watched(self, every: float) -> Pages[BatchProgress]:
+        return self._client.watch_batch(self.id, every), lambda batch: (self._seen(batch),)
 
     async def wait_async(self, timeout: float | None = None) -> BatchProgress:
         """Waits until every item has ended, well or not.
@@ -85,7 +106,7 @@ class Batch(Generic[R]):
 
     # --- items --------------------------------------------------------------------------------------------------------
 
-    async def results_async(self, *, failed: Failed = "raise", timeout: float | None = None) -> AsyncIterator[R]:
+    def results_async(self, *, failed: Failed = "raise", timeout: float | None = None) -> AsyncIterator[R]:
         """What the handler returned, item by item in their order, each as soon as it is there. Memory holds a page of them.
 
         Args:
@@ -98,22 +119,19 @@ class Batch(Generic[R]):
             TimeoutError: not all items have ended in time.
             NotFound: there is no such batch, or it has expired.
         """
-        _check_failed(failed)
-        pages = self._client.finished_items(self.id, timeout)
-        async with aclosing(self._hops(pages)) as hops:
-            async for page in hops:
-                for item in page:
-                    for result in self._result(item, failed):
-                        yield result
+        return self._hops(self._finished(failed, timeout))
 
     def results(self, *, failed: Failed = "raise", timeout: float | None = None) -> Iterator[R]:
         """Like `results_async`, blocking."""
-        _check_failed(failed)
-        for page in self._steps(self._client.finished_items(self.id, timeout)):
-            for item in page:
-                yield from self._result(item, failed)
+        return self._steps(self._finished(failed, timeout))
 
-    async def items_async(
+    def _finished(self, failed: Failed, timeout: float | None) -> Pages[R]:
+        if failed not in get_args(Failed):
+            raise InvalidArgument(f"failed={short(failed)}: use 'raise', 'yield' or 'skip'")
+        pages = self._client.finished_items(self.id, timeout)
+        return pages, lambda page: (result for item in page for result in self._result(item, failed))
+
+    def items_async(
         self, status: ItemStatus | str | Iterable[ItemStatus | str] | None = None, *, arguments: bool = False
     ) -> AsyncIterator[ItemInfo]:
         """The items in their order, as they stand. Memory holds a page of them.
@@ -122,18 +140,17 @@ class Batch(Generic[R]):
             status: only those, by status or its name, one or several; None: all.
             arguments: with their arguments.
         """
-        pages = self._client.batch_items(self.id, statuses_of(status), arguments=arguments)
-        async with aclosing(self._hops(pages)) as hops:
-            async for page in hops:
-                for item in page:
-                    yield self._info(item)
+        return self._hops(self._listed(status, arguments))
 
     def items(
         self, status: ItemStatus | str | Iterable[ItemStatus | str] | None = None, *, arguments: bool = False
     ) -> Iterator[ItemInfo]:
         """Like `items_async`, blocking."""
-        for page in self._steps(self._client.batch_items(self.id, statuses_of(status), arguments=arguments)):
-            yield from map(self._info, page)
+        return self._steps(self._listed(status, arguments))
+
+    def _listed(self, status: ItemStatus | str | Iterable[ItemStatus | str] | None, arguments: bool) -> Pages[ItemInfo]:
+        pages = self._client.batch_items(self.id, statuses_of(status), arguments=arguments)
+        return pages, lambda page: map(self._info, page)
 
     def failures_async(self, *, arguments: bool = False) -> AsyncIterator[ItemInfo]:
         """The items that failed for good or were cancelled, in their order."""
@@ -257,35 +274,24 @@ class Batch(Generic[R]):
         stands_in: Any = error
         return (stands_in,) if failed == "yield" else ()
 
-    async def _hops(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    async def _hops(self, pages: Pages[T]) -> AsyncGenerator[T, None]:
         """What an iterator on the client's loop gives, for any loop."""
+        steps, parts_of = pages
         try:
-            while True:
-                found = await self._loop_bridge.hop(_next(steps))
-                if found is None:
-                    return
-                yield found[0]
+            while (found := await self._loop_bridge.hop(_next(steps))) is not None:
+                for part in parts_of(found[0]):
+                    yield part
         finally:
             await self._loop_bridge.hop(_close(steps))
 
-    def _steps(self, steps: AsyncGenerator[T, None]) -> Iterator[T]:
+    def _steps(self, pages: Pages[T]) -> Iterator[T]:
         """The same for a thread that blocks."""
+        steps, parts_of = pages
         try:
             while (found := self._loop_bridge.run(_next(steps))) is not None:
-                yield found[0]
+                yield from parts_of(found[0])
         finally:
             self._loop_bridge.run(_close(steps))
-
-    def _block(self, work: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
-        return self._loop_bridge.run(work(self, *args, **kwargs))
-
-
-def _check_failed(failed: object) -> None:
-    if failed not in get_args(Failed):
-        raise InvalidArgument(f"failed={short(failed)}: use 'raise', 'yield' or 'skip'")
-
-
-_FAILURES: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
 
 
 async def _next(steps: AsyncIterator[T]) -> tuple[T] | None:
