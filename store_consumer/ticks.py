@@ -18,11 +18,13 @@ from atf.schedule.plan import Plan
 from atf.store.values.jobs import DueJob, Tick
 from atf.store.values.tasks import NewTask
 from atf.task import US
+from atf.times import length
 
 LATE_US: Final = 5 * US
 """A tick that is dealt with within this is late, not missed."""
 MOST_PASSED_OVER: Final = 1_000
 """Ticks that are passed over at once; the rest follows, and other jobs have their turn in between."""
+_OVERLAP: Final = "overlap: the tick before still ran"
 
 
 def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
@@ -36,9 +38,8 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
     spec, plan = stored_plan(due.spec, due.base_us)
     if due.running and spec.overlap == j.PASS_OVER:
         next_us, passed = _next_after(due, plan, now_us)
-        return _skipped_tick(due, spec, next_us, passed, "overlap: the tick before still ran")
-    tick_us, passed, comes = _chosen(due, spec, plan, now_us)
-    why = "misfire: nobody could deal with it in time" if passed else ""
+        return _skipped_tick(due, spec, next_us, passed, _OVERLAP)
+    tick_us, passed, comes, why = _chosen(due, spec, plan, now_us)
     if tick_us is None or not comes:
         return _skipped_tick(due, spec, tick_us, passed, why)
     task = _task(due, spec, tick_us, partition)
@@ -51,27 +52,38 @@ def cancels(due: DueJob) -> bool:
     return bool(due.running) and stored_plan(due.spec, due.base_us)[0].overlap == j.CANCEL_RUNNING
 
 
-def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int | None, int, bool]:
-    """The tick that the job goes on from (None: there is none any more), how many before it are passed over, and whether it becomes a
-    task now.
+def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int | None, int, bool, str]:
+    """The tick that the job goes on from (None: there is none any more), how many before it are passed over, whether it becomes a task
+    now, and why the newest of those did not.
     """
     grace_us = spec.grace_us if spec.HasField("grace_us") else DEFAULT_GRACE_US
     waits = spec.overlap not in {j.ALLOW, j.PASS_OVER}
-    tick_us, passed = due.due_us, 0
+    tick_us, passed, why = due.due_us, 0, ""
     while now_us - tick_us > LATE_US and (due.ticks or tick_us > spec.base_at_us):
         following = plan.after(tick_us, due.ticks)
         newest = following is None or following > now_us
         # As long as the one before ran, nobody was too late.
-        too_late = now_us - (max(tick_us, due.ended_us) if waits else tick_us) > grace_us
-        if not too_late and (spec.misfire == j.ALL or (spec.misfire != j.SKIP and newest)):
+        late_us = now_us - (max(tick_us, due.ended_us) if waits else tick_us)
+        if late_us <= grace_us and (spec.misfire == j.ALL or (spec.misfire != j.SKIP and newest)):
             break
-        passed += 1
+        passed, why = passed + 1, _why(spec.misfire, late_us, grace_us)
         if following is None:
-            return None, passed, False
+            return None, passed, False, why
         tick_us = following
         if passed == MOST_PASSED_OVER:
-            return tick_us, passed, False
-    return tick_us, passed, tick_us <= now_us
+            return tick_us, passed, False, why
+    return tick_us, passed, tick_us <= now_us, why
+
+
+def _why(misfire: j.Misfire, late_us: int, grace_us: int) -> str:
+    """Why a tick that is late makes no task. `late_us`: without the time for which the one before ran."""
+    if late_us <= LATE_US:
+        return _OVERLAP
+    if misfire == j.SKIP:
+        return "misfire: it was missed, and this job makes no task of a missed tick"
+    if late_us > grace_us:
+        return f"grace: it was missed by more than its grace, {length(grace_us)}"
+    return "misfire: it was missed, and the newest of those that were missed comes in its place"
 
 
 def _next_after(due: DueJob, plan: Plan, now_us: int) -> tuple[int | None, int]:

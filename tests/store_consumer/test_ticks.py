@@ -110,6 +110,32 @@ def test_all_ticks_in_the_way_of_one_that_runs_are_passed_over_at_once() -> None
     assert (made.task, made.passed_over, made.next_us) == (None, 10, T0 + 11 * MINUTE_US)
 
 
+GRACE = "grace: it was missed by more than its grace, 1 h"
+LATEST = "misfire: it was missed, and the newest of those that were missed comes in its place"
+SKIPPED = "misfire: it was missed, and this job makes no task of a missed tick"
+OVERLAP = "overlap: the tick before still ran"
+
+
+@pytest.mark.parametrize(
+    ("why", "minutes", "fields"),
+    [
+        (LATEST, 10, {"misfire": j.LATEST}),
+        (SKIPPED, 10, {"misfire": j.SKIP}),
+        (GRACE, 90, {"misfire": j.ALL, "schedule": "@every 1h", "grace_us": HOUR_US}),
+        (GRACE, 90, {"misfire": j.LATEST, "schedule": "@every 1h"}),
+        (OVERLAP, 10, {"overlap": j.PASS_OVER, "running": "0-x"}),
+        (OVERLAP, 10, {"overlap": j.QUEUE, "ended_us": T0 + 10 * MINUTE_US}),
+        (OVERLAP, 10, {"misfire": j.SKIP, "ended_us": T0 + 10 * MINUTE_US}),
+        (LATEST, 10, {"ended_us": T0 + 8 * MINUTE_US}),
+        ("", 1, {}),
+    ],
+)
+def test_a_tick_that_is_passed_over_says_why(why: str, minutes: int, fields: Any) -> None:
+    made = tick_of(due(ticks=1, **fields), 0, T0 + minutes * MINUTE_US + US)
+    assert made.why == why
+    assert bool(made.passed_over) is bool(why)
+
+
 def test_a_job_made_for_the_past_ticks_at_once() -> None:
     once = due(due_time="2020-01-01T00:00:00Z", at_us=1_577_836_800 * US)
     once = once._replace(spec=_without_schedule(once.spec))
