@@ -14,16 +14,14 @@ from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
-from atf.runtime import Runtime
 from atf.sdk.work_items import MAX_ITEMS, check_batch_id, stored_id
 from atf.store.store import Store
 from atf.store.values.batches import BatchAnswer, NewItem, OpenedBatch
 
 from .batch_view import no_batch
 from .batch_writer import BatchWriter
-from .lambdas import Lambdas
 from .new_batch import ItemTemplate, completed, digest, lambdas_of, needs_single_partition, spec_of
-from .pending import PendingLimits
+from .parts import FrontendParts
 from .validate import asked_durability, shown
 
 MAX_MESSAGE_ITEMS: Final = 1_000
@@ -32,28 +30,12 @@ MAX_MESSAGE_ITEMS: Final = 1_000
 _log = get_logger()
 
 
-class BatchIntake:
+class ScheduleBatchRpc(FrontendParts):
     """Stores the items of batches."""
 
-    def __init__(
-        self,
-        store: Store,
-        lambdas: Lambdas,
-        pending: PendingLimits,
-        runtime: Runtime,
-        *,
-        max_attempts: int,
-        max_attempts_cap: int,
-    ) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._pending = pending
-        self._runtime = runtime
-        self._max_attempts = max_attempts
-        self._cap = max_attempts_cap
-        self.draining = False
-
-    async def schedule_batch(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+    async def schedule_batch(
+        self, requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 600
+    ) -> b.ScheduleBatchReply:
         """Makes a batch, goes on with one, or extends one."""
         request = await anext(requests, None)
         if request is None or request.WhichOneof("part") != "header":
@@ -87,7 +69,7 @@ class BatchIntake:
         made, told = b.BatchSpec(), b""
         if header.HasField("spec"):
             await self._lambdas.load(lambdas_of(header.spec))
-            made = completed(header.spec, self._lambdas, self._max_attempts, self._cap)
+            made = completed(header.spec, self._lambdas, self._settings.batch_max_attempts, self._cap)
             told = digest(header.spec)
         opened = await self._store.open_batch(
             header.id,
@@ -128,14 +110,14 @@ class BatchIntake:
                         raise InvalidArgument(
                             f"{len(request.items.items)} items: at most {MAX_MESSAGE_ITEMS} in one message"
                         )
-                    if self.draining:
+                    if self._draining:
                         raise Unavailable(f"this frontend ends: go on with batch {batch_id} at another one")
                     if numbers.announced:  # the batch waits for what was announced, so nothing of it may be refused
                         for place, each in enumerate(request.items.items, sent):
                             template.item(place, each)
                     first = await numbers.take(len(request.items.items))
                     items = [template.item(number, each) for number, each in enumerate(request.items.items, first)]
-                    await self._let_in(batch_id, template, items, writer)
+                    await self._let_items_in(batch_id, template, items, writer)
                     sent += len(items)
                 case "end":
                     if request.end.items != sent:
@@ -152,7 +134,7 @@ class BatchIntake:
             " batch's prefix"
         )
 
-    async def _let_in(
+    async def _let_items_in(
         self, batch_id: str, template: ItemTemplate, items: Sequence[tuple[int, NewItem]], writer: BatchWriter
     ) -> None:
         """Sends items on their way, as many of them as their lambda may have."""

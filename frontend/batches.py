@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final
 
 from atf import task as rules
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
-from atf.runtime import Runtime, happens
+from atf.runtime import happens
 from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id
-from atf.store.store import Store
 from atf.store.values.batches import BatchCommandAnswer, BatchPlace, BatchRecord, ItemRecord
 from atf.task import US, Status
 
 from . import batch_view as view
-from .batch_intake import BatchIntake
-from .redaction import Redaction
+from .parts import FrontendParts
 from .validate import shown
-from .waiting import TaskWaits
 
 MAX_PAGE: Final = 1_000
 """Of ListBatchItems."""
@@ -41,44 +38,26 @@ _LOOKED_AT: Final = 10
 _log = get_logger()
 
 
-class BatchRpcs:
+class BatchRpcs(FrontendParts):
     """Answers the RPCs about batches."""
-
-    def __init__(
-        self, store: Store, redaction: Redaction, intake: BatchIntake, waiting: TaskWaits, runtime: Runtime
-    ) -> None:
-        self._store = store
-        self._redaction = redaction
-        self._intake = intake
-        self._waiting = waiting
-        self._runtime = runtime
-        self._draining = False
-
-    def drain(self) -> None:
-        """Ends the streams: their callers go on at another frontend."""
-        self._draining = self._intake.draining = True
-
-    async def schedule_batch(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
-        """Makes a batch, goes on with one, or extends one."""
-        return await self._intake.schedule_batch(requests)
 
     # --- looking at them ----------------------------------------------------------------------------------------------
 
-    async def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
+    async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
         """A batch as it stands."""
         record = await self._record(request.id)
         if request.with_spec and not request.unredacted:
             record = await self._redaction.batch(record)
         return view.batch(record, with_spec=request.with_spec)
 
-    async def list_batches(self, request: b.ListBatchesRequest) -> b.ListBatchesReply:
+    async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
         """A page of batches, newest first. Where few are of the lambda, it may be short, or empty with a token."""
         if not 0 <= request.page_size <= rules.MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
         name = getattr(request, "lambda")
         if name:
             rules.check_lambda(shown(name))
-        last = self._after(request.page_token)
+        last = parse_token(request.page_token, self._store.partitions)
         size = request.page_size or DEFAULT_PAGE
         reply, looked_at = b.ListBatchesReply(), 0
         while len(reply.batches) < size and looked_at < _LOOKED_AT * size:
@@ -95,15 +74,7 @@ class BatchRpcs:
             reply.next_page_token = f"{last.created_at_us}:{last.partition}:{last.id}"
         return reply
 
-    def _after(self, token: str) -> BatchPlace | None:
-        if not token:
-            return None
-        match = re.fullmatch(r"([0-9]{1,16}):([0-9]{1,5}):([A-Za-z0-9_-]{1,24})", token)
-        if match is None or int(match[2]) >= self._store.partitions:
-            raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
-        return BatchPlace(int(match[1]), int(match[2]), match[3])
-
-    async def list_batch_items(self, request: b.ListBatchItemsRequest) -> b.ListBatchItemsReply:
+    async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:
         """A page of the items of a batch."""
         check_batch_id(shown(request.id))
         size, first, statuses = _page(request)
@@ -115,7 +86,7 @@ class BatchRpcs:
         while following is not None and len(reply.items) < size and looks < _LOOKED_AT and taken < _ANSWER_BYTES:
             found = await self._store.list_batch_items(request.id, following, some, statuses=statuses)
             following, looks = found.next, looks + 1
-            for each in await self._shown(found.items, request):
+            for each in await self._shown_items(found.items, request):
                 if taken >= _ANSWER_BYTES:
                     following = each.number
                     break
@@ -135,16 +106,18 @@ class BatchRpcs:
         if found is None:
             await self._record(request.id)
             return b.ListBatchItemsReply()
-        (item,) = await self._shown([found], request)
+        (item,) = await self._shown_items([found], request)
         return b.ListBatchItemsReply(items=[view.item(item, with_arguments=request.with_arguments)])
 
-    async def _shown(self, items: Sequence[ItemRecord], request: b.ListBatchItemsRequest) -> Sequence[ItemRecord]:
+    async def _shown_items(self, items: Sequence[ItemRecord], request: b.ListBatchItemsRequest) -> Sequence[ItemRecord]:
         """Items without redacted values."""
         unredacted = request.unredacted or not request.with_arguments
         tasks = await self._redaction.with_spec([each.task for each in items], unredacted=unredacted)
         return [each._replace(task=task) for each, task in zip(items, tasks, strict=True)]
 
-    async def watch_batch(self, request: b.WatchBatchRequest) -> AsyncGenerator[b.Batch, None]:
+    async def watch_batch(
+        self, request: b.WatchBatchRequest, *, timeout: float = 3600
+    ) -> AsyncGenerator[b.Batch, None]:
         """How a batch goes on, until it has ended. Its counters are read now and then, and when its end is notified."""
         every_us = request.at_most_every_us or DEFAULT_EVERY_US
         if not MIN_EVERY_US <= every_us <= MAX_EVERY_US:
@@ -172,12 +145,12 @@ class BatchRpcs:
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    async def cancel_batch(self, request: b.CancelBatchRequest) -> b.Batch:
+    async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Cancels every item that has not started, and asks those that run to stop."""
         await self._command(request.id, "cancel_batch", self._store.cancel_batch)
         return view.batch(await self._record(request.id))
 
-    async def retry_batch(self, request: b.RetryBatchRequest) -> b.Batch:
+    async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Starts the items afresh that failed for good."""
         done = await self._command(request.id, "retry_batch", self._store.retry_batch)
         record = await self._record(request.id)
@@ -191,7 +164,7 @@ class BatchRpcs:
             )
         return view.batch(record)
 
-    async def delete_batch(self, request: b.DeleteBatchRequest) -> b.DeleteBatchReply:
+    async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
         """Deletes a batch that has ended; it need not exist."""
         try:
             done = await self._command(request.id, "delete_batch", self._store.delete_batch)
@@ -212,6 +185,16 @@ class BatchRpcs:
         if done is not BatchCommandAnswer.NOTHING:
             _log.info(event, batch=batch_id, done=done.name)
         return done
+
+
+def parse_token(token: str, partitions: int) -> BatchPlace | None:
+    """The place behind which a page of batches begins; None: at the newest."""
+    if not token:
+        return None
+    match = re.fullmatch(r"([0-9]{1,16}):([0-9]{1,5}):([A-Za-z0-9_-]{1,24})", token)
+    if match is None or int(match[2]) >= partitions:
+        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+    return BatchPlace(int(match[1]), int(match[2]), match[3])
 
 
 def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:

@@ -15,16 +15,13 @@ from atf.cores.pool import MAX_CORES, CoreClaim, CorePool, CoreSettings
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
-from atf.runtime import Runtime
 from atf.store.capacity import CapacityRecord
-from atf.store.store import Store
 from atf.store.values.explained import ExplainedTask
 from atf.task import check_lambda, check_name, pool_called, pool_stored
 
 from .explain_cores import no_core
 from .explain_words import ExplainAnswer
-from .lambdas import Lambdas
-from .pools import KnownPools
+from .parts import FrontendParts
 from .validate import shown
 
 SEED_BYTES: Final = 16
@@ -38,18 +35,18 @@ _NUMBERS: Final = (
 _log = get_logger()
 
 
-class CapacityRpcs:
+class CapacityRpcs(FrontendParts):
     """The calls about cores."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, pools: KnownPools, runtime: Runtime) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._pools = pools
-        self._runtime = runtime
+    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
+        """The cores of a pool, and who has them."""
+        return await self._get_capacity(_pool_name(request.pool))
 
-    async def get_capacity(self, name: str) -> f.Capacity:
-        """A pool's cores."""
-        name = _pool_name(name)
+    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
+        """The pools that have cores."""
+        return f.ListCapacityReply(pools=[pool_called(each) for each in await self._store.list_capacity()])
+
+    async def _get_capacity(self, name: str) -> f.Capacity:
         record = await self._store.get_capacity(name)
         if record is None:
             await self._pools.check_known(name)
@@ -65,7 +62,7 @@ class CapacityRpcs:
         here = {known.record.name for known in self._lambdas.all() if known.in_force.pool == pool}
         return sorted(reserved.keys() - here)
 
-    async def check_may_leave(self, lambda_name: str, name: str) -> None:
+    async def _check_may_leave(self, lambda_name: str, name: str) -> None:
         """Keeps a lambda in a pool that has reserved cores for it.
 
         Raises:
@@ -78,7 +75,7 @@ class CapacityRpcs:
                 f" atf capacity set {pool_called(name)} --reserve {lambda_name}=0"
             )
 
-    async def lacks_core(self, found: ExplainedTask) -> ExplainAnswer | None:
+    async def _lacks_core(self, found: ExplainedTask) -> ExplainAnswer | None:
         """Why no executor may run a queued task's lambda now, where its pool has cores. None also where that can't be read now."""
         try:
             await self._lambdas.load([found.record.lambda_name])
@@ -91,14 +88,14 @@ class CapacityRpcs:
     def _pool_of(self, lambda_name: str) -> str:
         return self._lambdas.get(lambda_name).in_force.pool
 
-    async def set_capacity(self, request: f.SetCapacityRequest) -> f.Capacity:
+    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
         """Changes a pool's cores: every claim is kept."""
         name = _pool_name(request.pool)
         _check_end(request)
         ending = request.HasField("cores") and request.cores == 0
         if not ending:  # else the call may be a repeat, after which a pool that had nothing but cores is unknown
             await self._pools.check_known(name)
-        await self._check_lambdas(request)
+        await self._check_reserved(request)
         for _ in range(_TRIES):
             record = await self._store.get_capacity(name)
             pool = CorePool.decode(record.state) if record is not None else None
@@ -107,11 +104,11 @@ class CapacityRpcs:
                     _log.info("set_capacity", pool=name, cores=0)
                     return f.Capacity(pool=pool_called(name))
                 continue
-            if await self._write(name, record, pool, _settings(request, pool)):
-                return await self.get_capacity(name)
+            if await self._write_capacity(name, record, pool, _settings(request, pool)):
+                return await self._get_capacity(name)
         raise Unavailable("others change the pool's cores at the same time; try again")
 
-    async def _write(
+    async def _write_capacity(
         self, name: str, record: CapacityRecord | None, pool: CorePool | None, settings: CoreSettings
     ) -> bool:
         if record is None or pool is None:
@@ -129,7 +126,7 @@ class CapacityRpcs:
         _log.info("set_capacity", pool=name, cores=settings.cores, reserved=settings.first_multiplexed)
         return True
 
-    async def _check_lambdas(self, request: f.SetCapacityRequest) -> None:
+    async def _check_reserved(self, request: f.SetCapacityRequest) -> None:
         names = sorted(request.reserve)
         for name in names:
             check_lambda(shown(name))

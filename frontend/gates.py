@@ -10,14 +10,13 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.gates import quoted
 from atf.store.library import MAX_GATES
-from atf.store.store import Store
 from atf.store.values.explained import ExplainedTask
 from atf.store.values.lambdas import AuditEntry, Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
 from atf.times import instant, length
 
 from .explain_words import duration
-from .lambdas import Lambdas
+from .parts import FrontendParts
 from .validate import check_labels, shown
 
 MAX_WHO_CHARS: Final = 100
@@ -40,17 +39,13 @@ _NUMBERS: Final = {action: number for number, action in _ACTIONS.items()}
 _log = get_logger()
 
 
-class GateRpcs:
+class GateRpcs(FrontendParts):
     """SetGate, LiftGate, ListGates, ListAudit, and the pause of a whole lambda, which is a gate.
 
     A change reads no copy of the registry, neither before nor after: it would be read anew for each of thousands of lambdas.
     """
 
-    def __init__(self, store: Store, lambdas: Lambdas) -> None:
-        self._store = store
-        self._lambdas = lambdas
-
-    async def met(self, found: ExplainedTask) -> list[Gate] | None:
+    async def _gates_met(self, found: ExplainedTask) -> list[Gate] | None:
         """The gates of a task's lambda, where one keeps it or the lambda is paused. None: the registry partition can't be read."""
         if not (found.gate or found.paused):
             return []
@@ -59,7 +54,7 @@ class GateRpcs:
         except Unavailable:
             return None
 
-    async def set_gate(self, request: f.SetGateRequest) -> f.Gate:
+    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
         name = check_lambda(shown(getattr(request, "lambda")))
         absolute = request.WhichOneof("ends") == "until_at_us"
@@ -78,7 +73,7 @@ class GateRpcs:
         )
         return to_proto(made)
 
-    async def lift_gate(self, request: f.LiftGateRequest) -> f.LiftGateReply:
+    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
         """Lifts a lambda's gates with these labels; one of them, where an action is named."""
         name = check_lambda(shown(getattr(request, "lambda")))
         check_labels(request.labels)
@@ -90,27 +85,29 @@ class GateRpcs:
         _log.info("lift_gate", name=name, lifted=lifted)
         return f.LiftGateReply(lifted=lifted)
 
-    async def pause_lambda(self, request: f.PauseLambdaRequest) -> None:
-        """Pauses a whole lambda."""
-        name = await self._change_pause(request, self._store.pause_lambda)
-        _log.info("pause_lambda", name=name)
+    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
+        """Stops a lambda's tasks from being started."""
+        await self._change_pause(request, "pause_lambda", self._store.pause_lambda)
+        return f.PauseLambdaReply()
 
-    async def resume_lambda(self, request: f.ResumeLambdaRequest) -> None:
-        """Lifts the pause of a whole lambda."""
-        name = await self._change_pause(request, self._store.resume_lambda)
-        _log.info("resume_lambda", name=name)
+    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
+        """Lets a lambda's tasks start again."""
+        await self._change_pause(request, "resume_lambda", self._store.resume_lambda)
+        return f.ResumeLambdaReply()
 
     async def _change_pause(
-        self, request: f.PauseLambdaRequest | f.ResumeLambdaRequest, verb: Callable[[str, str, str], Awaitable[bool]]
-    ) -> str:
-        name = getattr(request, "lambda")
-        check_lambda(shown(name))
+        self,
+        request: f.PauseLambdaRequest | f.ResumeLambdaRequest,
+        event: str,
+        verb: Callable[[str, str, str], Awaitable[bool]],
+    ) -> None:
+        name = check_lambda(shown(getattr(request, "lambda")))
         check_who(request.who, request.why)
         if not await verb(name, request.who, request.why):
             raise await self._unknown(name)
-        return str(name)
+        _log.info(event, name=name)
 
-    async def list_gates(self, request: f.ListGatesRequest) -> f.ListGatesReply:
+    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         """The gates of a lambda, or of all."""
         await self._lambdas.refresh()
         name = getattr(request, "lambda")
@@ -118,7 +115,7 @@ class GateRpcs:
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
-    async def list_audit(self, request: f.ListAuditRequest) -> f.ListAuditReply:
+    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         """A page of the audit log, newest first."""
         if not 0 <= request.page_size <= MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from atf.errors import InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
-from atf.store.store import Store
 from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_AHEAD_US, US
 from atf.times import length
@@ -13,23 +12,21 @@ from atf.times import length
 from . import view
 from .gates import check_who
 from .lambdas import did_you_mean
+from .parts import FrontendParts
 from .validate import shown
 
 _log = get_logger()
 
 
-class HostRpcs:
+class HostRpcs(FrontendParts):
     """The calls on worker hosts."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def list_hosts(self) -> f.ListHostsReply:
+    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         """The worker hosts that are alive."""
         now_us, hosts = await self._store.list_hosts()
         return f.ListHostsReply(hosts=[view.host(each) for each in hosts], now_us=now_us)
 
-    async def drain_host(self, request: f.DrainHostRequest) -> f.DrainHostReply:
+    async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
         """Has a worker host drain, or take tasks again."""
         check_who(request.who, request.why)
         if request.HasField("for_us") and not 0 < request.for_us <= MAX_AHEAD_US:  # 0 would be taken for no end

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from atf import task as rules
-from atf.calls.single_flight import SingleFlight
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound, Unavailable
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
@@ -19,10 +18,8 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.job_plan import plan_of
-from atf.store.store import Store
 from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJob
 
-from .lambdas import Lambdas
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
 from .validate import shown, spec_lambda
@@ -36,34 +33,29 @@ _ANSWER_BYTES: Final = 2 << 20
 _READ_TOGETHER: Final = 8
 _LOGGED_NAMES: Final = 10
 _PLANNED_AT_ONCE: Final = 16
-"""JobRpcs whose first tick is computed before other calls have a turn: a new schedule takes some 0.2 ms."""
+"""Jobs whose first tick is computed before other calls have a turn: a new schedule takes some 0.2 ms."""
 
 _log = get_logger()
 
 
-class JobRpcs:
+class JobRpcs(ScheduleRpcs):
     """The RPCs about jobs."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, scheduling: ScheduleRpcs, max_attempts_cap: int) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._scheduling = scheduling
-        self._cap = max_attempts_cap
-        self._now_us = SingleFlight(store.time_us)
-
-    async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
-        """Makes or replaces a job."""
-        (answer,) = await self._schedule([request])
+    async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
+        """Makes a job, or replaces one."""
+        (answer,) = await self._schedule_jobs([request])
         if isinstance(answer, AtfError):
             raise answer
-        return answer
+        return await self._redaction.job(answer)
 
-    async def schedule_jobs(self, requests: Sequence[f.ScheduleJobRequest]) -> f.ScheduleJobsReply:
-        """Makes or replaces many; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
-        if len(requests) > MAX_REQUESTS:
-            raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
+    async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
+        """Makes or replaces many jobs, at most 1000; each succeeds or fails by itself. Where the store fails them all, the whole call fails and
+        may be repeated.
+        """
+        if len(request.requests) > MAX_REQUESTS:
+            raise InvalidArgument(f"{len(request.requests)} requests: at most {MAX_REQUESTS} in one call")
         reply = f.ScheduleJobsReply()
-        answers = await self._schedule(requests)
+        answers = await self._schedule_jobs(request.requests)
         if answers and all(isinstance(each, Unavailable) for each in answers):
             raise Unavailable(str(answers[0]))
         for answer in answers:
@@ -72,9 +64,10 @@ class JobRpcs:
                 set_error(result.error, answer)
             else:
                 result.job.CopyFrom(answer)
+        await self._redaction.jobs(result.job for result in reply.results if result.HasField("job"))
         return reply
 
-    async def _schedule(self, requests: Sequence[f.ScheduleJobRequest]) -> list[j.Job | AtfError]:
+    async def _schedule_jobs(self, requests: Sequence[f.ScheduleJobRequest]) -> list[j.Job | AtfError]:
         await self._lambdas.load({spec_lambda(each.job.task) for each in requests})
         now_us = await self._now_us()
         answers: dict[int, j.Job | AtfError] = {}
@@ -105,19 +98,23 @@ class JobRpcs:
         _log_jobs([job.name for job, _ in asked.values()], stored)
         return [answers[place] for place in range(len(requests))]
 
-    async def get_job(self, name: str) -> j.Job:
-        """One job."""
+    async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
+        """A job's record."""
+        job = await self._job(request.name)
+        return job if request.unredacted else await self._redaction.job(job)
+
+    async def _job(self, name: str) -> j.Job:
         (record,) = await self._store.get_jobs([rules.check_job(name)])
         if record is None:
             raise _none(name)
         return _job(record)
 
-    async def list_jobs(self, request: f.ListJobsRequest) -> f.ListJobsReply:
+    async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
         """A page of jobs, partition by partition."""
         if not 0 <= request.page_size <= rules.MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
         prefix = _check_prefix(request.prefix)
-        partition, last = self._after(request.page_token)
+        partition, last = parse_token(request.page_token, self._store.partitions)
         left = request.page_size or DEFAULT_PAGE
         reply = f.ListJobsReply()
         while partition < self._store.partitions and left > 0:
@@ -129,20 +126,24 @@ class JobRpcs:
             if reply.ByteSize() >= _ANSWER_BYTES:
                 break
             partition, last = (partition, names[-1]) if names else (partition + 1, "")
+        if not request.unredacted:
+            await self._redaction.jobs(reply.jobs)
         if partition < self._store.partitions:
             reply.next_page_token = f"{partition}:{last}"
         return reply
 
-    async def delete_job(self, name: str) -> f.DeleteJobReply:
-        """Deletes one, and with it its tasks that have not started; it need not exist."""
-        (existed,) = await self._store.delete_jobs([rules.check_job(name)])
+    async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
+        """Deletes a job, and with it its tasks that have not started; it need not exist."""
+        (existed,) = await self._store.delete_jobs([rules.check_job(request.name)])
         return f.DeleteJobReply(existed=existed)
 
-    async def delete_jobs_by_prefix(self, prefix: str) -> f.DeleteJobsByPrefixReply:
-        """Deletes all jobs whose names begin so."""
-        if not prefix:
+    async def delete_jobs_by_prefix(
+        self, request: f.DeleteJobsByPrefixRequest, *, timeout: float = 10
+    ) -> f.DeleteJobsByPrefixReply:
+        """Deletes the jobs whose names begin so."""
+        if not request.prefix:
             raise InvalidArgument('prefix: give the beginning of the names, such as "shop/"; "*" deletes all jobs')
-        begin = "" if prefix == "*" else _check_prefix(prefix)
+        begin = "" if request.prefix == "*" else _check_prefix(request.prefix)
         deleted = 0
         for partition in range(self._store.partitions):
             for with_tasks in (False, True):  # also of a job that has ended ticks may wait
@@ -153,32 +154,33 @@ class JobRpcs:
         _log.info("delete_jobs_by_prefix", deleted=deleted)
         return f.DeleteJobsByPrefixReply(deleted=deleted)
 
-    async def pause_job(self, name: str) -> j.Job:
+    async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks, those among them that wait."""
-        answer = await self._store.pause_job(rules.check_job(name))
-        return await self._after_pause("pause_job", name, answer)
+        return await self._change_job_pause("pause_job", request.name, self._store.pause_job)
 
-    async def resume_job(self, name: str) -> j.Job:
+    async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
         """Lets a job's ticks go on, those among them that wait."""
-        answer = await self._store.resume_job(rules.check_job(name))
-        return await self._after_pause("resume_job", name, answer)
+        return await self._change_job_pause("resume_job", request.name, self._store.resume_job)
 
-    async def _after_pause(self, event: str, name: str, answer: PausedJob) -> j.Job:
+    async def _change_job_pause(self, event: str, name: str, verb: Callable[[str], Awaitable[PausedJob]]) -> j.Job:
+        answer = await verb(rules.check_job(name))
         if not answer.found:
             raise _no_record(name, answer.tasks) if answer.tasks else _none(name)
         _log.info(event, job=name)
-        return await self.get_job(name)
+        return await self._redaction.job(await self._job(name))
 
-    async def run_job_now(self, request: f.RunJobNowRequest) -> f.ScheduleReply:
+    async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""
-        job = await self.get_job(request.name)
+        job = await self._job(request.name)
         tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
-        made = await self._scheduling.schedule_of_job(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+        made = await self._schedule_one(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
         if made is None:
             raise _none(request.name)
         return made
 
-    async def preview_schedule(self, request: f.PreviewScheduleRequest) -> f.PreviewScheduleReply:
+    async def preview_schedule(
+        self, request: f.PreviewScheduleRequest, *, timeout: float = 10
+    ) -> f.PreviewScheduleReply:
         """The next ticks of a job that is not made."""
         if not 0 <= request.count <= MAX_PREVIEW:
             raise InvalidArgument(f"count {request.count}: use 1 to {MAX_PREVIEW}; 0 means {DEFAULT_PREVIEW}")
@@ -192,13 +194,15 @@ class JobRpcs:
         ticks = await asyncio.to_thread(_preview, spec, request.count or DEFAULT_PREVIEW)  # noqa: TID251  pure, and may take long
         return f.PreviewScheduleReply(ticks_at_us=ticks)
 
-    def _after(self, token: str) -> tuple[int, str]:
-        if not token:
-            return 0, ""
-        partition, colon, last = token.partition(":")
-        if not colon or not re.fullmatch(r"[0-9]{1,5}", partition) or int(partition) >= self._store.partitions:
-            raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
-        return int(partition), last
+
+def parse_token(token: str, partitions: int) -> tuple[int, str]:
+    """The partition in which a page of jobs begins, and the name behind which."""
+    if not token:
+        return 0, ""
+    partition, colon, last = token.partition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,5}", partition) or int(partition) >= partitions:
+        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+    return int(partition), last
 
 
 def _check_prefix(prefix: str) -> str:

@@ -1,4 +1,4 @@
-"""Answers the RPCs about keys: ordering keys that have stopped, and concurrency keys for which tasks wait. And concurrency keys for which tasks wait."""
+"""Answers the RPCs about keys: ordering keys that have stopped, and concurrency keys for which tasks wait."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
-from atf.store.store import Store
 from atf.store.values.keys import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
 from atf.task import MAX_BATCH, check_key, key_held
 
+from .parts import FrontendParts
 from .validate import check_stored_id
 
 DEFAULT_PAGE: Final = 100
@@ -18,45 +18,45 @@ MAX_ERROR_CHARS: Final = 1_000
 """Of an error as a list of keys shows it; the task has it whole."""
 
 
-class KeyRpcs:
-    """ListKeys, ResumeKey, SkipKey and ListConcurrencyKeys. Their lambda has been checked."""
+class KeyRpcs(FrontendParts):
+    """ListKeys, ResumeKey, SkipKey and ListConcurrencyKeys."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def list_keys(self, request: f.ListKeysRequest) -> f.ListKeysReply:
+    async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         """A page of those that have stopped, or the one asked for."""
-        name, size = getattr(request, "lambda"), _page_size(request)
+        name, size = (await self._lambdas.known(getattr(request, "lambda"))).record.name, _page_size(request)
         if request.key:
             found = await self._store.get_key(name, check_key(request.key, "key"))
             return f.ListKeysReply(keys=[_info(found)] if found else [])
         records, token = await self._store.list_keys(name, size, request.page_token)
         return f.ListKeysReply(keys=[_info(each) for each in records], next_page_token=token)
 
-    async def list_concurrency_keys(self, request: f.ListConcurrencyKeysRequest) -> f.ListConcurrencyKeysReply:
+    async def list_concurrency_keys(
+        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
+    ) -> f.ListConcurrencyKeysReply:
         """Those for which tasks wait among a page of keys, or the one asked for."""
-        name, size = getattr(request, "lambda"), _page_size(request)
+        name, size = (await self._lambdas.known(getattr(request, "lambda"))).record.name, _page_size(request)
         if request.key:
             found = await self._store.get_concurrency_key(name, check_key(request.key, "key"))
             return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
         records, token = await self._store.list_concurrency_keys(name, size, request.page_token)
         return f.ListConcurrencyKeysReply(keys=[_slots(each) for each in records], next_page_token=token)
 
-    async def resume_key(self, request: f.ResumeKeyRequest) -> f.ResumeKeyReply:
+    async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """The task that stopped it starts afresh."""
-        self._check(request)
+        await self._check_key(request)
         done = await self._store.resume_key(getattr(request, "lambda"), request.key, request.task_id)
         _check_done(request, done)
         return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is KeyAnswer.DONE)
 
-    async def skip_key(self, request: f.SkipKeyRequest) -> f.SkipKeyReply:
+    async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         """What is behind that task goes on."""
-        self._check(request)
+        await self._check_key(request)
         done = await self._store.skip_key(getattr(request, "lambda"), request.key, request.task_id)
         _check_done(request, done)
         return f.SkipKeyReply(task_id=done.task_id)
 
-    def _check(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
+    async def _check_key(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
+        await self._lambdas.known(getattr(request, "lambda"))
         check_key(request.key, "key")
         if request.task_id:
             check_stored_id(request.task_id, self._store.partitions)

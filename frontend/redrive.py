@@ -18,15 +18,14 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import summary_of
-from atf.store.store import Store
 from atf.store.values.lambdas import AuditEntry
 from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status, check_lambda
 from atf.times import instant
 
 from .gates import check_who
-from .lambdas import KnownLambda, Lambdas
-from .redaction import Redaction
+from .lambdas import KnownLambda
+from .parts import FrontendParts
 from .validate import check_labels, shown
 
 MAX_ERROR_CHARS: Final = 500
@@ -53,15 +52,10 @@ class _RedrivePosition(NamedTuple):
     page: str  # of the dead-letter set
 
 
-class RedriveRpc:
+class RedriveRpc(FrontendParts):
     """The call Redrive."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, redaction: Redaction) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._redaction = redaction
-
-    async def redrive(self, request: f.RedriveRequest) -> f.RedriveReply:
+    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         """Redrives, or only counts, what matches in a page of the dead-letter set."""
         name = check_lambda(shown(getattr(request, "lambda")))
         await self._lambdas.load([name])
@@ -74,7 +68,7 @@ class RedriveRpc:
             each for each in map(self._redaction.record, records) if _matches(each, request, known, at.begun_us)
         ]
         if first and not request.dry_run:
-            await self._note(request, "begun: " + _filter(request))
+            await self._note_redrive(request, "begun: " + _filter(request))
         after = [_after_us(at, number, request.rate) for number in range(len(matching))]
         done = list[bool]()
         if not request.dry_run:
@@ -82,7 +76,7 @@ class RedriveRpc:
             done = await self._store.redrive(tasks, at.begun_us)
         redriven = at.redriven + (len(matching) if request.dry_run else sum(done))
         if not token and not request.dry_run:
-            await self._note(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")
+            await self._note_redrive(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")
         _log.info("redrive", name=name, matched=len(matching), redriven=sum(done))
         return f.RedriveReply(
             matched=len(matching),
@@ -94,7 +88,7 @@ class RedriveRpc:
             last_due_at_us=at.begun_us + max(after) if after and not request.dry_run else 0,
         )
 
-    async def _note(self, request: f.RedriveRequest, detail: str) -> None:
+    async def _note_redrive(self, request: f.RedriveRequest, detail: str) -> None:
         name, labels = getattr(request, "lambda"), dict(request.labels)
         await self._store.add_audit(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
 

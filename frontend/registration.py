@@ -11,14 +11,12 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.isolation import chokes
 from atf.store.claim_pause import ClaimPause
-from atf.store.store import Store
 from atf.store.values.explained import QueueDepth
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, Status, check_lambda
 
 from .capacity import CapacityRpcs
-from .lambdas import KnownLambda, Lambdas, spec_of
-from .pools import KnownPools
+from .lambdas import KnownLambda, spec_of
 from .settings import ALL, admission_settings, in_force, overridden, said
 from .status import is_served
 from .validate import MAX_REGISTERED_AT_ONCE, check_lambda_spec, shown
@@ -27,11 +25,8 @@ from .view import ANSWER_BYTES
 _log = get_logger()
 
 
-class LambdaRpcs:
+class LambdaRpcs(CapacityRpcs):
     """The calls on the registry."""
-
-    def __init__(self, store: Store, lambdas: Lambdas, pools: KnownPools, capacity: CapacityRpcs) -> None:
-        self._store, self._lambdas, self._pools, self._capacity = store, lambdas, pools, capacity
 
     async def register_lambdas(
         self, request: f.RegisterLambdasRequest, *, timeout: float = 10
@@ -64,7 +59,7 @@ class LambdaRpcs:
                     rate=held.rate,
                 )
 
-    async def list_lambdas(self, request: f.ListLambdasRequest) -> f.ListLambdasReply:
+    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
         """A page of lambdas with their counts and queues. It is shorter than asked for if their specs are large."""
         if not 0 <= request.page_size <= MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {MAX_BATCH}")
@@ -93,7 +88,7 @@ class LambdaRpcs:
             claims_paused=pause.sentence if pause else "",
         )
 
-    async def set_lambda(self, request: f.SetLambdaRequest) -> f.LambdaInfo:
+    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         """Sets what goes before what a lambda's code says."""
         name = getattr(request, "lambda")
         await self._lambdas.known(name)
@@ -115,7 +110,7 @@ class LambdaRpcs:
         pool = in_force(known.spec, change(known.record)).pool
         if pool != known.in_force.pool:
             await self._pools.check_known(pool)
-            await self._capacity.check_may_leave(name, known.in_force.pool)
+            await self._check_may_leave(name, known.in_force.pool)
 
 
 def _check_token(token: str) -> None:

@@ -12,14 +12,13 @@ from atf.errors import FailedPrecondition, Unavailable
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.status import LambdaCounts
-from atf.store.store import Store
 from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_BATCH, Status, check_lambda
 
 from .capacity import CapacityRpcs
 from .gates import check_who
 from .jobs import JobRpcs
-from .lambdas import KnownLambda, Lambdas
+from .lambdas import KnownLambda
 from .status import is_served
 from .validate import shown
 
@@ -30,23 +29,17 @@ _WAITING: Final = (Status.NEW, Status.RETRIABLE_FAILURE, Status.ENQUEUED)
 _log = get_logger()
 
 
-class DeleteLambdaRpc:
+class DeleteLambdaRpc(JobRpcs, CapacityRpcs):
     """The call DeleteLambda."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, jobs: JobRpcs, capacity: CapacityRpcs) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._jobs = jobs
-        self._capacity = capacity
-
-    async def delete_lambda(self, request: f.DeleteLambdaRequest) -> f.DeleteLambdaReply:
+    async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
         """Deletes a lambda, or cancels some of its tasks that wait."""
         name = check_lambda(shown(getattr(request, "lambda")))
         check_who(request.who, request.why)
         await self._lambdas.refresh()
         known = self._lambdas.get(name)
-        await self._check(known)
-        waiting = await self._waiting(name)
+        await self._check_removable(known)
+        waiting = await self._count_waiting(name)
         if waiting and not request.cancel_waiting:
             raise FailedPrecondition(
                 f"{waiting} tasks of {name} wait: atf lambda rm {name} --cancel-waiting cancels them first"
@@ -54,7 +47,7 @@ class DeleteLambdaRpc:
         if request.dry_run:
             return f.DeleteLambdaReply(waiting=waiting)
         if waiting:
-            cancelled = await self._cancel(name)
+            cancelled = await self._cancel_waiting(name)
             _log.info("delete_lambda", name=name, cancelled=cancelled)
             return f.DeleteLambdaReply(waiting=waiting, cancelled=cancelled)
         await self._store.delete_lambda(name)
@@ -63,17 +56,17 @@ class DeleteLambdaRpc:
         _log.info("delete_lambda", name=name)
         return f.DeleteLambdaReply(deleted=True)
 
-    async def _check(self, known: KnownLambda) -> None:
+    async def _check_removable(self, known: KnownLambda) -> None:
         name = known.record.name
         if is_served(known, await self._store.served()):
             raise FailedPrecondition(
                 f"live workers run {name}, or some of its pool do not say what they run: deploy code without it, and wait until the"
                 " last executor that has it was gone for two minutes"
             )
-        await self._capacity.check_may_leave(name, known.in_force.pool)
-        request = f.ListJobsRequest(page_size=MAX_BATCH)
+        await self._check_may_leave(name, known.in_force.pool)
+        request = f.ListJobsRequest(page_size=MAX_BATCH, unredacted=True)
         while True:
-            page = await self._jobs.list_jobs(request)
+            page = await self.list_jobs(request)
             for job in page.jobs:
                 if getattr(job.spec.task, "lambda") == name:
                     raise FailedPrecondition(
@@ -83,7 +76,7 @@ class DeleteLambdaRpc:
             if not request.page_token:
                 return
 
-    async def _waiting(self, name: str) -> int:
+    async def _count_waiting(self, name: str) -> int:
         standing = await self._store.get_status([name], 0)
         if standing.away:
             raise Unavailable("a partition of the task store can't be reached: nobody knows which tasks wait there")
@@ -92,7 +85,7 @@ class DeleteLambdaRpc:
             raise FailedPrecondition(f"{found.running} tasks of {name} run: wait until they have ended")
         return found.waiting + found.later
 
-    async def _cancel(self, name: str) -> int:
+    async def _cancel_waiting(self, name: str) -> int:
         cancelled = 0
         for status in _WAITING:
             token = ""

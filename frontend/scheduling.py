@@ -10,15 +10,15 @@ from typing import Final, cast
 
 from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
+from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime, new_id
+from atf.runtime import new_id
 from atf.store import keys
-from atf.store.store import Store
 from atf.store.values.tasks import NewTask, Scheduled
 
-from .lambdas import Lambdas
-from .pending import Admission, PendingLimits, too_many
+from .parts import FrontendParts
+from .pending import Admission, too_many
 from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
 from .view import set_error
 
@@ -26,32 +26,24 @@ MAX_REQUESTS: Final = 1_000
 """Of one ScheduleMany."""
 _DIGEST_BYTES: Final = 12
 
+_log = get_logger()
 
-class ScheduleRpcs:
+
+class ScheduleRpcs(FrontendParts):
     """Schedule and ScheduleMany."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, runtime: Runtime, max_attempts_cap: int) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._runtime = runtime
-        self._cap = max_attempts_cap
-        self.pending = PendingLimits(store, runtime)
-
-    async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
-        """One task, in a call of the store that it may share with others."""
-        reply = await self._one(request, None)
+    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
+        """Stores a task, in a call of the store that it may share with others."""
+        reply = await self._schedule_one(request, None)
         assert reply is not None
         return reply
 
-    async def schedule_of_job(self, request: f.ScheduleRequest, tick: t.TickInfo) -> f.ScheduleReply | None:
-        """One task of a job; None: there is none of this name any more."""
-        return await self._one(request, tick)
-
-    async def _one(self, request: f.ScheduleRequest, tick: t.TickInfo | None) -> f.ScheduleReply | None:
+    async def _schedule_one(self, request: f.ScheduleRequest, tick: t.TickInfo | None) -> f.ScheduleReply | None:
+        """One task, perhaps of a job; None: there is none of this name any more."""
         await self._lambdas.load([spec_lambda(request.spec)])
         task = self._new_task(request, tick)
         known = self._lambdas.get(task.lambda_name)
-        entry = await self.pending.enter(known, [task.stored_id])
+        entry = await self._pending.enter(known, [task.stored_id])
         for refusal in entry.refusals.values():
             if not task.unique:
                 raise refusal
@@ -76,17 +68,18 @@ class ScheduleRpcs:
         _fill(reply, scheduled)
         return reply
 
-    async def schedule_many(self, requests: Sequence[f.ScheduleRequest]) -> f.ScheduleManyReply:
-        """Many tasks; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
+    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
+        """Stores many tasks, at most 1000; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
+        requests = request.requests
         if len(requests) > MAX_REQUESTS:
             raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
         await self._lambdas.load(spec_lambdas(requests))
         reply = f.ScheduleManyReply()
         tasks: list[tuple[f.ScheduleResult, NewTask]] = []
-        for request in requests:
+        for each in requests:
             result = reply.results.add()
             try:
-                tasks.append((result, self._new_task(request)))
+                tasks.append((result, self._new_task(each)))
             except AtfError as error:
                 set_error(result.error, error)
         entries, tasks = await self._let_in(tasks)
@@ -110,6 +103,7 @@ class ScheduleRpcs:
                 set_error(result.error, _taken(task))
             else:
                 _fill(result.reply, scheduled)
+        _log_many(reply)
         return reply
 
     async def _let_in(
@@ -130,7 +124,7 @@ class ScheduleRpcs:
         refused: dict[int, TooManyPending] = {}
         try:
             for name, some in by_lambda.items():
-                entry = await self.pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
+                entry = await self._pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
                 entries[name] = entry
                 for place, refusal in entry.refusals.items():
                     refused[id(some[place][1])] = refusal
@@ -233,6 +227,12 @@ def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:
         reply.existed = True
     reply.scheduled_at_us = scheduled.scheduled_at_us
     reply.durability = cast("t.Durability", scheduled.durability)
+
+
+def _log_many(reply: f.ScheduleManyReply) -> None:
+    if _log.debug_enabled():
+        refused = sum(result.HasField("error") for result in reply.results)
+        _log.debug("schedule_many", tasks=len(reply.results) - refused, refused=refused)
 
 
 def _taken(task: NewTask) -> AlreadyExists:

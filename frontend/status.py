@@ -16,12 +16,11 @@ from atf.rpc import job_pb2 as j
 from atf.store.claim_pause import ClaimPause
 from atf.store.servers.check_results import State
 from atf.store.status import LambdaCounts
-from atf.store.store import Store
 from atf.task import MAX_AHEAD_US, MAX_BATCH, US
 
 from . import view
 from .jobs import JobRpcs
-from .lambdas import KnownLambda, Lambdas
+from .lambdas import KnownLambda
 
 RECENT_US: Final = 3_600 * US
 _JOBS: Final = 1_000
@@ -29,15 +28,10 @@ _NOTHING: Final = LambdaCounts(0, 0, 0, 0, 0, 0, "", 0)
 _Served = Collection[tuple[str, str]]
 
 
-class StatusRpc:
+class StatusRpc(JobRpcs):
     """The call GetStatus."""
 
-    def __init__(self, store: Store, lambdas: Lambdas, jobs: JobRpcs) -> None:
-        self._store = store
-        self._lambdas = lambdas
-        self._jobs = jobs
-
-    async def get_status(self, request: f.GetStatusRequest) -> f.GetStatusReply:
+    async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
         """Counts everything once."""
         if not 0 <= request.recent_us <= MAX_AHEAD_US:
             raise InvalidArgument(f"recent_us {request.recent_us}: at least 0, at most ten years")
@@ -79,9 +73,9 @@ class StatusRpc:
             reply.findings.add(check="server", state=State.REFUSE.value, sentence=str(error))
 
     async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, KnownLambda], served: _Served) -> None:
-        request, seen = f.ListJobsRequest(page_size=MAX_BATCH), 0
+        request, seen = f.ListJobsRequest(page_size=MAX_BATCH, unredacted=True), 0
         while seen < _JOBS:
-            page = await self._jobs.list_jobs(request)
+            page = await self.list_jobs(request)
             for job in page.jobs:
                 if why := _without_code(job, known, served):
                     name = getattr(job.spec.task, "lambda")

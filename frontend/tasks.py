@@ -9,7 +9,6 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.isolation import chokes
-from atf.store.store import Store
 from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_BATCH, US, Status
 
@@ -18,11 +17,8 @@ from .capacity import CapacityRpcs
 from .explain import explain
 from .explain_workers import waits_for_executors
 from .gates import GateRpcs
-from .lambdas import Lambdas
-from .redaction import Redaction
 from .validate import check_ids, check_stored_id
 from .view import ANSWER_BYTES
-from .waiting import TaskWaits
 
 DEFAULT_PAGE: Final = 100
 MAX_WAIT_S: Final = 60.0
@@ -31,30 +27,18 @@ _READ_WITH_SPEC: Final = 2
 """The same with their payloads, of 1 MiB each."""
 
 
-class TaskRpcs:
+class TaskRpcs(GateRpcs, CapacityRpcs):
     """The calls on tasks that are there."""
 
-    def __init__(
-        self,
-        store: Store,
-        lambdas: Lambdas,
-        redaction: Redaction,
-        waiting: TaskWaits,
-        gates: GateRpcs,
-        capacity: CapacityRpcs,
-    ) -> None:
-        self._store, self._lambdas, self._redaction = store, lambdas, redaction
-        self._waiting, self._gates, self._capacity = waiting, gates, capacity
-
-    async def get_task(self, request: f.GetTaskRequest) -> t.Task:
+    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         """A task's record."""
         (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
         if record is None:
             raise view.no_task(request.id)
-        (record,) = await self._shown([record], request)
+        (record,) = await self._shown_tasks([record], request)
         return view.task(record, with_spec=request.with_spec)
 
-    async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
         """A page of a lambda's tasks. Shorter than asked for where large results or payloads would make it more than 4 MiB."""
         if not 0 <= request.page_size <= MAX_BATCH:
             raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
@@ -65,7 +49,7 @@ class TaskRpcs:
         while left > 0 and size < ANSWER_BYTES:
             some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
             records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
-            shown = await self._shown(records, request)
+            shown = await self._shown_tasks(records, request)
             reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
             left -= some
             size = reply.ByteSize()
@@ -74,14 +58,14 @@ class TaskRpcs:
         reply.next_page_token = token
         return reply
 
-    async def _shown(
+    async def _shown_tasks(
         self, records: Sequence[TaskRecord], request: f.GetTaskRequest | f.ListTasksRequest
     ) -> list[TaskRecord]:
         if request.with_spec:
             return await self._redaction.with_spec(records, unredacted=request.unredacted)
         return [self._redaction.record(each) for each in records]
 
-    async def wait_tasks(self, request: f.WaitTasksRequest) -> f.WaitTasksReply:
+    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         """Answers when tasks have finished. At most 4 MiB of them: a caller asks again for those that are missing."""
         ids = check_ids(request.ids, self._store.partitions)
         if not ids:
@@ -102,7 +86,7 @@ class TaskRpcs:
                 break
         return reply
 
-    async def cancel_tasks(self, request: f.CancelTasksRequest) -> f.CancelTasksReply:
+    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
         """Cancels what has not started; asks what runs to stop."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.CancelTasksReply()
@@ -115,7 +99,7 @@ class TaskRpcs:
             )
         return reply
 
-    async def retry_tasks(self, request: f.RetryTasksRequest) -> f.RetryTasksReply:
+    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
         """Starts dead-lettered or cancelled tasks afresh."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.RetryTasksReply()
@@ -125,7 +109,7 @@ class TaskRpcs:
             )
         return reply
 
-    async def explain_task(self, request: f.ExplainTaskRequest) -> f.ExplainTaskReply:
+    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         """Says why a task has not started."""
         found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions))
         if found is None:
@@ -134,8 +118,8 @@ class TaskRpcs:
         if found.waits_for.startswith("rate="):
             held = (await self._lambdas.known(found.record.lambda_name)).in_force
             found = found._replace(waits_for=f"burst={held.burst}") if chokes(held) else found
-        gates = await self._gates.met(found)
-        core = await self._capacity.lacks_core(found) if waits_for_executors(found) else None
+        gates = await self._gates_met(found)
+        core = await self._lacks_core(found) if waits_for_executors(found) else None
         return explain(found, gates, core)
 
 

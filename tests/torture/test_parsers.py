@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import hypothesis.strategies as st
@@ -27,10 +26,8 @@ from atf.config.allowed_programs import AllowedPrograms
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import ConfigError, InvalidArgument
 from atf.errors import Internal as InternalError
-from atf.frontend import redrive
-from atf.frontend.batches import BatchRpcs
+from atf.frontend import batches, jobs, redrive
 from atf.frontend.dapr import http
-from atf.frontend.jobs import JobRpcs
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
 from atf.sdk.items import NamedElements
@@ -62,6 +59,8 @@ FUZZED: Final = {
     "atf/store/ordering.py::parse_token": _TOKENS,
     "atf/store/reading.py::_parse_cursor": _TOKENS,
     "atf/store/reading.py::_parse_token": _TOKENS,
+    "frontend/batches.py::parse_token": _TOKENS,
+    "frontend/jobs.py::parse_token": _TOKENS,
     "frontend/redrive.py::_parse": _TOKENS,
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
@@ -88,8 +87,6 @@ FUZZED: Final = {
 """By the function, as "<file>::<name>", a test of `make fuzz`."""
 OTHERS: Final = {
     "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
-    "frontend/jobs.py::JobRpcs._after": _TOKENS,
-    "frontend/batches.py::BatchRpcs._after": _TOKENS,
     "atf/cli/batch/rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
     "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
@@ -242,16 +239,13 @@ PAGE_TOKENS = st.one_of(
 @fuzz
 @given(token=PAGE_TOKENS, most=st.integers(1, 16_384))
 def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
-    for read in (ordering.parse_token, reading._parse_token):
+    for read in (ordering.parse_token, reading._parse_token, jobs.parse_token):
         with understood_or(InvalidArgument):
             assert 0 <= read(token, most)[0] < most
     with understood_or(InvalidArgument):
         redrive._parse(token)
-    of_store: Any = SimpleNamespace(_store=SimpleNamespace(partitions=most))
     with understood_or(InvalidArgument):
-        assert 0 <= JobRpcs._after(of_store, token)[0] < most
-    with understood_or(InvalidArgument):
-        place = BatchRpcs._after(of_store, token)
+        place = batches.parse_token(token, most)
         assert place is None or 0 <= place.partition < most
     assert reading._parse_cursor(token)[0] >= 0
 

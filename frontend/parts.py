@@ -1,0 +1,40 @@
+"""What the RPCs of one frontend share: the store, its copy of the registry, and what waits or counts for all callers."""
+
+from __future__ import annotations
+
+from atf.calls.single_flight import SingleFlight
+from atf.config.settings import FrontendSettings
+from atf.runtime import Runtime
+from atf.store.store import Store
+
+from .lambdas import Lambdas
+from .pending import PendingLimits
+from .pools import KnownPools
+from .redaction import Redaction
+from .waiting import TaskWaits
+
+
+class FrontendParts:
+    """The base of the classes that answer RPCs; service.py puts them together. One that needs another's answers is derived from it.
+
+    Args:
+        store: where everything is.
+        settings: of the frontend.
+        runtime: clocks, chance and tasks.
+    """
+
+    def __init__(self, *, store: Store, settings: FrontendSettings, runtime: Runtime) -> None:
+        self._store, self._settings, self._runtime = store, settings, runtime
+        self._cap = settings.max_attempts_cap
+        self._lambdas = Lambdas(store, runtime)
+        self._pending = PendingLimits(store, runtime)
+        self._pools = KnownPools(store, self._lambdas)
+        self._redaction = Redaction(self._lambdas)
+        self._waiting = TaskWaits(store, runtime)
+        self._now_us = SingleFlight(store.time_us)
+        self._draining = False
+
+    def drain(self) -> None:
+        """Ends the long polls and the streams: their callers ask again, and reach another frontend."""
+        self._draining = True
+        self._waiting.drain()
