@@ -13,8 +13,6 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Final
 
-import msgspec
-
 from atf.durability import Durability
 from atf.errors import FailedPrecondition
 from atf.store.servers.server_info import text
@@ -22,8 +20,8 @@ from atf.store.servers.sockets import Arg
 from atf.task import Status
 
 from . import keys, library
-from .base import Caller
 from .calls import by_partition
+from .reading import TaskVerbs
 from .values.batches import (
     BatchAnswer,
     BatchCommandAnswer,
@@ -36,14 +34,13 @@ from .values.batches import (
     OpenedBatch,
     ReservedNumbers,
 )
-from .values.passes import OutboxRecord
 from .values.tasks import TaskRecord
 
 _LOOKS: Final = 8
 """How often a page asks all partitions at most: where few items match it is given as it is."""
 
 
-class BatchVerbs(Caller):
+class BatchVerbs(TaskVerbs):
     """The verbs of Store about batches."""
 
     def batch_partition(self, batch_id: str) -> int:
@@ -293,11 +290,6 @@ class BatchVerbs(Caller):
         return BatchCommandAnswer(
             await self._call("command_batch", self.batch_partition(batch_id), args, demand=self.settings.floor)
         )
-
-    async def sync_batch(self, record: OutboxRecord) -> bool:
-        """Applies a record of a batch's outbox to a partition: does to some of its items what is to be done to all. Whether that was the last step."""
-        args = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
-        return bool(await self._call("sync_batch", record.target, args[1:]) == 0)
 
     async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
         return await self.get_tasks(ids) if ids else []

@@ -13,7 +13,7 @@ import msgspec
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US
 
-from .base import Caller
+from .partitions import Partitions
 
 _REGISTRY_PARTITION: Final = 0
 MAX_HOSTS: Final = 1_024
@@ -72,7 +72,7 @@ class KnownCapacity(NamedTuple):
 NOTHING_KNOWN: Final = KnownCapacity()
 
 
-class CapacityVerbs(Caller):
+class CapacityVerbs(Partitions):
     """The verbs of Store about cores."""
 
     async def get_capacity(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +16,7 @@ from . import library
 from .calls import CALL_BYTES, by_partition
 from .claim_pause import ClaimPause
 from .roster import RosterVerbs
+from .shared_calls import SharedCalls
 from .values.claims import ClaimBatch, ClaimedTask, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
@@ -25,6 +27,13 @@ _VERDICTS: Final = {int(each): each for each in Verdict}
 
 class ClaimVerbs(RosterVerbs):
     """The verbs of Store about claims. One that is over is told so; the store stays as it is."""
+
+    @cached_property
+    def _set_results_calls(self) -> SharedCalls[RunResult, Verdict]:
+        def size(result: RunResult) -> int:
+            return len(result.result) + len(result.error)
+
+        return SharedCalls(self._set_results, size=size, runtime=self._runtime, name="set_results")
 
     async def claim(
         self, owner: str, nonce: str, ids: Sequence[str], max_bytes: int, signatures: Mapping[str, str] = _NONE
@@ -181,8 +190,3 @@ def _in_one_line(why: str) -> str:
 
 def _unknown(_error: AtfError) -> Verdict:
     return Verdict.UNKNOWN
-
-
-def result_bytes(result: RunResult) -> int:
-    """Of a call of `set_results`, about."""
-    return len(result.result) + len(result.error)

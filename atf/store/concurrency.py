@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from . import keys
-from .base import Caller
 from .ordering import parse_token, score
+from .partitions import Partitions
 from .values.keys import SlotsRecord
 
 
-class ConcurrencyVerbs(Caller):
+class ConcurrencyVerbs(Partitions):
     """The verbs of Store about concurrency keys."""
 
     async def list_concurrency_keys(self, lambda_name: str, size: int, token: str) -> tuple[list[SlotsRecord], str]:

@@ -13,8 +13,8 @@ from atf.store.servers.server_info import text
 from atf.store.servers.sockets import Arg
 
 from . import keys, library
-from .base import Caller
 from .calls import by_partition
+from .partitions import Partitions
 from .values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, PausedJob, Tick
 from .values.tasks import NewTask, Scheduled
 
@@ -28,7 +28,7 @@ _TAKEN, _NO_JOB = 2, 3
 """Answers of run_job_now."""
 
 
-class JobVerbs(Caller):
+class JobVerbs(Partitions):
     """The verbs of Store about jobs."""
 
     def job_partition(self, name: str) -> int:

@@ -8,14 +8,14 @@ from typing import Final
 from atf.errors import InvalidArgument
 
 from . import keys
-from .base import Caller
+from .partitions import Partitions
 from .values.keys import KeyAnswer, KeyRecord, MendedKey
 
 _TOKEN: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,17})\.([A-Za-z0-9._/:%~-]{0,3200})")
 """The partition, and the instant and list of the key seen last."""
 
 
-class OrderingVerbs(Caller):
+class OrderingVerbs(Partitions):
     """The verbs of Store about ordering keys."""
 
     async def list_keys(self, lambda_name: str, size: int, token: str) -> tuple[list[KeyRecord], str]:

@@ -13,7 +13,7 @@ from atf.calls.single_flight import SingleFlight
 from atf.errors import Unavailable
 from atf.store.servers.sockets import Arg
 
-from .base import Caller
+from .partitions import Partitions
 from .values.passes import OutboxRecord
 
 BATCH_SYNC: Final = "batch"
@@ -26,7 +26,7 @@ REGISTRY_PARTITION: Final = 0
 _OUTBOX_AT_ONCE = 256
 
 
-class OutboxVerbs(Caller):
+class OutboxVerbs(Partitions):
     """The verbs of Store about the outbox."""
 
     async def apply_outbox(self, record: OutboxRecord) -> None:
@@ -61,6 +61,11 @@ class OutboxVerbs(Caller):
         else:
             await self._call("apply_outbox", record.target, args)
         return True
+
+    async def sync_batch(self, record: OutboxRecord) -> bool:
+        """Applies a record of a batch's outbox to a partition: does to some of its items what is to be done to all. Whether that was the last step."""
+        args = msgspec.json.decode(record.body.partition(b"\n")[2], type=list[str])
+        return bool(await self._call("sync_batch", record.target, args[1:]) == 0)
 
     async def acknowledge_outbox(self, record: OutboxRecord) -> None:
         """Takes out of the outbox what has been applied."""

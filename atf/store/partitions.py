@@ -1,19 +1,21 @@
-"""Opens the partitions of a store: makes or checks the record of each, once more where a call meets another server."""
+"""Calls functions on the partitions of a store, and opens each: makes or checks its record, once more where a call meets another server."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import FailedPrecondition, Unavailable
+from atf.runtime import Runtime
 from atf.store.servers.connection import Link
 from atf.store.servers.sockets import Arg
-from atf.task import US
+from atf.task import US, partition_of
 
 from . import keys, library
-from .base import Caller
 from .claim_pause import PauseCause
 
 PARTITIONS: Final = 1
@@ -22,14 +24,38 @@ CLUSTER_PARTITIONS: Final = 16
 """Of a new store on a cluster, where none are set: enough for every master of a small one to have some."""
 
 
-class PartitionOpening(Caller):
-    """The part of Store that opens its partitions, and calls functions on them."""
+class Partitions:
+    """The lower half of Store, which every class of verbs builds on.
 
-    partitions: int
-    _lease_us: int
-    _opened: dict[int, str]
-    _made: dict[int, int]
-    _ready: bool
+    Attributes:
+        partitions: how many there are; 0 until `_open_all` knows, where none are set.
+        settings: as the store was opened; whoever waits for something reads its poll_interval there.
+        now: in tests, answers the instant (µs) that every function takes for the server's TIME.
+        pause_met: set where a call found that claims are paused; who says so (claim_pause.py) clears it when they are given again.
+    """
+
+    def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
+        self.partitions = settings.partitions
+        self.settings = settings
+        self.now: Callable[[], int] | None = None
+        self.pause_met = asyncio.Event()
+        self._link = link
+        self._lease_us = timing.heartbeat_timeout_us
+        self._runtime = runtime
+        self._opened: dict[int, str] = {}
+        """Partition -> the run id of the server that it was last opened on."""
+        self._ready = False
+        """Whether all partitions were opened once, as far as they are not away: from then on each is opened again when needed."""
+        self._made: dict[int, int] = {}
+        """Partition -> the instant at which its record was made."""
+
+    def partition_for(self, routing_key: str) -> int:
+        """The partition of an ordering key or a task id as the client made it."""
+        return keys.partition_for(routing_key, self.partitions)
+
+    def _partition(self, task_id: str) -> int:
+        """The partition a stored id names; InvalidArgument where it names none."""
+        return partition_of(task_id, self.partitions)
 
     async def _open_all(self, agree: bool) -> None:
         """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
@@ -107,9 +133,8 @@ class PartitionOpening(Caller):
                 " its atf store export and the other release's atf store import"
             )
         if not self.settings.partitions and not self._opened:
-            self.partitions = (
-                recorded  # another role, to which a number is set, may have made the store since we looked
-            )
+            # another role, to which a number is set, may have made the store since we looked
+            self.partitions = recorded
         if recorded != self.partitions:
             raise FailedPrecondition(
                 f"the task store at {self._link.where} was made with {recorded} partitions, and this role is set to"
@@ -127,6 +152,7 @@ class PartitionOpening(Caller):
         server: bool = False,
         demand: Durability = Durability.RELAXED,
     ) -> Any:
+        """Calls one function on one partition; its first argument, the instant, is put before `args`."""
         record, now = keys.record(partition), self.now() if self.now else ""
         again = self._ready and verb not in {"open_partition", "pause_claims"}
         if again and partition not in self._opened:
@@ -139,6 +165,7 @@ class PartitionOpening(Caller):
         return reply
 
     async def _pause_claims(self, partition: int, time_us: int, cause: PauseCause) -> int:
+        """Has one partition give no claims for so long; returns until when."""
         # Made safe where it can be: a server that forgets this pause could be known to have forgotten no lease.
         args: list[Arg] = [time_us, cause]
         if self._link.proves:

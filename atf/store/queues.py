@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import redis.exceptions as rx
@@ -14,7 +15,7 @@ from atf.store.servers.refusals import translate
 from atf.store.servers.sockets import Arg
 
 from . import keys
-from .base import Caller
+from .partitions import Partitions
 from .values.explained import QueueDepth
 
 _PAUSED: Final = "!"
@@ -25,8 +26,13 @@ _MISFITS_PART: Final = 4
 """Of what a pop asks for, a fourth at least may be misfits: else those would never be reached beside a long queue."""
 
 
-class QueueVerbs(Caller):
+class QueueVerbs(Partitions):
     """The verbs of Store about queues."""
+
+    @cached_property
+    def _known_to_rq(self) -> set[str]:
+        """Queues that this process has made known to RQ's tools."""
+        return set()
 
     async def pop(
         self,
@@ -99,7 +105,7 @@ class QueueVerbs(Caller):
 
     async def _register_with_rq(self, names: Iterable[str]) -> None:
         """Makes queues known to RQ's tools. A command of its own: RQ's registry has no hash tag."""
-        new = [name for name in names if name not in self._queues]
+        new = [name for name in names if name not in self._known_to_rq]
         if new:
             from rq import Queue  # takes an eighth of a role's start, and most roles never need it
 
@@ -108,7 +114,7 @@ class QueueVerbs(Caller):
             with contextlib.suppress(ResourceExhausted, Unavailable):
                 names_of = Queue.redis_queues_keys
                 await self._link.command("SADD", names_of, *(prefix + name for name in new), key=names_of)
-                self._queues.update(new)
+                self._known_to_rq.update(new)
 
     async def queues(self) -> list[QueueDepth]:
         """Every queue of ours, with its depth, as RQ sees it."""

@@ -14,10 +14,10 @@ from atf.store.servers.sockets import Arg
 from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, WAITING, Status
 
 from . import keys
-from .base import Caller
 from .calls import by_partition
 from .capacity import STARTS
 from .claim_pause import ClaimPause
+from .partitions import Partitions
 from .records import task_record
 from .values.explained import ExplainedTask
 from .values.tasks import TaskRecord
@@ -47,7 +47,7 @@ _TOKEN = re.compile(
 """The set, then the task seen last and its score, where there is one."""
 
 
-class TaskVerbs(Caller):
+class TaskVerbs(Partitions):
     """The reading verbs of Store."""
 
     async def get_tasks(self, ids: Sequence[str]) -> list[TaskRecord | None]:

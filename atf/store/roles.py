@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from atf.task import US
 
-from .base import Caller
+from .partitions import Partitions
 
 _REGISTRY_PARTITION: Final = 0
 _MOST: Final = 4_096
@@ -22,7 +22,7 @@ class LiveRole(NamedTuple):
     name: str  # host:pid
 
 
-class RoleVerbs(Caller):
+class RoleVerbs(Partitions):
     """The verbs of Store about processes of roles."""
 
     async def announce(self, process: LiveRole, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:

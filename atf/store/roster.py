@@ -20,15 +20,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from atf.calls.retry import Trouble
+from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import AtfError, Unavailable
 from atf.log import get_logger
-from atf.runtime import end, new_id
+from atf.runtime import Runtime, end, new_id
+from atf.store.servers.connection import Link
 from atf.store.servers.sockets import Arg
 from atf.task import US
 
 from . import keys, library
-from .base import Caller
+from .partitions import Partitions
 
 LOOK_S: Final = 1.0
 """Seconds between two looks whether the server is still the same, where nobody asks for leases."""
@@ -58,8 +60,17 @@ class RosterEntry:
     closed: bool = False
 
 
-class RosterVerbs(Caller):
+class RosterVerbs(Partitions):
     """What Store does before it asks for leases, and after a restart of the server."""
+
+    def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
+        super().__init__(link, settings, timing, runtime)
+        self._on_roster: dict[int, RosterEntry] = {}
+        """Partition -> this process's name on its roster, where it has asked for leases."""
+        self._names: dict[int, str] = {}
+        """Partition -> the name that is being put there."""
+        self._enlisting: dict[int, asyncio.Task[RosterEntry]] = {}
+        self._left = False
 
     async def attend(self) -> None:
         """Puts this process on every roster, and answers after a restart, also where nobody asks for leases. Runs until cancelled."""

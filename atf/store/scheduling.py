@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 from atf.calls.coalescing import again
@@ -11,17 +12,25 @@ from atf.errors import AtfError
 from atf.store.servers.sockets import Arg
 
 from . import keys, library
-from .base import Caller
 from .calls import by_partition
 from .claim_pause import PauseCause
+from .partitions import Partitions
+from .shared_calls import SharedCalls
 from .values.tasks import NewTask, RestoredTask, Scheduled
 
 _NEVER: Final = -1
 """The next instant of a task that is restored as a cancelled one."""
 
 
-class ScheduleVerbs(Caller):
+class ScheduleVerbs(Partitions):
     """The verbs of Store that make tasks."""
+
+    @cached_property
+    def _schedule_calls(self) -> SharedCalls[NewTask, Scheduled | AtfError]:
+        def size(task: NewTask) -> int:
+            return len(task.spec)
+
+        return SharedCalls(self._schedule, size=size, kind=self._demand, runtime=self._runtime, name="schedule")
 
     async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:
         """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request.
@@ -117,8 +126,3 @@ def _of_job(task: RestoredTask) -> str:
     if task.of_job is None:
         return ""
     return (keys.BESIDE_OF if task.of_job.beside else keys.TICK_OF) + task.of_job.job
-
-
-def spec_bytes(task: NewTask) -> int:
-    """Of a call of `schedule`, about."""
-    return len(task.spec)

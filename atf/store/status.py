@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from atf.errors import Unavailable
 from atf.store.servers.checks import Memory
 
-from .base import Caller
+from .partitions import Partitions
 from .servers import checks
 
 _REGISTRY_PARTITION: Final = 0
@@ -56,7 +56,7 @@ class StoreStatus(NamedTuple):
     away: int  # partitions that can't be reached
 
 
-class StatusVerbs(Caller):
+class StatusVerbs(Partitions):
     """The verbs of Store for `atf status`."""
 
     async def get_status(self, names: Sequence[str], recent_us: int) -> StoreStatus:

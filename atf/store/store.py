@@ -5,9 +5,8 @@ Owns every read and write of Redis. Knows nothing of RPCs, payloads or lambdas' 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -19,27 +18,24 @@ from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
 from atf.store.servers.notifications import Notifications, listen
 from atf.store.servers.sockets import Arg
-from atf.task import MAX_BATCH, US, Status, partition_of
+from atf.task import MAX_BATCH, US, Status
 
 from . import keys, library
 from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
-from .claims import ClaimVerbs, result_bytes
+from .claims import ClaimVerbs
 from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
-from .opening import PartitionOpening
 from .ordering import OrderingVerbs
 from .outbox import REGISTRY_PARTITION
 from .queues import QueueVerbs
 from .reading import TaskVerbs
 from .roles import RoleVerbs
-from .roster import RosterEntry
-from .scheduling import ScheduleVerbs, spec_bytes
+from .scheduling import ScheduleVerbs
 from .servers import checks
-from .shared_calls import SharedCalls
 from .status import StatusVerbs
 from .unique_keys import UniqueKeyVerbs
 from .values.claims import FirstTimeKey
@@ -48,7 +44,6 @@ from .values.tasks import CancelResult, RetryResult
 
 
 class Store(
-    PartitionOpening,
     ScheduleVerbs,
     BatchVerbs,
     CapacityVerbs,
@@ -67,39 +62,10 @@ class Store(
     """One process's view of the task store. `open` it, `close` it.
 
     Attributes:
-        partitions: how many there are; 0 until `open` knows, where none are set.
-        settings: as it was opened; whoever waits for something reads its poll_interval there.
         check_results: what was found of the servers when it was opened.
-        now: in tests, answers the instant (µs) that every function takes for the server's TIME.
-        pause_met: set where a call found that claims are paused; who says so (claim_pause.py) clears it when they are given again.
     """
 
-    def __init__(self, link: Link, settings: StoreSettings, timing: Timing, runtime: Runtime) -> None:
-        self.partitions = settings.partitions
-        self.now: Callable[[], int] | None = None
-        self.check_results: list[CheckResult] = []
-        self.pause_met = asyncio.Event()
-        self._link = link
-        self.settings = settings
-        self._lease_us = timing.heartbeat_timeout_us
-        self._runtime = runtime
-        self._queues: set[str] = set()
-        self._set_results_calls = SharedCalls(self._set_results, size=result_bytes, runtime=runtime, name="set_results")
-        self._schedule_calls = SharedCalls(
-            self._schedule, size=spec_bytes, kind=self._demand, runtime=runtime, name="schedule"
-        )
-        self._on_roster: dict[int, RosterEntry] = {}
-        """Partition -> this process's name on its roster, where it has asked for leases."""
-        self._names: dict[int, str] = {}
-        """Partition -> the name that is being put there."""
-        self._enlisting: dict[int, asyncio.Task[RosterEntry]] = {}
-        self._left = False
-        self._opened: dict[int, str] = {}
-        """Partition -> the run id of the server that it was last opened on."""
-        self._ready = False
-        """Whether all partitions were opened once, as far as they are not away: from then on each is opened again when needed."""
-        self._made: dict[int, int] = {}
-        """Partition -> the instant at which its record was made."""
+    check_results: Sequence[CheckResult] = ()
 
     @property
     def link(self) -> Link:
@@ -165,16 +131,9 @@ class Store(
             await self.leave()
         await self._link.close()
 
-    def partition_for(self, routing_key: str) -> int:
-        """The partition of an ordering key or a task id as the client made it."""
-        return keys.partition_for(routing_key, self.partitions)
-
     def listen(self, kind: str, partitions: Sequence[int]) -> AbstractAsyncContextManager[Notifications]:
         """Notifications: `due` for store consumers, `ready` for controllers (queues, as notifications.place_of splits them), `done` (task ids) for who waits for ends."""
         return listen(self._link, self._runtime, kind, partitions, self.settings.wakeups)
-
-    def _partition(self, task_id: str) -> int:
-        return partition_of(task_id, self.partitions)
 
     # --- verbs --------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from atf.store.servers.sockets import Arg
 
 from . import keys
-from .base import Caller
 from .calls import by_partition
+from .partitions import Partitions
 
 _PAGE: Final = 256
 
@@ -22,7 +22,7 @@ class HeldUniqueKey(NamedTuple):
     until_us: int
 
 
-class UniqueKeyVerbs(Caller):
+class UniqueKeyVerbs(Partitions):
     """The verbs of Store about windows."""
 
     async def list_unique_keys(self) -> AsyncIterator[HeldUniqueKey]:

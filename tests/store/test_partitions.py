@@ -13,7 +13,7 @@ from atf.errors import ConfigError, FailedPrecondition, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import keys
 from atf.store.backup import contents
-from atf.store.opening import CLUSTER_PARTITIONS
+from atf.store.partitions import CLUSTER_PARTITIONS
 from atf.store.servers.fake import fake_link
 from atf.store.store import Store
 

@@ -11,7 +11,7 @@ from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.store import keys, library
 from atf.store.claim_pause import ClaimPause, PauseCause
-from atf.store.opening import new_partitions
+from atf.store.partitions import new_partitions
 from atf.store.servers.check_results import CheckResult, ok, refuse, warn
 from atf.store.servers.checks import told
 from atf.store.servers.connection import Link
