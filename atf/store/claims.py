@@ -58,7 +58,7 @@ class ClaimVerbs(RosterVerbs):
 
         async def claim(partition: int, mine: list[str]) -> list[str]:
             """Answers what is still to be claimed: it was only too much for one call."""
-            left = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD_BYTES for each in batch.claims), 0)
+            left = max(max_bytes - sum(len(each.spec) + library.CLAIM_OVERHEAD for each in batch.claims), 0)
             room = min(left, CALL_BYTES)
             args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), signed, *mine]
             reply = await self._lease("claim", partition, args, demand=self.settings.floor)

@@ -9,198 +9,80 @@ from __future__ import annotations
 import functools
 import re
 import zlib
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, unquote
 
-
-class KeySpec(NamedTuple):
-    """One kind of key."""
-
-    pattern: str  # {p} partition, <digests> of signatures, <id> stored task id, <queue> "lambda:priority", <lambda>, <STATUS>, <job>, <batch>, <pool>, <number> of a gate; <key> "lambda:key", the key as `stored_key` has it
-    type: str
-    meaning: str
-
-
-KEYS: Final = (
-    KeySpec(
-        "atf:{p}",
-        "hash",
-        "the partition's record: number of partitions, version of the data, heartbeat timeout, server last seen, until when no claims are"
-        " given and why, how far TIME has come and when it last went back, versions; KEYS[1] of every function",
-    ),
-    KeySpec(
-        "atf:{p}:roster",
-        "hash",
-        "who may have been answered leases, by the names under which they were -> the number of the last call that gave or renewed some",
-    ),
-    KeySpec(
-        "atf:{p}:asked",
-        "hash",
-        "the same of before a restart, of those who have not said yet that they were answered no higher number; @ -> the pause that they may end",
-    ),
-    KeySpec("atf:{p}:t:<id>", "hash", "a task: see fields.FIELDS; or the tombstone of its id"),
-    KeySpec(
-        "atf:{p}:due",
-        "zset",
-        "queue -> the instant at which a store consumer must visit it: the due index, upper level",
-    ),
-    KeySpec(
-        "atf:{p}:s:<queue>:<STATUS>",
-        "zset",
-        "live task -> next_timestamp: the due index, lower level, and the list by status",
-    ),
-    KeySpec(
-        "atf:{p}:f:<lambda>:<STATUS>",
-        "zset",
-        "finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",
-    ),
-    KeySpec(
-        "atf:{p}:q:<queue>",
-        "hash",
-        "what a queue was ever pushed, whether it was full at its last visit, and whether tasks of it had concurrency keys",
-    ),
-    KeySpec(
-        "atf:{p}:gates",
-        "zset",
-        "lambda -> when a store consumer must look at its gates: one ends, was lifted, or is to let something pass",
-    ),
-    KeySpec(
-        "atf:{p}:g:<lambda>",
-        "hash",
-        "tasks that its gates have dropped, by gate and together; in the registry partition what people said of each gate",
-    ),
-    KeySpec("atf:{p}:g:<lambda>:<number>", "zset", "task that a gate keeps -> since when, or until when"),
-    KeySpec(
-        "atf:{p}:e:<lambda>",
-        "hash",
-        "runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
-    ),
-    KeySpec("atf:{p}:audit", "zset", "what was done to lambdas, and by whom -> its number; in the registry partition"),
-    KeySpec(
-        "atf:{p}:l:<lambda>",
-        "hash",
-        "a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for, what is owed to its priorities of pops and of"
-        " pushes (priority:ten-thousandths of a place); in the registry partition what its code and an operator said",
-    ),
-    KeySpec(
-        "atf:{p}:p:<lambda>", "hash", "a lambda's permits that this partition has and used: see fields.PERMIT_FIELDS"
-    ),
-    KeySpec(
-        "atf:{p}:h:<lambda>",
-        "hash",
-        "in the partition of the lambda's limits ledger: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, turn, e, seen, z",
-    ),
-    KeySpec("atf:{p}:lambdas", "set", "names of the lambdas"),
-    KeySpec(
-        "atf:{p}:o:<key>",
-        "list",
-        "the unfinished tasks of an ordering key; the first one may run. Before them, where it has stopped, ! and the task at which",
-    ),
-    KeySpec("atf:{p}:slots:<key>", "zset", "tasks that hold a slot of a concurrency key -> since when"),
-    KeySpec("atf:{p}:line:<key>", "zset", "tasks that wait for a slot of a concurrency key -> since when they are due"),
-    KeySpec(
-        "atf:{p}:lines",
-        "zset",
-        "concurrency key for which tasks wait -> when it is looked at, should no slot be let go",
-    ),
-    KeySpec("atf:{p}:stops:<lambda>", "zset", "ordering key that has stopped -> when"),
-    KeySpec(
-        "atf:{p}:batch:<batch>",
-        "hash",
-        "a batch, in its own partition, or for ten minutes that it was deleted: see fields.BATCH_FIELDS",
-    ),
-    KeySpec("atf:{p}:batches", "zset", "batch -> minus the instant at which it was made; in its own partition"),
-    KeySpec(
-        "atf:{p}:batches:open",
-        "zset",
-        "batch that has not ended -> when its parts are asked how they stand; in its own partition",
-    ),
-    KeySpec("atf:{p}:batches:ended", "zset", "batch that has ended, or was deleted -> expiry; in its own partition"),
-    KeySpec("atf:{p}:b:<batch>", "hash", "the part of a batch that lies in this partition: see fields.PART_FIELDS"),
-    KeySpec("atf:{p}:b:<batch>:i", "zset", "work-item id of an item of a batch -> its number"),
-    KeySpec("atf:{p}:b:<batch>:p", "hash", "target, as an ordering key -> until when no item of it may start"),
-    KeySpec("atf:{p}:sweep", "set", "<lambda>:<STATUS> of the finished sets that exist"),
-    KeySpec("atf:{p}:tombs", "zset", "tombstone -> expiry"),
-    KeySpec("atf:{p}:outbox", "hash", "number -> a change that another partition has to apply"),
-    KeySpec("atf:{p}:outbox:due", "zset", "number -> when it is delivered (again)"),
-    KeySpec("atf:{p}:j:<job>", "hash", "a job: see fields.JOB_FIELDS"),
-    KeySpec(
-        "atf:{p}:ticks:<job>",
-        "zset",
-        "live task of a job -> 1: a tick; 2: one that the job's pause keeps, or will when its run has failed; 3: made beside its ticks;"
-        " 0: a tick that runs of a job that was deleted",
-    ),
-    KeySpec("atf:{p}:ticking", "zset", "names of the jobs that have such tasks, but for those with 0, by name"),
-    KeySpec(
-        "atf:{p}:jobs", "zset", "job -> when it is looked at next: its tick, or later while somebody deals with that"
-    ),
-    KeySpec("atf:{p}:jobs:ended", "zset", "job that has ended -> expiry of its record"),
-    KeySpec("atf:{p}:jobnames", "zset", "names of the jobs that have not ended, by name"),
-    KeySpec("atf:{p}:firsts", "hash", "key of first_time, <namespace>/<key> -> the task that asked for it first"),
-    KeySpec("atf:{p}:firsts:expiry", "zset", "key of first_time -> expiry"),
-    KeySpec("atf:{p}:pools", "set", "names of the pools that have cores; in the registry partition"),
-    KeySpec(
-        "atf:{p}:c:<pool>",
-        "hash",
-        "a pool's cores: version, state, groups of executors, the version at which these were dealt, membership, and to which they were",
-    ),
-    KeySpec("atf:{p}:c:<pool>:members", "zset", "executor of a pool -> until when it is one unless it is named again"),
-    KeySpec("atf:{p}:workers", "zset", "pool, empty for none -> until when workers of it count as alive"),
-    KeySpec(
-        "atf:{p}:served",
-        "zset",
-        "pool and lambda, and the digest of its signature where that was said -> until when a worker there counts as running it; pool and *: somebody did not say",
-    ),
-    KeySpec(
-        "atf:{p}:signatures",
-        "hash",
-        "pool and lambda -> digests of the signatures of it that workers there run, or ran not long ago",
-    ),
-    KeySpec(
-        "atf:{p}:misfits",
-        "set",
-        "names of the sets that follow, <queue> and behind a space the digests of the signatures that all in it do not fit",
-    ),
-    KeySpec("atf:{p}:m:<queue> <digests>", "zset", "task for executors of another signature -> since when"),
-    KeySpec(
-        "atf:{p}:roles",
-        "zset",
-        "process of a role, <role> <version> <host:pid> -> until when it counts as alive; in the registry partition",
-    ),
-    KeySpec(
-        "atf:{p}:said",
-        "zset",
-        "warning that a role has said for all -> until when that counts; in the registry partition",
-    ),
-    KeySpec("atf:{p}:hosts", "zset", "worker host, by its controller's name -> until when it counts as alive"),
-    KeySpec(
-        "atf:{p}:hosts:say",
-        "hash",
-        "worker host -> its pool, and the lambdas that it sets aside: pool=<pool> executors=<number> <lambda>=<until> ...",
-    ),
-    KeySpec(
-        "atf:{p}:hosts:drain",
-        "hash",
-        "worker host that drains -> until when, 0 until that is ended, and since when; in the registry partition",
-    ),
-    KeySpec(
-        "atf:{p}:hosts:run", "hash", "worker host -> the lambdas that it serves, with a space before and behind each"
-    ),
-    KeySpec(
-        "atf:{p}:hosts:why", "hash", 'worker host on which no executor works yet -> why none can start; "=": they start'
-    ),
-    KeySpec(
-        "atf:{p}:near",
-        "hash",
-        "affinity key, lambda:key -> the host that had its last task; !lambda and a host -> until when that is not waited for",
-    ),
-    KeySpec("atf:{p}:near:expiry", "zset", "field of near -> expiry"),
-    KeySpec("atf:{p}:spread:<lambda>", "hash", "worker host -> tasks of a lambda that is spread which it was given"),
-    KeySpec("atf:{p}:uniques", "hash", "unique key, lambda:key -> the task of its window"),
-    KeySpec("atf:{p}:uniques:expiry", "zset", "unique key -> the end of its window"),
-    KeySpec("rq:queue:{p}<queue>", "list", "the queue itself, in RQ's layout: ids of ENQUEUED tasks"),
-    KeySpec("rq:queues", "set", "keys of the queues, RQ's registry; the only key without a tag"),
-)
+KEYS: Final = {
+    "atf:{p}": "hash: the partition's record: number of partitions, version of the data, heartbeat timeout, server last seen, until when no claims are"
+    " given and why, how far TIME has come and when it last went back, versions; KEYS[1] of every function",
+    "atf:{p}:roster": "hash: who may have been answered leases, by the names under which they were -> the number of the last call that gave or renewed some",
+    "atf:{p}:asked": "hash: the same of before a restart, of those who have not said yet that they were answered no higher number; @ -> the pause that they may end",
+    "atf:{p}:t:<id>": "hash: a task: see fields.FIELDS; or the tombstone of its id",
+    "atf:{p}:due": "zset: queue -> the instant at which a store consumer must visit it: the due index, upper level",
+    "atf:{p}:s:<queue>:<STATUS>": "zset: live task -> next_timestamp: the due index, lower level, and the list by status",
+    "atf:{p}:f:<lambda>:<STATUS>": "zset: finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",
+    "atf:{p}:q:<queue>": "hash: what a queue was ever pushed, whether it was full at its last visit, and whether tasks of it had concurrency keys",
+    "atf:{p}:gates": "zset: lambda -> when a store consumer must look at its gates: one ends, was lifted, or is to let something pass",
+    "atf:{p}:g:<lambda>": "hash: tasks that its gates have dropped, by gate and together; in the registry partition what people said of each gate",
+    "atf:{p}:g:<lambda>:<number>": "zset: task that a gate keeps -> since when, or until when",
+    "atf:{p}:e:<lambda>": "hash: runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
+    "atf:{p}:audit": "zset: what was done to lambdas, and by whom -> its number; in the registry partition",
+    "atf:{p}:l:<lambda>": "hash: a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for,"
+    " what is owed to its priorities of pops and of pushes"
+    " (priority:ten-thousandths of a place); in the registry partition what its code and an operator said",
+    "atf:{p}:p:<lambda>": "hash: a lambda's permits that this partition has and used: see fields.PERMIT_FIELDS",
+    "atf:{p}:h:<lambda>": "hash: in the partition of the lambda's limits ledger: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, turn, e, seen, z",
+    "atf:{p}:lambdas": "set: names of the lambdas",
+    "atf:{p}:o:<key>": "list: the unfinished tasks of an ordering key; the first one may run. Before them, where it has stopped, ! and the task at which",
+    "atf:{p}:slots:<key>": "zset: tasks that hold a slot of a concurrency key -> since when",
+    "atf:{p}:line:<key>": "zset: tasks that wait for a slot of a concurrency key -> since when they are due",
+    "atf:{p}:lines": "zset: concurrency key for which tasks wait -> when it is looked at, should no slot be let go",
+    "atf:{p}:stops:<lambda>": "zset: ordering key that has stopped -> when",
+    "atf:{p}:batch:<batch>": "hash: a batch, in its own partition, or for ten minutes that it was deleted: see fields.BATCH_FIELDS",
+    "atf:{p}:batches": "zset: batch -> minus the instant at which it was made; in its own partition",
+    "atf:{p}:batches:open": "zset: batch that has not ended -> when its parts are asked how they stand; in its own partition",
+    "atf:{p}:batches:ended": "zset: batch that has ended, or was deleted -> expiry; in its own partition",
+    "atf:{p}:b:<batch>": "hash: the part of a batch that lies in this partition: see fields.PART_FIELDS",
+    "atf:{p}:b:<batch>:i": "zset: work-item id of an item of a batch -> its number",
+    "atf:{p}:b:<batch>:p": "hash: target, as an ordering key -> until when no item of it may start",
+    "atf:{p}:sweep": "set: <lambda>:<STATUS> of the finished sets that exist",
+    "atf:{p}:tombs": "zset: tombstone -> expiry",
+    "atf:{p}:outbox": "hash: number -> a change that another partition has to apply",
+    "atf:{p}:outbox:due": "zset: number -> when it is delivered (again)",
+    "atf:{p}:j:<job>": "hash: a job: see fields.JOB_FIELDS",
+    "atf:{p}:ticks:<job>": "zset: live task of a job -> 1: a tick; 2: one that the job's pause keeps, or will when its run has failed; 3: made beside its ticks; 0: a tick that runs of a job that was deleted",
+    "atf:{p}:ticking": "zset: names of the jobs that have such tasks, but for those with 0, by name",
+    "atf:{p}:jobs": "zset: job -> when it is looked at next: its tick, or later while somebody deals with that",
+    "atf:{p}:jobs:ended": "zset: job that has ended -> expiry of its record",
+    "atf:{p}:jobnames": "zset: names of the jobs that have not ended, by name",
+    "atf:{p}:firsts": "hash: key of first_time, <namespace>/<key> -> the task that asked for it first",
+    "atf:{p}:firsts:expiry": "zset: key of first_time -> expiry",
+    "atf:{p}:pools": "set: names of the pools that have cores; in the registry partition",
+    "atf:{p}:c:<pool>": "hash: a pool's cores: version, state, groups of executors, the version at which these were dealt, membership, and to which they were",
+    "atf:{p}:c:<pool>:members": "zset: executor of a pool -> until when it is one unless it is named again",
+    "atf:{p}:workers": "zset: pool, empty for none -> until when workers of it count as alive",
+    "atf:{p}:served": "zset: pool and lambda, and the digest of its signature where that was said -> until when a worker there counts as running it; pool and *: somebody did not say",
+    "atf:{p}:signatures": "hash: pool and lambda -> digests of the signatures of it that workers there run, or ran not long ago",
+    "atf:{p}:misfits": "set: names of the sets that follow, <queue> and behind a space the digests of the signatures that all in it do not fit",
+    "atf:{p}:m:<queue> <digests>": "zset: task for executors of another signature -> since when",
+    "atf:{p}:roles": "zset: process of a role, <role> <version> <host:pid> -> until when it counts as alive; in the registry partition",
+    "atf:{p}:said": "zset: warning that a role has said for all -> until when that counts; in the registry partition",
+    "atf:{p}:hosts": "zset: worker host, by its controller's name -> until when it counts as alive",
+    "atf:{p}:hosts:say": "hash: worker host -> its pool, and the lambdas that it sets aside: pool=<pool> executors=<number> <lambda>=<until> ...",
+    "atf:{p}:hosts:drain": "hash: worker host that drains -> until when, 0 until that is ended, and since when; in the registry partition",
+    "atf:{p}:hosts:run": "hash: worker host -> the lambdas that it serves, with a space before and behind each",
+    "atf:{p}:hosts:why": 'hash: worker host on which no executor works yet -> why none can start; "=": they start',
+    "atf:{p}:near": "hash: affinity key, lambda:key -> the host that had its last task; !lambda and a host -> until when that is not waited for",
+    "atf:{p}:near:expiry": "zset: field of near -> expiry",
+    "atf:{p}:spread:<lambda>": "hash: worker host -> tasks of a lambda that is spread which it was given",
+    "atf:{p}:uniques": "hash: unique key, lambda:key -> the task of its window",
+    "atf:{p}:uniques:expiry": "zset: unique key -> the end of its window",
+    "rq:queue:{p}<queue>": "list: the queue itself, in RQ's layout: ids of ENQUEUED tasks",
+    "rq:queues": "set: keys of the queues, RQ's registry; the only key without a tag",
+}
+"""Pattern -> Redis type: meaning. {p} is a partition, <digests> those of signatures, <id> a stored task id, <queue> "lambda:priority", <number> that of
+a gate, <key> "lambda:key" with the key as `stored_key` has it.
+"""
 
 
 TICK_OF: Final = "@"

@@ -66,8 +66,8 @@ DRAINING_LAPSES: Final = 3
 """Ends of leases in a row that count nothing, since the executor had said that it drained."""
 UNSTARTED_LAPSES: Final = 2
 """Ends of leases in a row that count nothing, since the run had not said that it started."""
-CLAIM_OVERHEAD_BYTES: Final = 256
-"""What a claim weighs in an answer beside its spec: id, token, numbers."""
+CLAIM_OVERHEAD: Final = 256
+"""Bytes that a claim weighs in an answer beside its spec: id, token, numbers."""
 
 ITEM_RETENTION_US: Final = 1 << 52
 """Of items of batches, which go with their batch and are never swept by themselves: an instant that none of a task's comes to."""
@@ -129,26 +129,21 @@ def limits(max_attempts: int, max_losses: int, retention_us: int) -> str:
 
 _DEFAULT_LIMITS: Final = f"{t.DEFAULT_MAX_ATTEMPTS} {t.DEFAULT_MAX_LOSSES} {t.DEFAULT_RETENTION_US}"
 
-
 _LUA: Final = files("atf.store") / "lua"
 _FOLDERS: Final = ("task", "lambda", "batch", "job", "partition")
 
 
-def _text(folder: str, name: str) -> str:
-    return (_LUA / folder / name).read_text(encoding="utf-8")
+def _texts(*folders: str) -> dict[str, str]:
+    """The texts of the files in some folders, by their names and in the order of these."""
+    entries = [entry for folder in folders for entry in (_LUA / folder).iterdir() if entry.name.endswith(".lua")]
+    return {
+        each.name.removesuffix(".lua"): each.read_text(encoding="utf-8")
+        for each in sorted(entries, key=lambda entry: entry.name)
+    }
 
 
-VERBS: Final = {
-    name.removesuffix(".lua"): _text(folder, name)
-    for name, folder in sorted(
-        (entry.name, folder)
-        for folder in _FOLDERS
-        for entry in (_LUA / folder).iterdir()
-        if entry.name.endswith(".lua")
-    )
-}
+VERBS: Final = _texts(*_FOLDERS)
 """The verbs, each with the text of its file: one function of the same name."""
-
 
 _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
     "run_log": {
@@ -185,7 +180,7 @@ _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
     },
 }
 """Constants that stand in the table of a file of lua/shared."""
-_CONSTANTS: Final[dict[str, int | str]] = {
+_CONSTANTS: Final[dict[str, int]] = {
     "DEFAULT_QUEUE_LIMIT": t.DEFAULT_QUEUE_LIMIT,
     "DEFAULT_ENQUEUE_TIMEOUT": t.DEFAULT_ENQUEUE_TIMEOUT_US,
     "MAX_PRIORITY": t.MAX_PRIORITY,
@@ -205,7 +200,7 @@ _CONSTANTS: Final[dict[str, int | str]] = {
     "TICKS_PER_CALL": TICKS_PER_CALL,
     "LINE_CHECK": LINE_CHECK_US,
     "LINES_PER_PASS": LINES_PER_PASS,
-    "CLAIM_OVERHEAD": CLAIM_OVERHEAD_BYTES,
+    "CLAIM_OVERHEAD": CLAIM_OVERHEAD,
     "ITEM_RETENTION": ITEM_RETENTION_US,
     "BATCHES_PER_SWEEP": BATCHES_PER_SWEEP,
     "LOOKED_AT_ITEMS": LOOKED_AT_ITEMS,
@@ -217,21 +212,18 @@ _CONSTANTS: Final[dict[str, int | str]] = {
 """All others: local variables of the library, or of the one verb that uses them."""
 
 
-def _declared(text: str, *, but: str = "") -> str:
-    """The constants that a text uses, and another one does not."""
-    return "".join(
-        f"local {name} = {value}\n"
-        for name, value in _CONSTANTS.items()
-        if re.search(rf"\b{name}\b", text) and not re.search(rf"\b{name}\b", but)
-    )
+def _names(text: str) -> set[str]:
+    """The constants that a text uses."""
+    return _CONSTANTS.keys() & set(re.findall(r"\b[A-Z_]+\b", text))
+
+
+def _declared(names: set[str]) -> str:
+    return "".join(f"local {name} = {value}\n" for name, value in _CONSTANTS.items() if name in names)
 
 
 def _code() -> str:
-    shared = {
-        name.removesuffix(".lua"): _text("shared", name)
-        for name in sorted(entry.name for entry in (_LUA / "shared").iterdir() if entry.name.endswith(".lua"))
-    }
-    everywhere = "\n".join(shared.values())
+    shared = _texts("shared")
+    everywhere = _names("\n".join(shared.values()))
     parts = [
         _declared(everywhere) + "local function register(name, flags, callback)\n"
         "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
@@ -244,9 +236,8 @@ def _code() -> str:
     parts += (shared[name] for name in _PLAIN)
     # Lua allows 200 local variables at once: those of a file end with it, but for its table.
     parts += (f"do\n{shared[name]}end" for name in rooms)
-    parts += (
-        f"do local function verb()\n{_declared(text, but=everywhere)}{text}end verb() end" for text in VERBS.values()
-    )
+    for text in VERBS.values():
+        parts.append(f"do local function verb()\n{_declared(_names(text) - everywhere)}{text}end verb() end")
     return "\n".join(parts) + "\n"
 
 
