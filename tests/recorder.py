@@ -14,7 +14,7 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.rpc.server import snake_case
+from atf.rpc.stub import snake_case
 
 LAMBDA = "photos/thumbnail"
 SERVICE = f.DESCRIPTOR.services_by_name["Frontend"]

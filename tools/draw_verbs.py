@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from atf.rpc import controller_pb2, frontend_pb2, hsc_pb2, store_consumer_pb2
-from atf.rpc.server import snake_case
+from atf.rpc.stub import snake_case
 from atf.store.store import Store
 
 ROOT = Path(__file__).parent.parent

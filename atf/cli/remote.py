@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from atf.config.loading import load
 from atf.config.settings import FRONTEND_PORT, setting
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 R = TypeVar("R")
-M = TypeVar("M", bound="Message")
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ async def connect(address: str) -> AsyncIterator[api.Frontend]:
     from atf.rpc.stubs import FrontendStub
 
     class PatientFrontend(FrontendStub):
-        async def _call(self, method: str, request: Message, reply: type[M], timeout: float) -> M:
-            return await super()._call(method, request, reply, seconds if timeout == DEFAULT_TIMEOUT else timeout)
+        async def _call(self, method: str, request: Message, timeout: float) -> Any:
+            return await super()._call(method, request, seconds if timeout == DEFAULT_TIMEOUT else timeout)
 
     seconds = call_timeout(None)
     channel = open_channel(address)

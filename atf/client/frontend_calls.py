@@ -2,173 +2,52 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
 from atf.rpc import api
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
 
-Q = TypeVar("Q")
+from .repeating import RepeatingCalls, repeated
 
 
-class FrontendCalls(ABC):
+class FrontendCalls(RepeatingCalls):
     """Every call of one message and one answer, but for those that clients gather or hold open."""
 
-    @abstractmethod
-    def _connected(self) -> api.Frontend:
-        """What one try of a call is made of."""
-
-    @abstractmethod
-    def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
-        """Calls until it is answered.
-
-        Args:
-            call: is given the seconds that one try may take.
-            until: of what belongs to a wait: when the caller's time is over, on the monotonic clock; infinite: never. None: the client's
-                `timeout` counts.
-
-        Raises:
-            Unavailable, DeadlineExceeded: it was not answered within the client's `timeout`.
-            TimeoutError: it was not answered by `until`; the cause is the last failure.
-        """
-
-    async def get_task(self, request: f.GetTaskRequest, until: float | None = None) -> t.Task:
-        return await self._repeat(lambda timeout: self._connected().get_task(request, timeout=timeout), until)
-
-    async def list_tasks(self, request: f.ListTasksRequest, until: float | None = None) -> f.ListTasksReply:
-        return await self._repeat(lambda timeout: self._connected().list_tasks(request, timeout=timeout), until)
-
-    async def cancel_tasks(self, request: f.CancelTasksRequest, until: float | None = None) -> f.CancelTasksReply:
-        return await self._repeat(lambda timeout: self._connected().cancel_tasks(request, timeout=timeout), until)
-
-    async def retry_tasks(self, request: f.RetryTasksRequest, until: float | None = None) -> f.RetryTasksReply:
-        return await self._repeat(lambda timeout: self._connected().retry_tasks(request, timeout=timeout), until)
-
-    async def register_lambdas(
-        self, request: f.RegisterLambdasRequest, until: float | None = None
-    ) -> f.RegisterLambdasReply:
-        return await self._repeat(lambda timeout: self._connected().register_lambdas(request, timeout=timeout), until)
-
-    async def list_lambdas(self, request: f.ListLambdasRequest, until: float | None = None) -> f.ListLambdasReply:
-        return await self._repeat(lambda timeout: self._connected().list_lambdas(request, timeout=timeout), until)
-
-    async def pause_lambda(self, request: f.PauseLambdaRequest, until: float | None = None) -> f.PauseLambdaReply:
-        return await self._repeat(lambda timeout: self._connected().pause_lambda(request, timeout=timeout), until)
-
-    async def resume_lambda(self, request: f.ResumeLambdaRequest, until: float | None = None) -> f.ResumeLambdaReply:
-        return await self._repeat(lambda timeout: self._connected().resume_lambda(request, timeout=timeout), until)
-
-    async def set_lambda(self, request: f.SetLambdaRequest, until: float | None = None) -> f.LambdaInfo:
-        return await self._repeat(lambda timeout: self._connected().set_lambda(request, timeout=timeout), until)
-
-    async def set_gate(self, request: f.SetGateRequest, until: float | None = None) -> f.Gate:
-        return await self._repeat(lambda timeout: self._connected().set_gate(request, timeout=timeout), until)
-
-    async def lift_gate(self, request: f.LiftGateRequest, until: float | None = None) -> f.LiftGateReply:
-        return await self._repeat(lambda timeout: self._connected().lift_gate(request, timeout=timeout), until)
-
-    async def list_gates(self, request: f.ListGatesRequest, until: float | None = None) -> f.ListGatesReply:
-        return await self._repeat(lambda timeout: self._connected().list_gates(request, timeout=timeout), until)
-
-    async def list_audit(self, request: f.ListAuditRequest, until: float | None = None) -> f.ListAuditReply:
-        return await self._repeat(lambda timeout: self._connected().list_audit(request, timeout=timeout), until)
-
-    async def redrive(self, request: f.RedriveRequest, until: float | None = None) -> f.RedriveReply:
-        return await self._repeat(lambda timeout: self._connected().redrive(request, timeout=timeout), until)
-
-    async def explain_task(self, request: f.ExplainTaskRequest, until: float | None = None) -> f.ExplainTaskReply:
-        return await self._repeat(lambda timeout: self._connected().explain_task(request, timeout=timeout), until)
-
-    async def list_keys(self, request: f.ListKeysRequest, until: float | None = None) -> f.ListKeysReply:
-        return await self._repeat(lambda timeout: self._connected().list_keys(request, timeout=timeout), until)
-
-    async def resume_key(self, request: f.ResumeKeyRequest, until: float | None = None) -> f.ResumeKeyReply:
-        return await self._repeat(lambda timeout: self._connected().resume_key(request, timeout=timeout), until)
-
-    async def skip_key(self, request: f.SkipKeyRequest, until: float | None = None) -> f.SkipKeyReply:
-        return await self._repeat(lambda timeout: self._connected().skip_key(request, timeout=timeout), until)
-
-    async def list_concurrency_keys(
-        self, request: f.ListConcurrencyKeysRequest, until: float | None = None
-    ) -> f.ListConcurrencyKeysReply:
-        return await self._repeat(
-            lambda timeout: self._connected().list_concurrency_keys(request, timeout=timeout), until
-        )
-
-    async def set_capacity(self, request: f.SetCapacityRequest, until: float | None = None) -> f.Capacity:
-        return await self._repeat(lambda timeout: self._connected().set_capacity(request, timeout=timeout), until)
-
-    async def get_capacity(self, request: f.GetCapacityRequest, until: float | None = None) -> f.Capacity:
-        return await self._repeat(lambda timeout: self._connected().get_capacity(request, timeout=timeout), until)
-
-    async def list_capacity(self, request: f.ListCapacityRequest, until: float | None = None) -> f.ListCapacityReply:
-        return await self._repeat(lambda timeout: self._connected().list_capacity(request, timeout=timeout), until)
-
-    async def list_hosts(self, request: f.ListHostsRequest, until: float | None = None) -> f.ListHostsReply:
-        return await self._repeat(lambda timeout: self._connected().list_hosts(request, timeout=timeout), until)
-
-    async def drain_host(self, request: f.DrainHostRequest, until: float | None = None) -> f.DrainHostReply:
-        return await self._repeat(lambda timeout: self._connected().drain_host(request, timeout=timeout), until)
-
-    async def delete_lambda(self, request: f.DeleteLambdaRequest, until: float | None = None) -> f.DeleteLambdaReply:
-        return await self._repeat(lambda timeout: self._connected().delete_lambda(request, timeout=timeout), until)
-
-    async def get_status(self, request: f.GetStatusRequest, until: float | None = None) -> f.GetStatusReply:
-        return await self._repeat(lambda timeout: self._connected().get_status(request, timeout=timeout), until)
-
-    async def get_batch(self, request: b.GetBatchRequest, until: float | None = None) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().get_batch(request, timeout=timeout), until)
-
-    async def list_batches(self, request: b.ListBatchesRequest, until: float | None = None) -> b.ListBatchesReply:
-        return await self._repeat(lambda timeout: self._connected().list_batches(request, timeout=timeout), until)
-
-    async def list_batch_items(
-        self, request: b.ListBatchItemsRequest, until: float | None = None
-    ) -> b.ListBatchItemsReply:
-        return await self._repeat(lambda timeout: self._connected().list_batch_items(request, timeout=timeout), until)
-
-    async def cancel_batch(self, request: b.CancelBatchRequest, until: float | None = None) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().cancel_batch(request, timeout=timeout), until)
-
-    async def retry_batch(self, request: b.RetryBatchRequest, until: float | None = None) -> b.Batch:
-        return await self._repeat(lambda timeout: self._connected().retry_batch(request, timeout=timeout), until)
-
-    async def delete_batch(self, request: b.DeleteBatchRequest, until: float | None = None) -> b.DeleteBatchReply:
-        return await self._repeat(lambda timeout: self._connected().delete_batch(request, timeout=timeout), until)
-
-    async def get_job(self, request: f.GetJobRequest, until: float | None = None) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().get_job(request, timeout=timeout), until)
-
-    async def list_jobs(self, request: f.ListJobsRequest, until: float | None = None) -> f.ListJobsReply:
-        return await self._repeat(lambda timeout: self._connected().list_jobs(request, timeout=timeout), until)
-
-    async def delete_job(self, request: f.DeleteJobRequest, until: float | None = None) -> f.DeleteJobReply:
-        return await self._repeat(lambda timeout: self._connected().delete_job(request, timeout=timeout), until)
-
-    async def delete_jobs_by_prefix(
-        self, request: f.DeleteJobsByPrefixRequest, until: float | None = None
-    ) -> f.DeleteJobsByPrefixReply:
-        return await self._repeat(
-            lambda timeout: self._connected().delete_jobs_by_prefix(request, timeout=timeout), until
-        )
-
-    async def pause_job(self, request: f.PauseJobRequest, until: float | None = None) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().pause_job(request, timeout=timeout), until)
-
-    async def resume_job(self, request: f.ResumeJobRequest, until: float | None = None) -> j.Job:
-        return await self._repeat(lambda timeout: self._connected().resume_job(request, timeout=timeout), until)
-
-    async def run_job_now(self, request: f.RunJobNowRequest, until: float | None = None) -> f.ScheduleReply:
-        return await self._repeat(lambda timeout: self._connected().run_job_now(request, timeout=timeout), until)
-
-    async def preview_schedule(
-        self, request: f.PreviewScheduleRequest, until: float | None = None
-    ) -> f.PreviewScheduleReply:
-        return await self._repeat(lambda timeout: self._connected().preview_schedule(request, timeout=timeout), until)
-
-    async def find_dapr_app(self, request: f.FindDaprAppRequest, until: float | None = None) -> f.FindDaprAppReply:
-        return await self._repeat(lambda timeout: self._connected().find_dapr_app(request, timeout=timeout), until)
+    get_task = repeated(api.Frontend.get_task)
+    list_tasks = repeated(api.Frontend.list_tasks)
+    cancel_tasks = repeated(api.Frontend.cancel_tasks)
+    retry_tasks = repeated(api.Frontend.retry_tasks)
+    register_lambdas = repeated(api.Frontend.register_lambdas)
+    list_lambdas = repeated(api.Frontend.list_lambdas)
+    pause_lambda = repeated(api.Frontend.pause_lambda)
+    resume_lambda = repeated(api.Frontend.resume_lambda)
+    set_lambda = repeated(api.Frontend.set_lambda)
+    set_gate = repeated(api.Frontend.set_gate)
+    lift_gate = repeated(api.Frontend.lift_gate)
+    list_gates = repeated(api.Frontend.list_gates)
+    list_audit = repeated(api.Frontend.list_audit)
+    redrive = repeated(api.Frontend.redrive)
+    explain_task = repeated(api.Frontend.explain_task)
+    list_keys = repeated(api.Frontend.list_keys)
+    resume_key = repeated(api.Frontend.resume_key)
+    skip_key = repeated(api.Frontend.skip_key)
+    list_concurrency_keys = repeated(api.Frontend.list_concurrency_keys)
+    set_capacity = repeated(api.Frontend.set_capacity)
+    get_capacity = repeated(api.Frontend.get_capacity)
+    list_capacity = repeated(api.Frontend.list_capacity)
+    list_hosts = repeated(api.Frontend.list_hosts)
+    drain_host = repeated(api.Frontend.drain_host)
+    delete_lambda = repeated(api.Frontend.delete_lambda)
+    get_status = repeated(api.Frontend.get_status)
+    get_batch = repeated(api.Frontend.get_batch)
+    list_batches = repeated(api.Frontend.list_batches)
+    list_batch_items = repeated(api.Frontend.list_batch_items)
+    cancel_batch = repeated(api.Frontend.cancel_batch)
+    retry_batch = repeated(api.Frontend.retry_batch)
+    delete_batch = repeated(api.Frontend.delete_batch)
+    get_job = repeated(api.Frontend.get_job)
+    list_jobs = repeated(api.Frontend.list_jobs)
+    delete_job = repeated(api.Frontend.delete_job)
+    delete_jobs_by_prefix = repeated(api.Frontend.delete_jobs_by_prefix)
+    pause_job = repeated(api.Frontend.pause_job)
+    resume_job = repeated(api.Frontend.resume_job)
+    run_job_now = repeated(api.Frontend.run_job_now)
+    preview_schedule = repeated(api.Frontend.preview_schedule)
+    find_dapr_app = repeated(api.Frontend.find_dapr_app)

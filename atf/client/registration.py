@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import Final, Protocol
 
 from atf.rpc import frontend_pb2 as f
@@ -20,9 +20,7 @@ BYTES_AT_ONCE: Final = 1 << 20
 class Lists(Protocol):
     """Whoever answers ListLambdas."""
 
-    async def list_lambdas(self, request: f.ListLambdasRequest) -> f.ListLambdasReply:
-        """A page."""
-        ...
+    def list_lambdas(self, request: f.ListLambdasRequest, /) -> Awaitable[f.ListLambdasReply]: ...
 
 
 async def listed(frontend: Lists, lambda_name: str = "") -> f.ListLambdasReply:

@@ -118,12 +118,12 @@ class Calls(FrontendCalls):
     async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
         """Travels with the tasks that are scheduled at the same time."""
         tasks = self._gathered().tasks
-        return await self._repeat(lambda timeout: tasks.ask_one(request, self._runtime.monotonic() + timeout))
+        return await self.repeat(lambda timeout: tasks.ask_one(request, self._runtime.monotonic() + timeout))
 
     async def schedule_job(self, request: f.ScheduleJobRequest) -> j.Job:
         """Travels with the jobs that are scheduled at the same time."""
         jobs = self._gathered().jobs
-        return await self._repeat(lambda timeout: jobs.ask_one(request, self._runtime.monotonic() + timeout))
+        return await self.repeat(lambda timeout: jobs.ask_one(request, self._runtime.monotonic() + timeout))
 
     def _gathered(self) -> _Gathering:
         loop = asyncio.get_running_loop()
@@ -150,7 +150,7 @@ class Calls(FrontendCalls):
         async def send(timeout: float) -> None:
             left = [place for place, answer in enumerate(answers) if isinstance(answer, AGAIN.errors)]
             request = f.ScheduleManyRequest(requests=[batch[place] for place in left])
-            reply = await self._connected().schedule_many(request, timeout=timeout)
+            reply = await self.connected().schedule_many(request, timeout=timeout)
             for place, result in zip(left, reply.results, strict=True):
                 answers[place] = answer_of(result)
             away = next((answer for answer in answers if isinstance(answer, AGAIN.errors)), None)
@@ -158,35 +158,35 @@ class Calls(FrontendCalls):
                 raise away
 
         try:
-            await self._repeat(send)
+            await self.repeat(send)
         except AtfError as error:
             return [error if isinstance(answer, AGAIN.errors) else answer for answer in answers]
         return answers
 
     async def _schedule_many(self, requests: list[f.ScheduleRequest], until: float) -> list[f.ScheduleReply | AtfError]:
         request = f.ScheduleManyRequest(requests=requests)
-        reply = await self._connected().schedule_many(request, timeout=self._left(until))
+        reply = await self.connected().schedule_many(request, timeout=self._left(until))
         return [answer_of(each) for each in reply.results]
 
     async def _schedule_jobs(self, requests: list[f.ScheduleJobRequest], until: float) -> list[j.Job | AtfError]:
         request = f.ScheduleJobsRequest(requests=requests)
-        reply = await self._connected().schedule_jobs(request, timeout=self._left(until))
+        reply = await self.connected().schedule_jobs(request, timeout=self._left(until))
         return [error_of(each.error) if each.HasField("error") else each.job for each in reply.results]
 
     def _left(self, until: float) -> float:
         return max(_NOW, until - self._runtime.monotonic())
 
     async def wait_tasks(self, ids: Sequence[str], until: float, *, first: bool) -> f.WaitTasksReply:
-        """Those that have finished within LONG_POLL, or by `until`; see _repeat."""
+        """Those that have finished within LONG_POLL, or by `until`; see repeat."""
 
         async def poll(timeout: float) -> f.WaitTasksReply:
             left = max(0.0, until - self._runtime.monotonic())
             held = min(LONG_POLL, left)
             request = f.WaitTasksRequest(ids=ids, timeout_us=round(held * US), all=not first)
             # By the frontend's will; the network's time comes on top.
-            return await self._connected().wait_tasks(request, timeout=min(held + timeout, left + LATE))
+            return await self.connected().wait_tasks(request, timeout=min(held + timeout, left + LATE))
 
-        return await self._repeat(poll, until)
+        return await self.repeat(poll, until)
 
     async def schedule_batch(self, chunk: Sequence[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
         """A header, and messages of items; sent again as a whole if the call breaks off."""
@@ -201,7 +201,7 @@ class Calls(FrontendCalls):
         while True:
             begun = self._runtime.monotonic()
             try:
-                return await self._connected().schedule_batch(each(), timeout=CHUNK_TIMEOUT)
+                return await self.connected().schedule_batch(each(), timeout=CHUNK_TIMEOUT)
             except AGAIN.errors as error:
                 now = self._runtime.monotonic()
                 # A chunk may take long, so its time begins when it has broken off; once anew, since one that was long under way had reached somebody.
@@ -221,7 +221,7 @@ class Calls(FrontendCalls):
         pauses, said = Pauses(AGAIN, self._runtime), b.Batch()
         while True:
             try:
-                async with aclosing(self._connected().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
+                async with aclosing(self.connected().watch_batch(request, timeout=WATCH_TIMEOUT)) as seen:
                     async for batch in seen:
                         pauses.reset()
                         said.now_us = batch.now_us
@@ -240,7 +240,7 @@ class Calls(FrontendCalls):
         if self._channel is not None:
             await self._channel.close()
 
-    def _connected(self) -> api.Frontend:
+    def connected(self) -> api.Frontend:
         if self._closed:
             raise Unavailable("the client is closed")
         if self._frontend is None:
@@ -253,7 +253,7 @@ class Calls(FrontendCalls):
             self._frontend = FrontendStub(self._channel)
         return self._frontend
 
-    def _repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
+    def repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
         if until is not None:
             return self._repeat_for_wait(call, until)
         end = self._runtime.monotonic() + self.timeout

@@ -11,11 +11,10 @@ import contextlib
 import re
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from atf.config.settings import ADDRESS, FRONTEND_PORT
@@ -314,35 +313,3 @@ class BlockingChannel(Connection):
 def open_channel(address: str) -> StreamingChannel:
     """A connection to the role at `address`, host:port. Any number of stubs may share it."""
     return AioChannel(address)
-
-
-# --- what stubs are made of ------------------------------------------------------------------------------------------------------------
-
-
-class Stub:
-    """One service of the server at the other end of a channel."""
-
-    service: ClassVar[ServiceDescriptor]
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-        self._paths = {name: f"/{self.service.full_name}/{name}" for name in self.service.methods_by_name}
-
-    async def _call(self, method: str, request: Message, reply: type[R], timeout: float) -> R:
-        return await self.channel.call(self._paths[method], request, reply, timeout)
-
-
-class StreamingStub(Stub):
-    """A service some of whose methods take or give streams."""
-
-    def __init__(self, channel: StreamingChannel) -> None:
-        super().__init__(channel)
-        self._streams = channel
-
-    async def _send(
-        self, method: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float
-    ) -> R:
-        return await self._streams.send(self._paths[method], requests, request, reply, timeout)
-
-    def _receive(self, method: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
-        return self._streams.receive(self._paths[method], request, reply, timeout)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import re
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -35,6 +34,7 @@ from atf.task import clip
 
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 from .health import Detail, Health
+from .stub import snake_case
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Off: with it two processes share a port in silence, and half of the calls go to the one that was forgotten.
@@ -269,11 +269,6 @@ def _decoded(method: MethodDescriptor, data: bytes) -> Message:
 def _texts(metadata: Sequence[tuple[str, str | bytes]] | None) -> dict[str, str]:
     """What came along with a request, without what is no text."""
     return {key: value for key, value in metadata or () if isinstance(value, str)}
-
-
-def snake_case(name: str) -> str:
-    """The Python name of an RPC: ScheduleMany is schedule_many."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _failure(method: MethodDescriptor, error: Exception) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:

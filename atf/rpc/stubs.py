@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-
-from . import batch_pb2 as b
+from . import api
 from . import controller_pb2 as c
 from . import frontend_pb2 as f
 from . import hsc_pb2 as h
-from . import job_pb2 as j
 from . import store_consumer_pb2 as s
-from . import task_pb2 as t
-from .channel import StreamingStub, Stub
+from .stub import StreamingStub, Stub, receives, sends, unary
 
 
 class ControllerStub(Stub):
@@ -19,8 +15,7 @@ class ControllerStub(Stub):
 
     service = c.DESCRIPTOR.services_by_name["Controller"]
 
-    async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
-        return await self._call("NextWork", request, c.NextWorkReply, timeout)
+    next_work = unary(api.Controller.next_work)
 
 
 class FrontendStub(StreamingStub):
@@ -28,159 +23,54 @@ class FrontendStub(StreamingStub):
 
     service = f.DESCRIPTOR.services_by_name["Frontend"]
 
-    async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
-        return await self._call("Schedule", request, f.ScheduleReply, timeout)
-
-    async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
-        return await self._call("ScheduleMany", request, f.ScheduleManyReply, timeout)
-
-    async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
-        return await self._call("GetTask", request, t.Task, timeout)
-
-    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
-        return await self._call("ListTasks", request, f.ListTasksReply, timeout)
-
-    async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
-        return await self._call("WaitTasks", request, f.WaitTasksReply, timeout)
-
-    async def cancel_tasks(self, request: f.CancelTasksRequest, *, timeout: float = 10) -> f.CancelTasksReply:
-        return await self._call("CancelTasks", request, f.CancelTasksReply, timeout)
-
-    async def retry_tasks(self, request: f.RetryTasksRequest, *, timeout: float = 10) -> f.RetryTasksReply:
-        return await self._call("RetryTasks", request, f.RetryTasksReply, timeout)
-
-    async def register_lambdas(
-        self, request: f.RegisterLambdasRequest, *, timeout: float = 10
-    ) -> f.RegisterLambdasReply:
-        return await self._call("RegisterLambdas", request, f.RegisterLambdasReply, timeout)
-
-    async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
-        return await self._call("ListLambdas", request, f.ListLambdasReply, timeout)
-
-    async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
-        return await self._call("PauseLambda", request, f.PauseLambdaReply, timeout)
-
-    async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
-        return await self._call("ResumeLambda", request, f.ResumeLambdaReply, timeout)
-
-    async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
-        return await self._call("SetLambda", request, f.LambdaInfo, timeout)
-
-    async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
-        return await self._call("SetGate", request, f.Gate, timeout)
-
-    async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
-        return await self._call("LiftGate", request, f.LiftGateReply, timeout)
-
-    async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
-        return await self._call("ListGates", request, f.ListGatesReply, timeout)
-
-    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
-        return await self._call("ListAudit", request, f.ListAuditReply, timeout)
-
-    async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
-        return await self._call("Redrive", request, f.RedriveReply, timeout)
-
-    async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
-        return await self._call("ExplainTask", request, f.ExplainTaskReply, timeout)
-
-    async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
-        return await self._call("ListKeys", request, f.ListKeysReply, timeout)
-
-    async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
-        return await self._call("ResumeKey", request, f.ResumeKeyReply, timeout)
-
-    async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
-        return await self._call("SkipKey", request, f.SkipKeyReply, timeout)
-
-    async def list_concurrency_keys(
-        self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
-    ) -> f.ListConcurrencyKeysReply:
-        return await self._call("ListConcurrencyKeys", request, f.ListConcurrencyKeysReply, timeout)
-
-    async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
-        return await self._call("SetCapacity", request, f.Capacity, timeout)
-
-    async def get_capacity(self, request: f.GetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
-        return await self._call("GetCapacity", request, f.Capacity, timeout)
-
-    async def list_capacity(self, request: f.ListCapacityRequest, *, timeout: float = 10) -> f.ListCapacityReply:
-        return await self._call("ListCapacity", request, f.ListCapacityReply, timeout)
-
-    async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
-        return await self._call("ListHosts", request, f.ListHostsReply, timeout)
-
-    async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
-        return await self._call("DrainHost", request, f.DrainHostReply, timeout)
-
-    async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
-        return await self._call("DeleteLambda", request, f.DeleteLambdaReply, timeout)
-
-    async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
-        return await self._call("GetStatus", request, f.GetStatusReply, timeout)
-
-    async def schedule_batch(
-        self, requests: AsyncIterator[b.ScheduleBatchRequest], *, timeout: float = 600
-    ) -> b.ScheduleBatchReply:
-        return await self._send("ScheduleBatch", requests, b.ScheduleBatchRequest, b.ScheduleBatchReply, timeout)
-
-    async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
-        return await self._call("GetBatch", request, b.Batch, timeout)
-
-    async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
-        return await self._call("ListBatches", request, b.ListBatchesReply, timeout)
-
-    async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:
-        return await self._call("ListBatchItems", request, b.ListBatchItemsReply, timeout)
-
-    def watch_batch(self, request: b.WatchBatchRequest, *, timeout: float = 3600) -> AsyncGenerator[b.Batch, None]:
-        return self._receive("WatchBatch", request, b.Batch, timeout)
-
-    async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
-        return await self._call("CancelBatch", request, b.Batch, timeout)
-
-    async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
-        return await self._call("RetryBatch", request, b.Batch, timeout)
-
-    async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
-        return await self._call("DeleteBatch", request, b.DeleteBatchReply, timeout)
-
-    async def schedule_job(self, request: f.ScheduleJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("ScheduleJob", request, j.Job, timeout)
-
-    async def schedule_jobs(self, request: f.ScheduleJobsRequest, *, timeout: float = 10) -> f.ScheduleJobsReply:
-        return await self._call("ScheduleJobs", request, f.ScheduleJobsReply, timeout)
-
-    async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("GetJob", request, j.Job, timeout)
-
-    async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
-        return await self._call("ListJobs", request, f.ListJobsReply, timeout)
-
-    async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
-        return await self._call("DeleteJob", request, f.DeleteJobReply, timeout)
-
-    async def delete_jobs_by_prefix(
-        self, request: f.DeleteJobsByPrefixRequest, *, timeout: float = 10
-    ) -> f.DeleteJobsByPrefixReply:
-        return await self._call("DeleteJobsByPrefix", request, f.DeleteJobsByPrefixReply, timeout)
-
-    async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("PauseJob", request, j.Job, timeout)
-
-    async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
-        return await self._call("ResumeJob", request, j.Job, timeout)
-
-    async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
-        return await self._call("RunJobNow", request, f.ScheduleReply, timeout)
-
-    async def preview_schedule(
-        self, request: f.PreviewScheduleRequest, *, timeout: float = 10
-    ) -> f.PreviewScheduleReply:
-        return await self._call("PreviewSchedule", request, f.PreviewScheduleReply, timeout)
-
-    async def find_dapr_app(self, request: f.FindDaprAppRequest, *, timeout: float = 10) -> f.FindDaprAppReply:
-        return await self._call("FindDaprApp", request, f.FindDaprAppReply, timeout)
+    schedule = unary(api.Frontend.schedule)
+    schedule_many = unary(api.Frontend.schedule_many)
+    get_task = unary(api.Frontend.get_task)
+    list_tasks = unary(api.Frontend.list_tasks)
+    wait_tasks = unary(api.Frontend.wait_tasks)
+    cancel_tasks = unary(api.Frontend.cancel_tasks)
+    retry_tasks = unary(api.Frontend.retry_tasks)
+    register_lambdas = unary(api.Frontend.register_lambdas)
+    list_lambdas = unary(api.Frontend.list_lambdas)
+    pause_lambda = unary(api.Frontend.pause_lambda)
+    resume_lambda = unary(api.Frontend.resume_lambda)
+    set_lambda = unary(api.Frontend.set_lambda)
+    set_gate = unary(api.Frontend.set_gate)
+    lift_gate = unary(api.Frontend.lift_gate)
+    list_gates = unary(api.Frontend.list_gates)
+    list_audit = unary(api.Frontend.list_audit)
+    redrive = unary(api.Frontend.redrive)
+    explain_task = unary(api.Frontend.explain_task)
+    list_keys = unary(api.Frontend.list_keys)
+    resume_key = unary(api.Frontend.resume_key)
+    skip_key = unary(api.Frontend.skip_key)
+    list_concurrency_keys = unary(api.Frontend.list_concurrency_keys)
+    set_capacity = unary(api.Frontend.set_capacity)
+    get_capacity = unary(api.Frontend.get_capacity)
+    list_capacity = unary(api.Frontend.list_capacity)
+    list_hosts = unary(api.Frontend.list_hosts)
+    drain_host = unary(api.Frontend.drain_host)
+    delete_lambda = unary(api.Frontend.delete_lambda)
+    get_status = unary(api.Frontend.get_status)
+    schedule_batch = sends(api.Frontend.schedule_batch)
+    get_batch = unary(api.Frontend.get_batch)
+    list_batches = unary(api.Frontend.list_batches)
+    list_batch_items = unary(api.Frontend.list_batch_items)
+    watch_batch = receives(api.Frontend.watch_batch)
+    cancel_batch = unary(api.Frontend.cancel_batch)
+    retry_batch = unary(api.Frontend.retry_batch)
+    delete_batch = unary(api.Frontend.delete_batch)
+    schedule_job = unary(api.Frontend.schedule_job)
+    schedule_jobs = unary(api.Frontend.schedule_jobs)
+    get_job = unary(api.Frontend.get_job)
+    list_jobs = unary(api.Frontend.list_jobs)
+    delete_job = unary(api.Frontend.delete_job)
+    delete_jobs_by_prefix = unary(api.Frontend.delete_jobs_by_prefix)
+    pause_job = unary(api.Frontend.pause_job)
+    resume_job = unary(api.Frontend.resume_job)
+    run_job_now = unary(api.Frontend.run_job_now)
+    preview_schedule = unary(api.Frontend.preview_schedule)
+    find_dapr_app = unary(api.Frontend.find_dapr_app)
 
 
 class HSCStub(Stub):
@@ -188,23 +78,12 @@ class HSCStub(Stub):
 
     service = h.DESCRIPTOR.services_by_name["HSC"]
 
-    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
-        return await self._call("ClaimTasks", request, h.ClaimTasksReply, timeout)
-
-    async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
-        return await self._call("Heartbeat", request, h.HeartbeatReply, timeout)
-
-    async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
-        return await self._call("SetResults", request, h.SetResultsReply, timeout)
-
-    async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
-        return await self._call("HandBack", request, h.HandBackReply, timeout)
-
-    async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
-        return await self._call("ReportLoss", request, h.ReportLossReply, timeout)
-
-    async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
-        return await self._call("FirstTime", request, h.FirstTimeReply, timeout)
+    claim_tasks = unary(api.HSC.claim_tasks)
+    heartbeat = unary(api.HSC.heartbeat)
+    set_results = unary(api.HSC.set_results)
+    hand_back = unary(api.HSC.hand_back)
+    report_loss = unary(api.HSC.report_loss)
+    first_time = unary(api.HSC.first_time)
 
 
 class StoreConsumerStub(Stub):
@@ -212,5 +91,4 @@ class StoreConsumerStub(Stub):
 
     service = s.DESCRIPTOR.services_by_name["StoreConsumer"]
 
-    async def poll(self, request: s.PollRequest, *, timeout: float = 10) -> s.PollReply:
-        return await self._call("Poll", request, s.PollReply, timeout)
+    poll = unary(api.StoreConsumer.poll)

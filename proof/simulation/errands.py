@@ -126,7 +126,7 @@ async def _operate(world: World, client: AsyncClient) -> None:
     drain = f.DrainHostRequest(host=host, for_us=round(world.chance.uniform(1, 20) * US), who="s")
     await attempt(world, "drain host", client._calls.drain_host(drain))
     request = f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="sim/passing")])
-    await attempt(world, "register in passing", client._calls._connected().register_lambdas(request))
+    await attempt(world, "register in passing", client._calls.connected().register_lambdas(request))
     gone = f.DeleteLambdaRequest(cancel_waiting=True, who="s")
     setattr(gone, "lambda", "sim/passing")
     await attempt(world, "delete lambda", client._calls.delete_lambda(gone))

@@ -175,7 +175,7 @@ class Service:
         if self._world.chance.random() > 0.1:
             return str((await client.schedule(task)).id)
         frontend = self._world.wire_frontend()
-        reply = await client._calls._repeat(lambda timeout: frontend.schedule(task.request, timeout=timeout))
+        reply = await client._calls.repeat(lambda timeout: frontend.schedule(task.request, timeout=timeout))
         return str(reply.id)
 
     def _stands_for(self, task_id: str, told_id: str, options: dict[str, Any]) -> str:

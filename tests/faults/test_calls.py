@@ -17,7 +17,7 @@ from atf.rpc import controller_pb2 as c
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import hsc_pb2 as h
 from atf.rpc import job_pb2 as j
-from atf.rpc.server import snake_case
+from atf.rpc.stub import snake_case
 from atf.task import US, Status
 
 from .batches import batch_ended, items_of, make_batch, messages_of

@@ -18,7 +18,8 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import BlockingChannel, open_channel
 from atf.rpc.failure import to_error
-from atf.rpc.server import Server, Service, serve, snake_case
+from atf.rpc.server import Server, Service, serve
+from atf.rpc.stub import snake_case
 from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub, StoreConsumerStub
 
 FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]

@@ -16,7 +16,7 @@ from atf.client.transport import ForkSafeChannel
 from atf.errors import AtfError, Internal
 from atf.rpc.channel import AioChannel, BlockingChannel, Channel
 from atf.rpc.failure import DETAILS_KEY
-from atf.rpc.server import snake_case
+from atf.rpc.stub import snake_case
 from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub, StoreConsumerStub
 
 from .world import METHODS, PATIENCE_S
