@@ -25,6 +25,7 @@ from .interrupts import Interrupts
 from .isolation.runs import IsolatedRuns
 from .perform import Performer
 from .pipeline import Pipeline
+from .prefetch import Prefetch
 from .report import Reporter
 from .table import Table
 from .workers import Workers
@@ -96,17 +97,18 @@ class Executor:
             Trouble(get_logger(duty="fetch"), "controller"),
             settings.pool,
         )
+        prefetch = Prefetch()
         self.pipeline = Pipeline(
             self.ledger,
             workers,
             self._deadlines,
             self.interrupts,
-            self._beat,
+            Reporter(executor_id, hsc, self.ledger, prefetch, self._beat, timing, runtime),
+            prefetch,
             fetches(asker, {name: each.is_async for name, each in lambdas.items()}),
             timing.heartbeat_timeout_us,
             runtime,
         )
-        self.pipeline.reporter = Reporter(executor_id, hsc, self.ledger, self.pipeline.moved, timing, runtime)
 
     def heartbeats(self, hsc: HSC, end: Callable[[int, str], None], heard: Heard | None = None) -> Heartbeats:
         """Makes its heartbeats, which whoever runs it runs beside it.
@@ -137,12 +139,14 @@ class Executor:
             FailedPrecondition: the controller is on another host, or gives leases of another length.
         """
         pipeline, interrupts, spawn = self.pipeline, self.interrupts, self._runtime.spawn
-        self._workers.open(self._performer, StartCheck(self.ledger, self._timing, self._runtime), pipeline.collect)
+        reporter = pipeline.reporter
+        self._workers.open(self._performer, StartCheck(self.ledger, self._timing, self._runtime), reporter.collect)
         asking = [spawn(pipeline.ask(each), name="fetch") for each in pipeline.fetches]
         duties = [
             *asking,
-            spawn(pipeline.reporter.results.run(), name="set_results"),
-            spawn(pipeline.reporter.returns.run(), name="hand_back"),
+            spawn(pipeline.keep_releasing(), name="release"),
+            spawn(reporter.results.run(), name="set_results"),
+            spawn(reporter.returns.run(), name="hand_back"),
             spawn(self._watch(), name="deadlines"),
         ]
         draining = spawn(interrupts.draining.wait(), name="draining")
@@ -161,13 +165,12 @@ class Executor:
                     duty.result()  # a bug, or the wrong host: it is raised here
             if not interrupts.code:
                 await asyncio.wait({leaving})
-            _log.info("drained", code=interrupts.code, **interrupts.drained)
+            _log.info("drained", code=interrupts.code, **self.ledger.drained)
             return interrupts.code
         finally:
             try:
                 await end([draining, *duties, *([leaving] if leaving is not None else [])])
             finally:
-                pipeline.close()
                 self._workers.close()
 
     async def _leave(self, asking: Sequence[asyncio.Task[None]]) -> None:

@@ -57,7 +57,6 @@ class Fetch:
 
     Attributes:
         asked: how many tasks the open call may bring.
-        changed: set when there may be room now.
         pauses: how long to wait after what has failed.
     """
 
@@ -66,7 +65,6 @@ class Fetch:
     ) -> None:
         self.lambdas, self.is_async, self.low_volume = lambdas, is_async, low_volume
         self.asked = 0
-        self.changed = asyncio.Event()
         self.pauses = Pauses(_AGAIN, asker.runtime)
         self._asker, self._lane = asker, lane
         self._boot_id = asker.runtime.boot_id()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
@@ -128,12 +129,19 @@ class Ledger:
 
     Attributes:
         tasks: what is held.
+        stale: what has too little of its lease left to start; the next heartbeat renews that.
         draining: whether the executor takes no more. Lambdas see it as ctx.stopping, and heartbeats say so.
+        drained: what became of what was held when the drain began, for the log.
+        moved: set when something has left a worker or this: others may start, or be fetched. Whoever waits for that clears it, and looks before it waits.
+            Like `take` and `release` it is for the executor's loop alone.
     """
 
     def __init__(self, table: Table) -> None:
         self.tasks: dict[str, HeldTask] = {}
+        self.stale: list[HeldTask] = []
         self.draining = threading.Event()
+        self.drained: Counter[str] = Counter()
+        self.moved = asyncio.Event()
         self._table = table
         self._free = list(range(table.slots))
         self._lock = threading.Lock()
@@ -174,6 +182,12 @@ class Ledger:
             if not self.tasks:
                 # Else it stays as it is, at worst too old, until the next heartbeat.
                 self._table.oldest_lease_us = 0
+        self.moved.set()
+
+    def take_stale(self) -> list[HeldTask]:
+        """Takes out what waits for a heartbeat."""
+        stale, self.stale = self.stale, []
+        return stale
 
     def renew(self, tasks: Iterable[HeldTask], sent_us: int) -> None:
         """A heartbeat sent at `sent_us` has renewed these leases."""

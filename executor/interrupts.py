@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,16 +39,12 @@ class Interrupts:
     runtime: Runtime
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the executor takes no more."""
-    progress: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set whenever something that is held may have left."""
     deadline: float = 0.0
     """Of the drain, of the monotonic clock."""
     code: int = 0
     """The exit code so far."""
     aborted: bool = False
     """Whether the process ends at once."""
-    drained: Counter[str] = field(default_factory=Counter)
-    """What became of what was held when the drain began, for the log."""
 
     # --- cancellations and timeouts ---------------------------------------------------------------------------------
 
@@ -90,7 +85,7 @@ class Interrupts:
             "lambda does not end; this process will", task=task.task_id, lambda_name=task.lambda_name, error=error
         )
         self.code = EXIT_OVERRUN
-        self.progress.set()
+        self.ledger.moved.set()
         return True
 
     def _killed_alone(self, task: HeldTask) -> bool:
@@ -127,7 +122,7 @@ class Interrupts:
         _log.error("ending at once", why=why, code=code)
         self.code, self.aborted = code, True
         self.draining.set()
-        self.progress.set()
+        self.ledger.moved.set()
 
     # --- drains -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +139,7 @@ class Interrupts:
         """Waits until all that is held has left, or time is up. Coroutines are cancelled `stop_grace` before, and have at least half of the time."""
         cut_at = self.deadline - min(self.settings.stop_grace, self.settings.drain_timeout / 2)
         while not self.aborted:
-            self.progress.clear()
+            self.ledger.moved.clear()
             now = self.runtime.monotonic()
             open_tasks = [task for task in self.ledger.snapshot() if not task.overrun]
             if not open_tasks:
@@ -157,11 +152,11 @@ class Interrupts:
                 for task in open_tasks:
                     if task.started and task.outcome is None and self.performer.is_async(task):
                         self.workers.cancel(task, cut=True)
-            await happens(self.progress, min(cut_at, self.deadline) - now)
+            await happens(self.ledger.moved, min(cut_at, self.deadline) - now)
 
     def _cut(self, tasks: Sequence[HeldTask]) -> None:
         """Time is up: the process ends. Once it is dead, its guard says what it held, and that goes back."""
         self.ledger.cut()
         self.code = self.code or EXIT_OVERRUN
-        self.drained["cut"] = sum(task.started and task.outcome is None for task in tasks)
-        _log.warning("not all that started has ended in time; it will run again", tasks=self.drained["cut"])
+        self.ledger.drained["cut"] = cut = sum(task.started and task.outcome is None for task in tasks)
+        _log.warning("not all that started has ended in time; it will run again", tasks=cut)

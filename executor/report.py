@@ -1,15 +1,16 @@
-"""Tells the HSC how runs ended, and which claims are handed back.
+"""Takes ended tasks from the workers, and tells the HSC how runs ended and which claims are handed back.
 
-The reporter makes the messages, and a sender for each kind sends them until they are answered.
+The reporter makes the messages, and a sender for each kind sends them until they are answered. It calls nothing of the pipeline, which looks for room
+in the ledger and in the measured run times.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, cast
 
 from atf.calls.coalescing import CallLimits, Coalescer
 from atf.calls.retry import RetryPolicy, Trouble, retry
@@ -23,7 +24,8 @@ from atf.runtime import Runtime
 from atf.task import US, clip
 
 from .held import HeldTask, Ledger
-from .outcome import DoesNotFit, Returned, RunFailed, RunStopped, Told, to_result
+from .outcome import DoesNotFit, HandedBack, Returned, RunFailed, RunStopped, Told, to_result
+from .prefetch import Prefetch
 from .run_log import say_all_ended
 
 LIMITS: Final = CallLimits(size=3_500_000)  # gRPC refuses messages of more than 4 MiB
@@ -37,8 +39,6 @@ UNANSWERED_S: Final = 0.2
 """Seconds without an answer to results after which nothing more should be begun. An answer takes milliseconds; and what is run
 while the HSC is away may all have been run in vain, and makes as many suspects."""
 
-M = TypeVar("M")
-
 
 @dataclass
 class Reporter:
@@ -48,58 +48,68 @@ class Reporter:
     hsc: HSC
     ledger: Ledger
     """Forgets what is answered for."""
-    moved: Callable[[], None]
-    """Called whenever something has left the ledger."""
+    prefetch: Prefetch
+    """Counts what leaves the workers."""
+    beat: Callable[[], None]
+    """Has a heartbeat sent now: a task needs one before it may start."""
     timing: Timing
     runtime: Runtime
 
     def __post_init__(self) -> None:
-        self.results: ClaimSender[Told] = ClaimSender(
-            "set_results",
-            self._set_results,
-            _told_bytes,
-            self._refused,
-            self.ledger,
-            self.moved,
-            self.timing,
-            self.runtime,
-        )
-        self.returns: ClaimSender[None] = ClaimSender(
-            "hand_back",
-            self._hand_back,
-            lambda _: 0,
-            lambda task, _error: self.ledger.release([task]),
-            self.ledger,
-            self.moved,
-            self.timing,
-            self.runtime,
-        )
+        sender = partial(ClaimSender, ledger=self.ledger, timing=self.timing, runtime=self.runtime)
+        self.results = sender("set_results", self._set_results, self._refused)
+        self.returns = sender("hand_back", self._hand_back, lambda task, _error: self.ledger.release([task]))
 
     def stuck(self, now: float) -> bool:
-        """Whether results have gone unanswered for too long by `now`, of the monotonic clock. `moved` is called when that ends."""
+        """Whether results have gone unanswered for too long by `now`, of the monotonic clock. `Ledger.moved` is set when that ends."""
         return self.results.unanswered(now) >= UNANSWERED_S
+
+    def collect(self, tasks: Sequence[HeldTask]) -> None:
+        """Takes tasks from the workers: ended, or not to be started now."""
+        now = self.runtime.monotonic()
+        self.prefetch.left(task.lambda_name for task in tasks)
+        ended: list[HeldTask] = []
+        stale: list[HeldTask] = []
+        for task in tasks:
+            task.queued = False
+            if task.lost:
+                self.ledger.release([task])
+            elif task.outcome is None:
+                stale.append(task)
+            else:
+                ended.append(task)
+                if task.ended_at:
+                    self.prefetch.ran(task.lambda_name, task.ended_at - task.started_at, now)
+        self.ended(ended)
+        if self.ledger.draining.is_set():
+            for task in ended:
+                self.ledger.drained["handed_back" if isinstance(task.outcome, HandedBack) else "ended"] += 1
+            self.hand_back(stale)
+        elif stale:
+            self.ledger.stale += stale
+            self.beat()
+        self.ledger.moved.set()
 
     def ended(self, tasks: Sequence[HeldTask]) -> None:
         """Tells how these runs ended; each has an outcome."""
-        self.results.add([(task, self._told(task)) for task in tasks])
+        for task in tasks:
+            task.ended_at = task.ended_at or self.runtime.monotonic()  # 0: it never began
+        self.results.add(tasks)
         say_all_ended(tasks)
 
-    def unstarted(self, tasks: Iterable[HeldTask]) -> None:
-        """Hands these back; none of them has started or will."""
-        self.returns.add([(task, None) for task in tasks])
+    def hand_back(self, tasks: Sequence[HeldTask]) -> None:
+        """Hands back tasks that have not started, and now never will here."""
+        for task in tasks:
+            task.queued = False
+        if tasks and self.ledger.draining.is_set():
+            self.ledger.drained["not_started"] += len(tasks)
+        self.returns.add(tasks)
 
-    def _told(self, task: HeldTask) -> Told:
-        outcome = task.outcome
-        assert outcome is not None
-        task.ended_at = task.ended_at or self.runtime.monotonic()
-        if type(outcome) is Returned:  # most do: at a quarter of the price, since it needs no options
-            return t.SUCCEEDED, outcome.result, outcome.encoding, "", 0
-        return to_result(outcome, task.spec.options, task.attempt, self.runtime.random)
-
-    async def _set_results(self, batch: list[tuple[HeldTask, Told]]) -> Sequence[h.Verdict]:
+    async def _set_results(self, batch: list[HeldTask]) -> Sequence[h.Verdict]:
         now = self.runtime.monotonic()
         request = h.SetResultsRequest(executor_id=self.executor_id)
-        for task, (outcome, result, encoding, error, retry_in_us) in batch:
+        for task in batch:
+            outcome, result, encoding, error, retry_in_us = self._told(task)
             ended = request.results.add()
             task.write(ended.claim)
             ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
@@ -114,27 +124,37 @@ class Reporter:
             ended.ended_ago_us = round((now - task.ended_at) * US)
         return (await self.hsc.set_results(request, timeout=CALL_S)).verdicts
 
+    def _told(self, task: HeldTask) -> Told:
+        outcome = task.outcome
+        assert outcome is not None
+        if type(outcome) is Returned:  # most do: at a quarter of the price, since it needs no options
+            return t.SUCCEEDED, outcome.result, outcome.encoding, "", 0
+        return to_result(outcome, task.spec.options, task.attempt, self.runtime.random)
+
     def _refused(self, task: HeldTask, error: str) -> None:
         """The HSC calls a result invalid: the attempt has failed, whatever it was. If even that is refused, the lease decides."""
-        text = f"the result was refused: {error}"
-        if isinstance(task.outcome, RunFailed) and task.outcome.error == clip(text):
+        text = clip(f"the result was refused: {error}")
+        if isinstance(task.outcome, RunFailed) and task.outcome.error == text:
             self.ledger.release([task])
             return
-        task.outcome = RunFailed(clip(text))
+        task.outcome = RunFailed(text)
         self.ended([task])
 
-    async def _hand_back(self, batch: list[tuple[HeldTask, None]]) -> Sequence[h.Verdict]:
-        request = h.HandBackRequest(executor_id=self.executor_id, claims=[task.ref() for task, _ in batch])
+    async def _hand_back(self, batch: list[HeldTask]) -> Sequence[h.Verdict]:
+        request = h.HandBackRequest(executor_id=self.executor_id, claims=[task.ref() for task in batch])
         return (await self.hsc.hand_back(request, timeout=CALL_S)).verdicts
 
 
-def _told_bytes(told: Told) -> int:
-    _, result, _, error, _ = told
-    return len(result) + 4 * len(error)
+def _bytes_of(task: HeldTask) -> int:
+    """About how many bytes of a message the task takes."""
+    outcome = task.outcome
+    if isinstance(outcome, Returned):
+        return _CLAIM_BYTES + len(outcome.result)
+    return _CLAIM_BYTES if outcome is None else _CLAIM_BYTES + 4 * len(outcome.error)
 
 
 @dataclass
-class ClaimSender(Generic[M]):
+class ClaimSender:
     """One kind of message about held claims: sends it in batches, again and again until it is answered.
 
     One call is in flight; what comes meanwhile makes the next batch, so batches grow with the load. A claim leaves the ledger only
@@ -143,16 +163,12 @@ class ClaimSender(Generic[M]):
 
     what: str
     """Its name in log lines."""
-    call: Callable[[list[tuple[HeldTask, M]]], Awaitable[Sequence[h.Verdict]]]
+    call: Callable[[list[HeldTask]], Awaitable[Sequence[h.Verdict]]]
     """Sends a batch, returns a verdict for each."""
-    size: Callable[[M], int]
-    """About how many bytes of the batch's message an item takes, beside the claim."""
     refused: Callable[[HeldTask, str], None]
     """Takes what the HSC calls invalid; it is not sent again."""
     ledger: Ledger
     """Forgets what is answered for."""
-    moved: Callable[[], None]
-    """Called whenever something has left."""
     timing: Timing
     runtime: Runtime
 
@@ -161,20 +177,15 @@ class ClaimSender(Generic[M]):
         self._trouble = Trouble(self._log, "hsc")
         self._asking_since: float | None = None
         self._over = False
-        self._broken = asyncio.Event()
-        self._bug: Exception | None = None
-        self._calls: Coalescer[tuple[HeldTask, M], None] = Coalescer(
-            self._send_all,
-            size=lambda each: self.size(each[1]) + _CLAIM_BYTES,
-            limits=LIMITS,
-            runtime=self.runtime,
-            name=self.what,
+        self._bugs: asyncio.Queue[Exception] = asyncio.Queue()
+        self._calls: Coalescer[HeldTask, None] = Coalescer(
+            self._send_all, size=_bytes_of, limits=LIMITS, runtime=self.runtime, name=self.what
         )
 
-    def add(self, items: Sequence[tuple[HeldTask, M]]) -> None:
+    def add(self, tasks: Sequence[HeldTask]) -> None:
         """Sends this, as soon as it can; once `run` has ended, nothing more: the process is about to be gone."""
         if not self._over:
-            self._calls.add(items)
+            self._calls.add(tasks)
 
     def unanswered(self, now: float) -> float:
         """Seconds of the monotonic clock for which calls have gone without an answer; 0: none is asked for."""
@@ -183,22 +194,19 @@ class ClaimSender(Generic[M]):
     async def run(self) -> None:
         """Lasts until it is cancelled, and gives up then what is not answered. Raises what a bug raised."""
         try:
-            await self._broken.wait()
-            assert self._bug is not None
-            raise self._bug
+            raise await self._bugs.get()
         finally:
             self._over = True
             await self._calls.close()
 
-    async def _send_all(self, batch: list[tuple[HeldTask, M]], _until: float) -> list[None]:
+    async def _send_all(self, batch: list[HeldTask], _until: float) -> list[None]:
         try:
             await self._send(batch)
         except Exception as error:  # noqa: BLE001  raised by `run`
-            self._bug = self._bug or error
-            self._broken.set()
+            self._bugs.put_nowait(error)
         return [None] * len(batch)
 
-    async def _send(self, batch: list[tuple[HeldTask, M]]) -> None:
+    async def _send(self, batch: list[HeldTask]) -> None:
         """Sends one batch until it is answered."""
         ours = batch
 
@@ -210,48 +218,41 @@ class ClaimSender(Generic[M]):
             return await self.call(ours) if ours else []
 
         try:
-            verdicts = await retry(attempt, _AGAIN, self.runtime, failed=partial(self._trouble.failed, self.what))
+            verdicts = await retry(attempt, _AGAIN, self.runtime, trouble=(self._trouble, self.what))
         except InvalidArgument as error:
             self._asking_since = None
             await self._narrow(ours, error)
         else:
             if ours:
-                self._trouble.ended(self.what)
                 self._answered(ours, verdicts)
             if ours or not self._calls.waiting:
                 self._asking_since = None
 
-    def _still_ours(self, batch: list[tuple[HeldTask, M]]) -> list[tuple[HeldTask, M]]:
+    def _still_ours(self, batch: list[HeldTask]) -> list[HeldTask]:
         over = self.runtime.boottime_us() - self.timing.heartbeat_timeout_us
-        gone = [task for task, _ in batch if task.lost or task.lease_us <= over]
+        gone = [task for task in batch if task.lost or task.lease_us <= over]
         if not gone:
             return batch
         self._log.warning("lease over before the answer; the tasks will run again", tasks=len(gone))
         self.ledger.release(gone)
-        self.moved()
-        return [each for each in batch if not (each[0].lost or each[0].lease_us <= over)]
+        return [task for task in batch if task not in gone]
 
-    async def _narrow(self, batch: list[tuple[HeldTask, M]], error: AtfError) -> None:
+    async def _narrow(self, batch: list[HeldTask], error: AtfError) -> None:
         """One bad item must not fail its batch: finds it by halves, and gives it away."""
         if len(batch) == 1:
-            self._log.error("refused by the hsc", task=batch[0][0].task_id, error=str(error))
-            self.refused(batch[0][0], str(error))
-            self.moved()
+            self._log.error("refused by the hsc", task=batch[0].task_id, error=str(error))
+            self.refused(batch[0], str(error))
+            self.ledger.moved.set()
             return
         half = len(batch) // 2
         await self._send(batch[:half])
         await self._send(batch[half:])
 
-    def _answered(self, batch: list[tuple[HeldTask, M]], verdicts: Sequence[h.Verdict]) -> None:
-        again = [each for each, verdict in zip(batch, verdicts, strict=True) if verdict == h.UNKNOWN]
+    def _answered(self, batch: list[HeldTask], verdicts: Sequence[h.Verdict]) -> None:
+        again = [task for task, verdict in zip(batch, verdicts, strict=True) if verdict == h.UNKNOWN]
         lost = sum(verdict not in {h.OK, h.UNKNOWN} for verdict in verdicts)
-        self.ledger.release(each[0] for each, verdict in zip(batch, verdicts, strict=True) if verdict != h.UNKNOWN)
+        self.ledger.release(task for task, verdict in zip(batch, verdicts, strict=True) if verdict != h.UNKNOWN)
         say = self._log.warning if lost else self._log.debug  # a claim that is lost is run again by somebody
         say(self.what, tasks=len(batch) - len(again), lost=lost)
-        self.moved()
         if again:  # a part of the store is away; what comes meanwhile for the others does not wait for it
-            self.runtime.spawn(self._add_later(again), name=f"{self.what} again")
-
-    async def _add_later(self, items: list[tuple[HeldTask, M]]) -> None:
-        await asyncio.sleep(_AGAIN.most)
-        self.add(items)
+            asyncio.get_running_loop().call_later(_AGAIN.most, self.add, again)

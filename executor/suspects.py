@@ -44,9 +44,9 @@ class Suspects:
         """Whether anything waits here, or nothing may pass for now: then `release` is worth a call whenever something ends."""
         return bool(self._ordinary or self._suspects or self._alone) or self._single is not None
 
-    @property
-    def crowded(self) -> bool:
+    def crowded(self, held: Mapping[str, HeldTask]) -> bool:
         """Whether nothing more is wanted: a task is to run alone. Suspects that wait are no reason, since they fill no worker."""
+        self._settle(held)
         return bool(self._alone) or self._single is not None
 
     def admit(self, tasks: Iterable[HeldTask]) -> None:

@@ -75,7 +75,7 @@ def test_what_has_waited_for_its_turn_for_a_second_is_handed_back(turnstile: Tur
 
 def test_however_many_suspects_wait_ordinary_tasks_are_wanted_and_pass(turnstile: Turnstile) -> None:
     turnstile.arrive(100, "s", losses=1)
-    assert not turnstile.gate.crowded
+    assert not turnstile.gate.crowded(turnstile.held)
     ordinary = turnstile.arrive(3, "o")
     assert [turnstile.starts[each] for each in ordinary] == [0, 0, 0]
     assert len(turnstile.starts) == 3 + 1
