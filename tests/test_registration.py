@@ -46,11 +46,15 @@ class Pages:
 
 
 @pytest.fixture
-async def frontend() -> AsyncIterator[FrontendService]:
-    runtime = SystemRuntime()
-    store = await Store.open(StoreSettings(partitions=1), Timing(), runtime, fake=fakeredis.FakeServer())
-    yield Wiring(runtime, Timing()).frontend(store)
-    await store.close()
+async def store() -> AsyncIterator[Store]:
+    made = await Store.open(StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def frontend(store: Store) -> FrontendService:
+    return Wiring(SystemRuntime(), Timing()).frontend(store)
 
 
 def specs(count: int, **fields: str) -> list[f.LambdaSpec]:
@@ -118,18 +122,20 @@ async def test_lambdas_with_long_signatures_come_fewer_a_page_and_each_page_is_a
     assert max(calls.sizes) < 4 << 20
 
 
-async def test_a_page_of_lambdas_costs_the_store_calls_for_its_own_alone(frontend: FrontendService) -> None:
+async def test_a_page_of_lambdas_costs_the_store_calls_for_its_own_alone(
+    store: Store, frontend: FrontendService
+) -> None:
     """64 are counted by a call."""
     await register_lambdas(frontend, specs(3 * MAX_BATCH))
     counted: list[int] = []
-    call = frontend._store._call
+    call = store.link.call
 
-    async def counting(verb: str, partition: int, args: Sequence[Any], **more: Any) -> Any:
+    async def counting(verb: str, record: str, args: Sequence[Any], **more: Any) -> Any:
         if verb == "count":
-            counted.append(len(args))
-        return await call(verb, partition, args, **more)
+            counted.append(len(args) - 1)  # behind the instant
+        return await call(verb, record, args, **more)
 
-    frontend._store._call = counting  # type: ignore[method-assign]
+    store.link.call = counting  # type: ignore[method-assign, assignment]
     reply = await frontend.list_lambdas(f.ListLambdasRequest())
     assert len(reply.lambdas) == MAX_BATCH
     assert (sum(counted), len(counted)) == (MAX_BATCH, MAX_BATCH // 64)

@@ -66,13 +66,12 @@ INNER = {
     "count_items": "of get_batch",
     "enlist": "of heartbeat and claim: the roster of who may hold leases",
     "list_outbox": "of apply_outbox",
-    "open_partition": "of open",
     "pop_misfits": "of pop",
     "report_batch": "of apply_outbox",
     "resync_lambdas": "of apply_outbox",
 }
 """Function of the store that is a step of other verbs -> of which."""
-PLUMBING = {"_call", "_lease", "_apply_all_outboxes", "_open_partition"}
+PLUMBING = {"_call", "_lease", "_apply_all_outboxes", "open_partition"}
 """Methods that every verb may go through."""
 
 

@@ -57,7 +57,7 @@ class Partitions:
         """The partition a stored id names; InvalidArgument where it names none."""
         return partition_of(task_id, self.partitions)
 
-    async def _open_all(self, agree: bool) -> None:
+    async def open_partitions(self, agree: bool) -> None:
         """Makes the partitions' records, or checks them. Those that are away are opened with their first call."""
         away: Unavailable | None = None
         if not self.partitions:
@@ -65,7 +65,7 @@ class Partitions:
         partition = 0
         while partition < self.partitions:  # the first record that answers may say another number
             try:
-                timeout_us = await self._open_partition(partition, record=agree)
+                timeout_us = await self.open_partition(partition, record=agree)
                 if agree and timeout_us != self._lease_us:
                     raise FailedPrecondition(self._disagreement(timeout_us))
                 self._lease_us = timeout_us
@@ -106,7 +106,7 @@ class Partitions:
             f" (ATF_HEARTBEAT_TIMEOUT), or change it for all roles with atf store timing --set {ours:g}"
         )
 
-    async def _open_partition(self, partition: int, *, record: bool = True) -> int:
+    async def open_partition(self, partition: int, *, record: bool = True) -> int:
         """Makes a partition's record, or checks it; returns the heartbeat timeout on record, or ours where none is."""
         args: list[Arg] = [self.partitions, library.VERSION, self._lease_us, int(record)]
         try:
@@ -156,12 +156,12 @@ class Partitions:
         record, now = keys.record(partition), self.now() if self.now else ""
         again = self._ready and verb not in {"open_partition", "pause_claims"}
         if again and partition not in self._opened:
-            await self._open_partition(partition)  # it was away when this role started, or failed to be opened since
+            await self.open_partition(partition)  # it was away when this role started, or failed to be opened since
         reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
         # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
         if again and self._link.run_id(record) != self._opened.get(partition):
             with contextlib.suppress(Unavailable):  # then it is done before the next call
-                await self._open_partition(partition)
+                await self.open_partition(partition)
         return reply
 
     async def _pause_claims(self, partition: int, time_us: int, cause: PauseCause) -> int:

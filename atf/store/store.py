@@ -100,7 +100,7 @@ class Store(
             if fake is None:
                 store.check_results = await checks.check(store._link, runtime)
             await store._link.load_library()
-            await store._open_all(agree)
+            await store.open_partitions(agree)
         except BaseException:
             await store.close()
             raise

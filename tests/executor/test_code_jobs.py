@@ -29,11 +29,15 @@ def app(**options: object) -> atf.App:
 
 
 @pytest.fixture
-async def frontend() -> AsyncIterator[FrontendService]:
-    runtime = SystemRuntime()
-    store = await Store.open(StoreSettings(partitions=2), Timing(), runtime, fake=fakeredis.FakeServer())
-    yield Wiring(runtime, Timing()).frontend(store)
-    await store.close()
+async def store() -> AsyncIterator[Store]:
+    made = await Store.open(StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fakeredis.FakeServer())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def frontend(store: Store) -> FrontendService:
+    return Wiring(SystemRuntime(), Timing()).frontend(store)
 
 
 async def start(frontend: FrontendService, made: atf.App) -> None:
@@ -95,11 +99,10 @@ async def test_a_deploy_that_leaves_the_timing_leaves_the_next_tick(
 
 
 async def test_a_job_that_has_ended_is_not_made_anew_by_a_deploy_that_leaves_its_timing(
-    frontend: FrontendService,
+    store: Store, frontend: FrontendService
 ) -> None:
     options = {"schedule": "@every 1h", "job": {"due_time": "0s", "repeats": 1}}
     await start(frontend, app(**options))
-    store = frontend._store
     for partition in range(2):
         for due in (await store.enqueue(partition, 0)).jobs:
             await store.tick(partition, [tick_of(due, partition, due.due_us)])

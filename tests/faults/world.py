@@ -30,6 +30,7 @@ from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
 from tests.store.world import Dump, read, violations
+from tests.store_calls import open_behind
 
 from .line import Line, Wire
 
@@ -259,10 +260,9 @@ class World:
     async def open_store(self, *, sure: bool = False) -> Store:
         """Another process's view of the store; `sure`: its calls never fail."""
         settings = StoreSettings(partitions=PARTITIONS, poll_interval=5)
-        store = await Store.open(settings, TIMING, self.runtime, fake=self.server)
+        store = await open_behind(self.server, lambda: self.server_id, settings, TIMING, self.runtime)
         store.now = self.store_clock_us
         link = store.link
-        link._server = lambda: self.server_id
         direct = link.call
         if not sure:
 

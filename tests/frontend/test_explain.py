@@ -14,6 +14,7 @@ from atf.rpc import task_pb2 as t
 from atf.store.capacity import STARTS
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.task import US
+from tests.store_calls import call_function
 
 from .conftest import START_US, Bench
 
@@ -196,7 +197,7 @@ async def test_claims_are_paused(bench: Bench) -> None:
         assert found.reason == "claims_paused"
         assert "no task starts for at least another 12 s" in found.sentence
     partition = int(queued.partition("-")[0])
-    await bench.store._call("hand_back", partition, [0])
+    await call_function(bench.store, "hand_back", partition, [0])
     await bench.store.link.command("LPOP", f"rq:queue:{{{partition}}}photos/thumbnail:1", key=f"atf:{{{partition}}}")
     between = await explain(bench, queued)
     assert between.reason == "claims_paused"

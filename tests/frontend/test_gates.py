@@ -14,7 +14,7 @@ from atf.store.library import MAX_GATES
 from atf.store.store import Store
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
-from tests.store_calls import note_calls
+from tests.store_calls import list_outbox, note_calls
 
 from .conftest import START_US, Bench
 
@@ -184,7 +184,7 @@ async def test_many_pauses_at_once_tell_the_other_partition_once(bench: Bench, m
     assert called.count("set_gate") == called.count("apply_outbox") == len(names)
     assert called.count("list_outbox") <= 3
     assert called.count("acknowledge_outbox") <= 3
-    assert await bench.store._call("list_outbox", 0, [99]) == []
+    assert await list_outbox(bench.store, 0) == []
 
 
 async def test_the_log_comes_page_by_page_and_of_one_lambda(bench: Bench) -> None:

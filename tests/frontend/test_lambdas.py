@@ -58,5 +58,7 @@ def test_options_are_filled_in_once_and_what_is_kept_of_them_is_bounded() -> Non
     for number in range(1000):
         assert known.options(t.TaskOptions(timeout_us=number)).timeout_us == number
         assert known.options(large) == known.options(t.TaskOptions())
-    assert len(known._remembered) == 256
-    assert max(map(len, known._remembered)) < 256
+    asked = [*(t.TaskOptions(timeout_us=number) for number in range(1000)), t.TaskOptions(priority=2)]
+    asked += [t.TaskOptions(priority=3), t.TaskOptions()]
+    assert sum(known.options(each) is known.options(each) for each in asked) == 256
+    assert known.options(large) is not known.options(large)

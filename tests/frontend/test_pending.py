@@ -22,6 +22,7 @@ from atf.rpc import task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.server import Service, serve
 from atf.rpc.stubs import FrontendStub
+from atf.store import keys
 from atf.store.values.claims import Outcome
 from atf.store.values.tasks import NewTask, Scheduled
 from atf.task import US
@@ -248,14 +249,14 @@ async def test_while_a_partition_is_away_the_others_go_on_with_what_it_said_last
     await bench.schedule(there[0])
     bench.clock.advance(1.5)
     await bench.schedule(here[0])  # counts anew
-    direct = bench.store._call
+    direct = bench.store.link.call
 
-    async def call(verb: str, partition: int, *args: Any, **more: Any) -> Any:
-        if partition == 1:
+    async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
+        if record == keys.record(1):
             raise Unavailable("partition 1 is away")
-        return await direct(verb, partition, *args, **more)
+        return await direct(verb, record, *args, **more)
 
-    monkeypatch.setattr(bench.store, "_call", call)
+    monkeypatch.setattr(bench.store.link, "call", call)
     bench.clock.advance(KEPT_S - 1)
     await bench.schedule(here[1])
     with pytest.raises(TooManyPending):  # the one that is away has one

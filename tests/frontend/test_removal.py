@@ -11,6 +11,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.job import job_spec
 from atf.task import US
+from tests.store_calls import call_function
 
 from .conftest import Bench
 
@@ -37,7 +38,7 @@ async def test_what_nobody_needs_is_forgotten_everywhere(bench: Bench) -> None:
 
 
 async def _said_of(bench: Bench, partition: int) -> Any:
-    _, *names = await bench.store._call("list_lambdas", partition, [""])
+    _, *names = await call_function(bench.store, "list_lambdas", partition, [""])
     return {each[0]: each for each in names}[NAME.encode()]
 
 
@@ -45,7 +46,7 @@ async def test_what_was_said_before_its_end_comes_too_late_after_it(bench: Bench
     """An owed registration may be delivered twice; one that was made after the end is not undone by a late copy of the end."""
     await bench.frontend.delete_lambda(request())
     await bench.register()
-    await bench.store._call("apply_outbox", 1, ["1", "forget", NAME])
+    await call_function(bench.store, "apply_outbox", 1, ["1", "forget", NAME])
     assert await _said_of(bench, 1)
 
 

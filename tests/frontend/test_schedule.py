@@ -15,7 +15,6 @@ from atf.errors import AtfError, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.store.shared_calls import LIMITS
-from atf.store.values.tasks import NewTask, Scheduled
 from atf.task import US, Status
 
 from .conftest import START_US, Bench, request
@@ -183,23 +182,29 @@ def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atf.store.shared_calls.LIMITS", replace(LIMITS, late_s=3600.0))
 
 
+FIELDS = 11
+"""Arguments of one task in a call of `schedule`, behind the instant."""
+
+
 class Gate:
-    """Holds back a store's schedule calls, and counts them."""
+    """Holds back a store's schedule calls, and counts the tasks of each."""
 
     def __init__(self, bench: Bench) -> None:
         self.batches: list[int] = []
         self.open = asyncio.Event()
         self.fail: Exception | None = None
-        calls = bench.store._schedule_calls
-        self._real = calls._call
-        calls._call = self
+        self._direct = bench.store.link.call
+        bench.store.link.call = self._call  # type: ignore[method-assign, assignment]
 
-    async def __call__(self, partition: int, items: list[NewTask]) -> Sequence[Scheduled | AtfError]:
-        self.batches.append(len(items))
-        await self.open.wait()
-        if self.fail:
-            raise self.fail
-        return await self._real(partition, items)
+    async def _call(self, verb: str, record: str, args: Sequence[Any], **more: Any) -> Any:
+        if verb == "schedule":
+            count, rest = divmod(len(args) - 1, FIELDS)
+            assert rest == 0
+            self.batches.append(count)
+            await self.open.wait()
+            if self.fail:
+                raise self.fail
+        return await self._direct(verb, record, args, **more)
 
 
 def of_one_partition(bench: Bench, count: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import fakeredis
@@ -15,7 +15,6 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
-from atf.store.values.claims import RunResult, Verdict
 from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
 from atf.testing.wiring import Wiring
@@ -367,14 +366,15 @@ async def test_nobody_who_counts_on_longer_leases_than_there_are_gets_one(bench:
 async def test_results_of_several_executors_share_a_call_of_the_store(bench: Bench) -> None:
     claims = [each for each in await bench.claimed(40) if each.task_id.startswith("0-")]
     calls: list[int] = []
-    lanes = bench.store._set_results_calls
-    real = lanes._call
+    real = bench.store.link.call
 
-    async def counted(partition: int, batch: list[RunResult]) -> Sequence[Verdict]:
-        calls.append(len(batch))
-        return await real(partition, batch)
+    async def counted(verb: str, *args: Any, **more: Any) -> Any:
+        reply = await real(verb, *args, **more)
+        if verb == "set_results":
+            calls.append(len(reply))
+        return reply
 
-    lanes._call = counted
+    bench.store.link.call = counted  # type: ignore[method-assign]
     requests = [
         h.SetResultsRequest(executor_id="e1", results=[h.Result(claim=ref(each), outcome=t.SUCCEEDED)])
         for each in claims

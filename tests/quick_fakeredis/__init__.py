@@ -3,6 +3,7 @@
 - `commands.py`: how a command that comes over a connection is read, looked up and prepared.
 - `interpreter.py`: one Lua interpreter for all servers of the process, in which a library is loaded once.
 - `plans.py`: how a command that a function calls is prepared, worked out once for each command and number of arguments.
+- `inside.py`: what it holds, for those who look at it past its commands.
 - `direct.py`: the few commands that functions call all the time, done on fakeredis's data itself.
 
 The commands are fakeredis's own, on its own data; whatever is out of the ordinary goes fakeredis's own way. Nothing that a function

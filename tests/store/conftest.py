@@ -17,7 +17,7 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.embedded.binary import find_binary
-from atf.runtime import SystemRuntime
+from atf.runtime import Runtime, SystemRuntime
 from atf.store import library
 from atf.store.store import Store
 from tests.known import know
@@ -106,6 +106,7 @@ async def open_store(
             timing: Timing | None = None,
             agree: bool = True,
             known: bool = True,
+            runtime: Runtime | None = None,
             **settings: Any,
         ) -> Store:
             settings = {"partitions": partitions, **settings}
@@ -117,7 +118,7 @@ async def open_store(
                         client.function_flush()
                 settings["redis_url"] = url
             store = await kind.open(
-                StoreSettings(**settings), timing or Timing(), SystemRuntime(), fake=fake, agree=agree
+                StoreSettings(**settings), timing or Timing(), runtime or SystemRuntime(), fake=fake, agree=agree
             )
             stack.push_async_callback(store.close)
             store.now = clock

@@ -66,13 +66,18 @@ class TcpServer:
         ]
         own = [each for each in own if not (sentinel and each[0] == "save")]
         own += [("user", " ".join(user()[1:]))] if RESTRICTED and not sentinel else []
-        self._config = self.folder / "conf"
-        self._config.write_text("".join(f"{name} {value}\n" for name, value in [*own, *settings]))
+        self.config = self.folder / "conf"
+        self.config.write_text("".join(f"{name} {value}\n" for name, value in [*own, *settings]))
         self._mode = ["--sentinel"] if sentinel else []
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and not killed since."""
+        return self._process is not None
+
     def start(self) -> None:
-        self._process = subprocess.Popen([self.binary, str(self._config), *self._mode], stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen([self.binary, str(self.config), *self._mode], stdout=subprocess.DEVNULL)
         wait_for(lambda: self.ask("PING"), f"{self.port} answers, see {self.folder / 'log'}")
 
     def kill(self) -> None:
@@ -192,7 +197,7 @@ class Nodes:
 
     def master_of(self, key: str) -> TcpServer:
         """The server that has a key's slot, as the others see it."""
-        slot = next(each for each in self.servers if each._process).ask("CLUSTER", "KEYSLOT", key)
+        slot = next(each for each in self.servers if each.runs).ask("CLUSTER", "KEYSLOT", key)
         for each in self.servers:
             with contextlib.suppress(redis.RedisError, OSError):
                 own = next(line for line in _lines(each.ask("CLUSTER", "NODES")) if "myself" in line).split()
@@ -290,7 +295,7 @@ def _lines(answer: Any) -> list[str]:
 
 
 def _append(server: TcpServer, settings: Sequence[tuple[str, object]]) -> bool:
-    with server._config.open("a") as file:
+    with server.config.open("a") as file:
         file.writelines(f"{name} {value}\n" for name, value in settings)
     return True
 

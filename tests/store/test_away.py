@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import fakeredis
@@ -15,6 +16,7 @@ from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
 from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
+from atf.store import keys
 from atf.store.calls import by_partition
 from atf.store.servers.fake import fake_link
 from atf.store.store import Store
@@ -22,20 +24,62 @@ from atf.store.values.claims import ClaimRenewal, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import Scheduled
 from tests.known import know
+from tests.store_calls import open_behind
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held, to
 
 
+class Server:
+    """A fake server: which process it says to be, and whether that forgets nothing."""
+
+    def __init__(self) -> None:
+        self.fake = fakeredis.FakeServer(version=(7, 4))
+        self.run_id, self.durable = "one", "1"
+
+    async def open(self, partitions: int, clock: Clock) -> Store:
+        store = await open_behind(
+            self.fake,
+            lambda: (self.run_id, self.durable),
+            StoreSettings(partitions=partitions),
+            Timing(),
+            SystemRuntime(),
+        )
+        store.now = clock
+        return store
+
+    def watched_by(self, store: Store) -> None:
+        """The store sees with its next call that another process is there, as it does of a real one."""
+        store.link.run_id = lambda record: self.run_id  # type: ignore[method-assign]
+
+    async def restarts(self, store: Store, clock: Clock, run_id: str, durable: str) -> bool:
+        """As another process; answers whether claims pause. The pause is over afterwards."""
+        self.run_id, self.durable = run_id, durable
+        try:
+            await store.claim("e", "n", ["0-x"], 1000)
+        except StoreSettling:
+            clock.advance(17)
+            await store.enqueue(0, 0)  # a store consumer sees it go by
+            return True
+        return False
+
+
 @pytest.fixture
-async def store(clock: Clock) -> Any:
-    made = await Store.open(
-        StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
-    )
-    made.now = clock
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+async def store(server: Server, clock: Clock) -> Any:
+    made = await server.open(2, clock)
     await know(made, LAMBDA)
     made.link.parted = True
     yield made
     await made.close()
+
+
+async def has_record(store: Store) -> list[bool]:
+    """Of each partition, whether some role has opened it."""
+    return [bool(await store.link.client.exists(keys.record(partition))) for partition in range(store.partitions)]
 
 
 def take_away(store: Store, *partitions: int) -> Callable[[], None]:
@@ -136,27 +180,33 @@ async def test_a_role_starts_while_a_partition_is_away_and_opens_it_later() -> N
     store.link.parted = True
     await store.link.load_library()
     back = take_away(store, 1)
-    await store._open_all(agree=True)
-    assert set(store._opened) == {0}
+    await store.open_partitions(agree=True)
+    assert await has_record(store) == [True, False]
     back()
     await store.enqueue(1, 0)
-    assert set(store._opened) == {0, 1}
+    assert await has_record(store) == [True, True]
+    await store.close()
+
+
+async def test_a_role_does_not_start_while_every_partition_is_away() -> None:
+    store = Store(
+        fake_link(fakeredis.FakeServer(version=(7, 4))), StoreSettings(partitions=2), Timing(), SystemRuntime()
+    )
+    store.link.parted = True
     take_away(store, 0, 1)
-    store._opened.clear()
     with pytest.raises(Unavailable):
-        await store._open_all(agree=True)
+        await store.open_partitions(agree=True)
     await store.close()
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("fails", ["open_partition", "pause_claims"])
 async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_next_call(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, partitions: int, fails: str
+    server: Server, clock: Clock, monkeypatch: pytest.MonkeyPatch, partitions: int, fails: str
 ) -> None:
-    store = await Store.open(
-        StoreSettings(partitions=partitions), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
-    )
-    store.now = clock
+    store = await server.open(partitions, clock)
+    server.watched_by(store)
+    await store.open_partitions(agree=True)
     direct, called, failing = store.link.call, [], {fails}
 
     async def call(verb: str, *args: Any, **more: Any) -> Any:
@@ -166,17 +216,19 @@ async def test_what_opening_a_partition_again_failed_to_do_is_done_before_the_ne
         return await direct(verb, *args, **more)
 
     monkeypatch.setattr(store.link, "call", call)
-    store._opened = dict.fromkeys(range(partitions), "the server before")
-    store._made[0] = 1  # of a record that this server does not have any more
+    await store.link.client.flushall()
+    await store.link.load_library()
+    server.run_id = "two"  # and this one does not have the record of before any more
+    clock.advance(1)
     with contextlib.suppress(Unavailable):
-        await store._call("list_outbox", 0, [1])
+        await store.enqueue(0, 0)
     failing.clear()
     called.clear()
-    await store._call("list_outbox", 0, [1])
-    assert called == ["open_partition", "pause_claims", "list_outbox"]
+    await store.enqueue(0, 0)
+    assert called == ["open_partition", "pause_claims", "enqueue"]
     called.clear()
-    await store._call("list_outbox", 0, [1])
-    assert called == ["list_outbox"]
+    await store.enqueue(0, 0)
+    assert called == ["enqueue"]
     await store.close()
 
 
@@ -213,40 +265,24 @@ def test_a_class_that_does_not_exist_is_a_setting_that_breaks_a_rule() -> None:
 # --- servers ----------------------------------------------------------------------------------------------------------
 
 
-class Server:
-    """What a store hears of the server behind it."""
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self.run_id, self.durable = "one", "1"
-        store.link._server = lambda: (self.run_id, self.durable)
-        store.link.run_id = lambda record: self.run_id  # type: ignore[method-assign]
-        self.store, self.clock = store, clock
-
-    async def restarts(self, run_id: str, durable: str) -> bool:
-        """As another process; answers whether claims pause. The pause is over afterwards."""
-        self.run_id, self.durable = run_id, durable
-        try:
-            await self.store.claim("e", "n", ["0-x"], 1000)
-        except StoreSettling:
-            self.clock.advance(17)
-            await self.store.enqueue(0, 0)  # a store consumer sees it go by
-            return True
-        return False
-
-
-async def test_claims_pause_unless_neither_life_of_the_server_forgets_anything(store: Store, clock: Clock) -> None:
-    server = Server(store, clock)
+async def test_claims_pause_unless_neither_life_of_the_server_forgets_anything(
+    server: Server, store: Store, clock: Clock
+) -> None:
+    server.watched_by(store)
     await store.claim("e", "n", ["0-x"], 1000)
-    assert not await server.restarts("two", "1")
-    assert await server.restarts("three", "0")
-    assert await server.restarts("four", "1"), "the life before was at everysec, and may have forgotten at its end"
-    assert not await server.restarts("five", "1")
-    assert not await server.restarts("five", "0")  # its settings were changed
-    assert await server.restarts("six", "1")
+    restarts = partial(server.restarts, store, clock)
+    assert not await restarts("two", "1")
+    assert await restarts("three", "0")
+    assert await restarts("four", "1"), "the life before was at everysec, and may have forgotten at its end"
+    assert not await restarts("five", "1")
+    assert not await restarts("five", "0")  # its settings were changed
+    assert await restarts("six", "1")
 
 
-async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(store: Store, clock: Clock) -> None:
-    server = Server(store, clock)
+async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(
+    server: Server, store: Store, clock: Clock
+) -> None:
+    server.watched_by(store)
     server.durable = "0"
     await store.enqueue(0, 0)
     clock.advance(17)
@@ -265,7 +301,8 @@ def lambda_key(partition: int) -> str:
 
 async def told_again(world: World, server: Server) -> list[bytes]:
     """The server comes back and has forgotten something; what partition 1 knows of the lambda then, which is what home says."""
-    await server.restarts("two", "0")
+    server.watched_by(world.store)
+    await server.restarts(world.store, world.clock, "two", "0")
     for partition in (0, 1):
         await world.passes(partition)
     await world.deliver()
@@ -277,8 +314,11 @@ async def told_again(world: World, server: Server) -> list[bytes]:
     return [base64.b64decode(told[b"spec"]), *(told[each] for each in fields[1:] if each in told)]
 
 
-async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_again(store: Store, clock: Clock) -> None:
-    world, server, client = World(store, clock), Server(store, clock), store.link.client
+async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_again(
+    server: Server, store: Store, clock: Clock
+) -> None:
+    world, client = World(store, clock), store.link.client
+    server.watched_by(store)
     names = [LAMBDA, *(f"shop/more{number}" for number in range(70))]
     await store.register_lambdas(
         [LambdaRecord(each, bytes(range(256)), 5, ENQUEUE_TIMEOUT_US, paused=False) for each in names]
@@ -293,9 +333,12 @@ async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_agai
     assert (await told_again(world, server))[:3] == [bytes(range(256)), b"7", b"1"]
 
 
-async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(store: Store, clock: Clock) -> None:
+async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(
+    server: Server, store: Store, clock: Clock
+) -> None:
     """A pause that nobody sees could not be lifted."""
-    world, server, client = World(store, clock), Server(store, clock), store.link.client
+    world, client = World(store, clock), store.link.client
+    server.watched_by(store)
     await store.register_lambdas([LambdaRecord(LAMBDA, b"spec", 5, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.deliver()
     record, before = await client.hgetall("atf:{0}"), await client.hgetall(lambda_key(0))
@@ -309,9 +352,9 @@ async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(
     assert await told_again(world, server) == [b"spec", b"5", b"0"]
 
 
-async def test_nothing_is_popped_that_could_not_be_claimed(store: Store, clock: Clock) -> None:
+async def test_nothing_is_popped_that_could_not_be_claimed(server: Server, store: Store, clock: Clock) -> None:
     world = World(store, clock)
-    server = Server(store, clock)
+    server.watched_by(store)
     await world.schedule("a")
     await world.passes()
     server.run_id, server.durable = "two", "0"

@@ -20,6 +20,7 @@ from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.passes import OutboxRecord
 from atf.task import TOMBSTONE_US, US, Status
+from tests.store_calls import call_function, list_outbox
 
 from .conftest import OpenStore
 from .world import LAMBDA, PLENTY, QUEUE, Clock, Dump, World, dump, held
@@ -88,10 +89,8 @@ class Batch:
         while moved:
             moved = False
             for partition in range(self.store.partitions):
-                reply = await self.store._call("list_outbox", partition, [256])
-                for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-                    record = OutboxRecord(partition, int(number), int(target), body)
-                    if b"batch_ended" in body:
+                for record in await list_outbox(self.store, partition):
+                    if record.kind == "batch_ended":
                         self.ends.append(record)
                         await self.store.acknowledge_outbox(record)
                     else:
@@ -202,13 +201,13 @@ async def test_a_batch_that_has_ended_is_read_from_its_home_alone(
     await batch.deliver()
     await batch.work()
     asked: list[str] = []
-    call = world.store._call
+    call = world.store.link.call
 
     async def noted(verb: str, *args: Any, **more: Any) -> Any:
         asked.append(verb)
         return await call(verb, *args, **more)
 
-    monkeypatch.setattr(world.store, "_call", noted)
+    monkeypatch.setattr(world.store.link, "call", noted)
     assert (await batch.record()).done == 20
     assert asked == ["get_batch"]
 
@@ -498,18 +497,16 @@ async def test_a_command_that_was_cut_off_goes_on_where_it_was(world: World) -> 
     left = [(await batch.record()).created]
     for partition in range(world.store.partitions):
         for _ in range(20):
-            reply = await world.store._call("list_outbox", partition, [256])
-            for target, body in zip(reply[1::3], reply[2::3], strict=True):
-                if b'["batch",' in body:
-                    args = msgspec.json.decode(body.partition(b"\n")[2])[1:]
-                    assert args[0] == "crawl"
-                    await world.store._call("sync_batch", int(target), args)
+            for record in await list_outbox(world.store, partition):
+                if record.kind == "batch":
+                    assert b'"crawl"' in record.body
+                    await world.store.sync_batch(record)
                     left.append((await batch.record()).created)
     assert left == sorted(left, reverse=True)
     assert len({*left}) >= count / 256
     await batch.deliver()
-    record = await batch.check()
-    assert (record.cancelled, record.ended) == (count, True)
+    found = await batch.check()
+    assert (found.cancelled, found.ended) == (count, True)
 
 
 # --- extensions -------------------------------------------------------------------------------------------------------
@@ -808,18 +805,15 @@ class Chance:
     async def deliver(self, most: int) -> None:
         """Delivers some of what is owed, some of it without striking it off."""
         for partition in range(self.store.partitions):
-            reply = await self.store._call("list_outbox", partition, [256])
-            for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-                if b'["batch' in body:
-                    self.owed.append(OutboxRecord(partition, int(number), int(target), body))
+            self.owed += [each for each in await list_outbox(self.store, partition) if each.kind.startswith("batch")]
         for record in self.chance.choices(self.owed, k=most) if self.owed else []:
             if record.kind == "batch_ended":
                 continue
             if record.kind == "batch":
                 await self.store.sync_batch(record)
             else:
-                await self.store._call(
-                    "report_batch", record.target, msgspec.json.decode(record.body.partition(b"\n")[2])[1:]
+                await call_function(
+                    self.store, "report_batch", record.target, msgspec.json.decode(record.body.partition(b"\n")[2])[1:]
                 )
 
 

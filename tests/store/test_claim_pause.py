@@ -134,12 +134,12 @@ async def test_a_store_that_came_back_with_nothing_is_named_as_the_cause(clock: 
     store = Store(link, StoreSettings(partitions=1), Timing(), VirtualRuntime(asyncio.get_running_loop()))  # type: ignore[arg-type]
     store.now = clock
     await store.link.load_library()
-    await store._open_partition(0)
+    await store.open_partition(0)
     await store.link.client.flushall()
     await store.link.load_library()
     run_id = "second"
     clock.advance(1)
-    await store._open_partition(0)
+    await store.open_partition(0)
     assert await store.claim_pauses() == [paused(left_us=16 * US, cause=PauseCause.EMPTIED)]
     await store.close()
 

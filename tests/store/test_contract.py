@@ -74,8 +74,6 @@ class Transcript:
         self._one = asyncio.Lock()  # calls on two partitions at once would be heard in any order
         self._attempt = store.link.attempt
         store.link.attempt = self._heard  # type: ignore[method-assign]
-        store._runtime = SystemRuntime()
-        store._runtime.random = random.Random(1)  # names on the roster
 
     async def _heard(self, verb: str, *args: Any, **options: Any) -> Any:
         async with self._one:
@@ -104,12 +102,19 @@ def _sorted(verb: str, reply: Any) -> Any:
     return reply
 
 
+def one_by_one() -> SystemRuntime:
+    """A runtime by which every store takes the same names on the roster."""
+    runtime = SystemRuntime()
+    runtime.random = random.Random(1)
+    return runtime
+
+
 @contextlib.asynccontextmanager
 async def reference(clock: Clock) -> AsyncIterator[Store]:
     """A store on fakeredis, with the library as it ships."""
     with in_place(CURRENT):
         fake = fakeredis.FakeServer(version=(7, 4))
-        store = await Store.open(StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fake)
+        store = await Store.open(StoreSettings(partitions=2), Timing(), one_by_one(), fake=fake)
     store.now = clock
     await know(store, LAMBDA)
     yield store
@@ -123,7 +128,7 @@ async def _nothing() -> None:
 async def every_verb(store: Store, clock: Clock) -> Transcript:
     """What operators and upgrades call, and then a whole life of tasks."""
     told = Transcript(store)
-    await store._open_partition(0)
+    await store.open_partition(0)
     await store.retime(20 * US)
     await store.retime(16 * US)
     await store.pause_claims()
@@ -235,7 +240,7 @@ async def test_every_function_answers_as_on_every_other_server(open_store: OpenS
     async with reference(clock) as fake:
         expected = await every_verb(fake, clock)
     clock.us = Clock().us
-    found = await every_verb(await open_store(), clock)
+    found = await every_verb(await open_store(runtime=one_by_one()), clock)
     assert set(found.calls) == VERBS, "a function that has no case here"
     assert differences(found, expected) == []
 
@@ -245,7 +250,7 @@ async def test_any_calls_are_answered_as_on_every_other_server(open_store: OpenS
     async with reference(clock) as fake:
         expected = await by_chance(fake, clock, seed)
     clock.us = Clock().us
-    found = await by_chance(await open_store(), clock, seed)
+    found = await by_chance(await open_store(runtime=one_by_one()), clock, seed)
     assert differences(found, expected) == []
 
 
@@ -283,8 +288,8 @@ async def test_a_call_to_a_store_that_has_lost_everything_breaks_no_function(
     for call in dict.fromkeys(await calls_of_every_verb(store, clock)):
         await forget(store)
         if opened:
-            await store._open_partition(0)
-            await store._open_partition(1)
+            await store.open_partition(0)
+            await store.open_partition(1)
         await store.link.call(call.verb, call.record, call.args, server=call.server)
 
 

@@ -35,6 +35,7 @@ from atf.store.values.claims import HeldClaim, Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.known import know
+from tests.store_calls import call_function, open_behind
 
 from .conftest import OpenStore
 from .servers import RESTRICTED, Server, running
@@ -263,7 +264,7 @@ async def test_a_clock_that_leaps_ahead_does_not_end_the_pause(world: World, clo
     (task_id,) = await world.schedule("b")
     await world.passes()
     began = clock.us
-    assert int(await world.store._call("pause_claims", 0, [16 * US, "import"])) == began + 16 * US
+    assert int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"])) == began + 16 * US
     clock.advance(37)  # within a second of the consumer's
     for passed in (1.0, 15.9):
         believed_us = began + round(passed * US)
@@ -281,7 +282,7 @@ async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_
     """Those that passed by the clock of the server before are there all the same."""
     await world.passes()
     clock.advance(-40)
-    ends = int(await world.store._call("pause_claims", 0, [16 * US, "import"]))
+    ends = int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"]))
     clock.us = ends + 24 * US
     assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
     with pytest.raises(StoreSettling):
@@ -291,11 +292,11 @@ async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_
 async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(world: World, clock: Clock) -> None:
     (task_id,) = await world.schedule("b")
     await world.passes()
-    first = int(await world.store._call("pause_claims", 0, [16 * US, "import"]))
+    first = int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"]))
     clock.advance(16)
     await world.passes()
     clock.advance(-10)
-    second = int(await world.store._call("pause_claims", 0, [16 * US, "import"]))
+    second = int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"]))
     assert second > first
     clock.advance((second - clock.us) / US)
     with pytest.raises(StoreSettling):
@@ -376,15 +377,16 @@ async def test_a_promoted_replica_gives_no_claims_for_one_lease_however_durable(
 
 async def test_a_server_that_forgot_even_its_first_claim_is_noticed(clock: Clock) -> None:
     """Else the first claims of a young store could be given twice."""
-    store = await Store.open(
-        StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4))
+    server = ("one", "1")
+    store = await open_behind(
+        fakeredis.FakeServer(version=(7, 4)), lambda: server, StoreSettings(partitions=1), Timing(), SystemRuntime()
     )
     store.now = clock
     await know(store, LAMBDA)
     world = World(store, clock)
     await world.schedule("b")
     await world.passes()
-    store.link._server = lambda: ("another", "0")
+    server = ("another", "0")
     await claim_after_restart(world)
     await store.close()
 
@@ -396,7 +398,7 @@ async def test_a_server_that_comes_back_with_nothing_is_noticed_by_whoever_knew_
     store = Store(link, StoreSettings(partitions=1), Timing(), SystemRuntime())
     store.now = clock
     await store.link.load_library()
-    await store._open_partition(0)
+    await store.open_partition(0)
     await know(store, LAMBDA)
     world = World(store, clock)
     await world.run("b")
@@ -406,7 +408,7 @@ async def test_a_server_that_comes_back_with_nothing_is_noticed_by_whoever_knew_
     clock.advance(1)
     await world.schedule("b")
     await know(store, LAMBDA)
-    await store._open_partition(0)  # as at the first call over a connection of its own
+    await store.open_partition(0)  # as at the first call over a connection of its own
     await world.passes()
     await claim_after_restart(world)
     await store.close()

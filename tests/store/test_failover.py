@@ -11,7 +11,8 @@ from atf.config.settings import StoreSettings
 from atf.errors import Unavailable
 from atf.store.servers import sentinel
 from atf.store.servers.modes import open_link
-from atf.store.servers.sentinel import SentinelAnswer, SentinelLink
+
+from .test_slots import Node, bulk
 
 
 @pytest.fixture
@@ -32,25 +33,28 @@ async def silent() -> AsyncIterator[int]:
 async def test_a_call_that_waits_for_a_replaced_master_ends_when_the_sentinels_say_so(
     silent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [
-        SentinelAnswer(1, "127.0.0.1", silent),
-        SentinelAnswer(1, "127.0.0.1", silent),
-        SentinelAnswer(2, "127.0.0.1", 1),
-    ]
+    words = [(1, silent), (1, silent), (2, 1)]  # epoch and port of the master
 
-    async def ask(_link: SentinelLink, _host: object) -> SentinelAnswer:
-        return words.pop(0) if len(words) > 1 else words[0]
+    def word() -> bytes:
+        epoch, port = words.pop(0) if len(words) > 1 else words[0]
+        said = ["config-epoch", str(epoch), "ip", "127.0.0.1", "port", str(port)]
+        return b"*6\r\n" + b"".join(map(bulk, said))
 
     monkeypatch.setattr(sentinel, "LOOK_S", 0.01)
     monkeypatch.setattr(sentinel, "SPACED_S", 0.0)
-    monkeypatch.setattr(SentinelLink, "_ask", ask)
-    link = open_link(StoreSettings(redis_url="redis+sentinel://127.0.0.1/tasks", store_timeout=3600))
+    one = Node()
+    one.answers["SENTINEL"] = word
+    server = await asyncio.start_server(one.serve, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    link = open_link(StoreSettings(redis_url=f"redis+sentinel://127.0.0.1:{port}/tasks", store_timeout=3600))
     try:
         async with asyncio.timeout(20):
             with pytest.raises(Unavailable, match="failed over from"):
                 await link.call("count", "atf:{0}", [""])
     finally:
         await link.close()
+        server.close()
+        one.close()
 
 
 async def test_where_no_sentinel_names_a_master_it_is_said_what_to_check() -> None:

@@ -8,6 +8,7 @@ from atf.store import keys
 from atf.store.values.claims import HeldClaim, Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import MAX_WHY_CHARS, US, Status
+from tests.store_calls import call_function
 
 from .conftest import OpenStore
 from .test_permits import limited
@@ -192,4 +193,4 @@ async def test_what_counts_nothing_says_nothing_of_its_lambda(world: World) -> N
     claims = await claim(world)
     await world.finish(Outcome.FAILED_FATAL, *claims[:2])
     await world.finish(Outcome.SUCCEEDED, *claims[2:])
-    assert (await world.store._call("judge", 0, [LAMBDA]))[:2] == [6, 2]
+    assert (await call_function(world.store, "judge", 0, [LAMBDA]))[:2] == [6, 2]

@@ -141,7 +141,7 @@ async def test_a_deletion_of_many_tasks_takes_several_calls_and_is_done_when_it_
     names = [f"t{number}" for number in range(2 * TICKS_PER_CALL + 10)]
     await ticks(world, *names, overlap="allow", next_us=EPOCH_US + DAY_US)
     calls = 0
-    direct = world.store._call
+    direct = world.store.link.call
 
     async def call(verb: str, *args: object, **more: object) -> object:
         nonlocal calls
@@ -150,7 +150,7 @@ async def test_a_deletion_of_many_tasks_takes_several_calls_and_is_done_when_it_
             assert (await known(world)).next_us, "until all are cancelled it is there, and can be deleted again"
         return await direct(verb, *args, **more)  # type: ignore[arg-type]
 
-    world.store._call = call  # type: ignore[method-assign]
+    world.store.link.call = call  # type: ignore[method-assign]
     assert await world.store.delete_jobs([NAME]) == [True]
     assert calls == 3
     assert (await world.store.counts(LAMBDA))[Status.CANCELLED] == len(names)
@@ -164,14 +164,14 @@ async def test_jobs_that_are_made_anew_cancel_no_more_in_one_call_than_a_deletio
     other = next(name for number in range(99) if not world.store.job_partition(name := f"shop/other{number}"))
     await make(world, job(other))
     await world.store.run_job_now(other, world.task("beside"))
-    direct, cancelled = world.store._call, []
+    direct, cancelled = world.store.link.call, []
 
     async def call(verb: str, *args: Any, **more: Any) -> Any:
         answer = await direct(verb, *args, **more)
         cancelled.append((await world.store.counts(LAMBDA))[Status.CANCELLED] if verb == "schedule_jobs" else -1)
         return answer
 
-    monkeypatch.setattr(world.store, "_call", call)
+    monkeypatch.setattr(world.store.link, "call", call)
     anew = [job(name, replace=ReplaceJob.ANEW, first_us=world.clock()) for name in (NAME, other)]
     answers = await world.store.schedule_jobs(anew)
     assert [each.made for each in answers if isinstance(each, MadeJob)] == [JobAnswer.MADE, JobAnswer.REPLACED]
@@ -183,12 +183,12 @@ async def test_a_job_with_very_many_tasks_is_made_anew_by_as_many_calls_as_it_ta
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([[[JobAnswer.NOT_YET, 0, b"0"]]] * 2_000)
-    direct = world.store._call
+    direct = world.store.link.call
 
     async def call(*args: Any, **more: Any) -> Any:
         return next(answers, None) or await direct(*args, **more)
 
-    monkeypatch.setattr(world.store, "_call", call)
+    monkeypatch.setattr(world.store.link, "call", call)
     assert (await make(world, job(replace=ReplaceJob.ANEW))).made is JobAnswer.MADE
 
 

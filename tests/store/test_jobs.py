@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from atf.errors import Unavailable
+from atf.store import keys
 from atf.store.library import JOB_RETRY_US, JOB_WAIT_US, JOBS_PER_PASS
 from atf.store.values.claims import Outcome
 from atf.store.values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, ReplaceJob, Tick
@@ -118,17 +119,17 @@ async def test_a_name_is_taken_once_and_a_repeated_request_finds_its_job(world: 
 
 async def test_many_jobs_are_made_by_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await make(world, job("shop/taken"))
-    called: list[int] = []
-    direct = world.store._call
+    called: list[str] = []
+    direct = world.store.link.call
 
-    async def call(verb: str, partition: int, args: Any, **more: Any) -> Any:
-        called.append(partition)
-        return await direct(verb, partition, args, **more)
+    async def call(verb: str, record: str, args: Any, **more: Any) -> Any:
+        called.append(record)
+        return await direct(verb, record, args, **more)
 
-    monkeypatch.setattr(world.store, "_call", call)
+    monkeypatch.setattr(world.store.link, "call", call)
     names = ["shop/taken", "shop/twice", *(f"shop/{number}" for number in range(8)), "shop/twice"]
     answers = await world.store.schedule_jobs([job(name) for name in names])
-    assert sorted(called) == [0, 1]
+    assert sorted(called) == [keys.record(0), keys.record(1)]
     taken = [name for name, each in zip(names, answers, strict=True) if cast("MadeJob", each).made is JobAnswer.TAKEN]
     assert taken == ["shop/taken", "shop/twice"]
     assert all(await world.store.get_jobs(names))
@@ -137,14 +138,14 @@ async def test_many_jobs_are_made_by_one_call_of_each_partition(world: World, mo
 async def test_jobs_of_a_partition_that_is_away_take_no_other_along(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    direct = world.store._call
+    direct = world.store.link.call
 
-    async def call(verb: str, partition: int, args: Any, **more: Any) -> Any:
-        if partition == 1:
+    async def call(verb: str, record: str, args: Any, **more: Any) -> Any:
+        if record == keys.record(1):
             raise Unavailable("it is away")
-        return await direct(verb, partition, args, **more)
+        return await direct(verb, record, args, **more)
 
-    monkeypatch.setattr(world.store, "_call", call)
+    monkeypatch.setattr(world.store.link, "call", call)
     names = [f"shop/{number}" for number in range(8)]
     answers = await world.store.schedule_jobs([job(name) for name in names])
     away = [name for name, each in zip(names, answers, strict=True) if isinstance(each, Unavailable)]

@@ -110,7 +110,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.permits()
     await look()
     await world.store.link.command("HSET", keys.record(0), "server", "of before", "durable", "0", key=keys.record(0))
-    await world.store._open_partition(0)
+    await world.store.open_partition(0)
     await look()
     return seen
 

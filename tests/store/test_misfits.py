@@ -423,13 +423,13 @@ async def test_other_lambdas_pay_nothing(world: World) -> None:
     await unfit(world, "a")
     await world.passes()
     calls: list[str] = []
-    call = world.store._call
+    call = world.store.link.call
 
     async def counted(verb: str, *args: Any, **more: Any) -> Any:
         calls.append(verb)
         return await call(verb, *args, **more)
 
-    world.store._call = counted  # type: ignore[method-assign]
+    world.store.link.call = counted  # type: ignore[method-assign]
     await world.store.pop(0, [["shop/other:1"]], 10, "", "", {"shop/other": OLD})
     await pop(world, OLD)
     assert calls == ["pop", "pop"]

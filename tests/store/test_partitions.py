@@ -17,7 +17,7 @@ from atf.store.partitions import CLUSTER_PARTITIONS
 from atf.store.servers.fake import fake_link
 from atf.store.store import Store
 
-from .test_away import take_away
+from .test_away import has_record, take_away
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def role(server: fakeredis.FakeServer, partitions: int = 0, *, cluster: bo
 @pytest.mark.parametrize(("cluster", "expected"), [(False, 1), (True, 16)])
 async def test_a_new_store_takes_a_default(server: fakeredis.FakeServer, cluster: bool, expected: int) -> None:
     async with role(server, cluster=cluster) as store:
-        await store._open_all(agree=True)
+        await store.open_partitions(agree=True)
         assert store.partitions == expected
 
 
@@ -48,19 +48,19 @@ async def test_a_new_store_takes_a_default(server: fakeredis.FakeServer, cluster
 @pytest.mark.parametrize("made", [1, 2, 21])
 async def test_what_is_on_record_holds(server: fakeredis.FakeServer, made: int, cluster: bool) -> None:
     async with role(server, made) as first:
-        await first._open_all(agree=True)
+        await first.open_partitions(agree=True)
     async with role(server, cluster=cluster) as store:
-        await store._open_all(agree=True)
+        await store.open_partitions(agree=True)
         assert store.partitions == made
-        assert set(store._opened) == set(range(made))
+        assert await has_record(store) == [True] * made
 
 
 async def test_a_number_that_is_set_must_be_the_one_on_record(server: fakeredis.FakeServer) -> None:
     async with role(server, 2) as first:
-        await first._open_all(agree=True)
+        await first.open_partitions(agree=True)
     async with role(server, 3) as other:
         with pytest.raises(FailedPrecondition, match=r"made with 2 partitions.*set to 3\. Leave partitions"):
-            await other._open_all(agree=True)
+            await other.open_partitions(agree=True)
 
 
 async def test_another_role_may_make_the_store_meanwhile(server: fakeredis.FakeServer) -> None:
@@ -69,18 +69,18 @@ async def test_another_role_may_make_the_store_meanwhile(server: fakeredis.FakeS
 
         async def command(*words: str, key: str = "") -> object:
             found = await direct(*words, key=key)
-            await first._open_all(agree=True)
+            await first.open_partitions(agree=True)
             return found
 
         late.link.command = command  # type: ignore[method-assign, assignment]
-        await late._open_all(agree=True)
+        await late.open_partitions(agree=True)
         assert late.partitions == 3
-        assert set(late._opened) == {0, 1, 2}
+        assert await has_record(late) == [True] * 3
 
 
 async def test_a_first_partition_that_is_away_leaves_the_others_to_tell(server: fakeredis.FakeServer) -> None:
     async with role(server, 3) as first:
-        await first._open_all(agree=True)
+        await first.open_partitions(agree=True)
     async with role(server, cluster=True) as store:
         take_away(store, 0)
         direct = store.link.command
@@ -91,9 +91,8 @@ async def test_a_first_partition_that_is_away_leaves_the_others_to_tell(server: 
             return await direct(*words, key=key)
 
         store.link.command = command  # type: ignore[method-assign, assignment]
-        await store._open_all(agree=True)
+        await store.open_partitions(agree=True)
         assert store.partitions == 3
-        assert set(store._opened) == {1, 2}
 
 
 async def test_where_nobody_can_tell_no_store_is_made(server: fakeredis.FakeServer) -> None:
@@ -108,7 +107,7 @@ async def test_where_nobody_can_tell_no_store_is_made(server: fakeredis.FakeServ
 
         store.link.command = command  # type: ignore[method-assign, assignment]
         with pytest.raises(Unavailable, match="away"):
-            await store._open_all(agree=True)
+            await store.open_partitions(agree=True)
         assert await direct("EXISTS", keys.record(1), key=keys.record(1)) == 0
 
 
@@ -117,7 +116,7 @@ async def test_the_doctor_says_what_an_unset_number_comes_to(server: fakeredis.F
         (new, _) = await contents.partitions(store.link, 0, Timing())
         assert f"makes it one of {CLUSTER_PARTITIONS} partitions" in new.sentence
     async with role(server, 2) as first:
-        await first._open_all(agree=True)
+        await first.open_partitions(agree=True)
     async with role(server) as store:
         found = await contents.partitions(store.link, 0, Timing())
         assert (found[0].value, found[0].state.name) == ("2", "OK")

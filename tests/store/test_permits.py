@@ -14,6 +14,7 @@ from atf.store.values.claims import HeldClaim, Outcome
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.passes import OutboxRecord
 from atf.task import US
+from tests.store_calls import call_function, list_outbox
 
 from .conftest import OpenStore
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, Clock, Dump, World, dump, held, to
@@ -43,20 +44,17 @@ async def test_a_home_whose_data_are_lost_hears_nothing_before_it_is_opened(
     for partition in (0, 1):
         await names(world, 2, partition=partition)
         await store.enqueue(partition, 0)
-        reply = await store._call("list_outbox", partition, [256])
-        owed += [
-            OutboxRecord(partition, int(reply[at]), int(reply[at + 1]), reply[at + 2]) for at in range(0, len(reply), 3)
-        ]
+        owed += await list_outbox(store, partition)
     (asked,) = [each for each in owed if b"ask_permits" in each.body]
     record = f"atf:{{{asked.target}}}"
     await store.link.command("DEL", record, key=record)
     with pytest.raises(Unavailable, match=f"partition {asked.target} of the task store has lost its data"):
         await store.apply_outbox(asked)
-    assert await store._call("list_outbox", asked.partition, [256])
+    assert await list_outbox(store, asked.partition)
 
     await open_store(2)
     await store.apply_outbox(asked)
-    assert not await store._call("list_outbox", asked.partition, [256])
+    assert not await list_outbox(store, asked.partition)
 
 
 # --- max_running ------------------------------------------------------------------------------------------------------
@@ -426,7 +424,7 @@ class Partitions:
                         at = now + round(self._takes_us * (0.5 + self._chance.random()))
                         heapq.heappush(self._travels, (at, self.messages, record))
                 else:
-                    await self.world.store._call("acknowledge_outbox", record.partition, [record.number])
+                    await self.world.store.acknowledge_outbox(record)
             wait = min(wait, (1 << 62) if made.next_in_us is None else 0 if made.enqueued else made.next_in_us)
         return min(now + max(wait, 5000), self.next_us())
 
@@ -727,7 +725,7 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
     for partition in range(2):
         if who == "both" or (partition == home) == (who == "home"):
             await set_back(world, before, partition)
-            await world.store._call("pause_claims", partition, [1, "import"])
+            await call_function(world.store, "pause_claims", partition, [1, "import"])
     for _ in range(5):
         await partitions.until(clock() + 2 * US)
         claims += held(await world.claim(*await partitions.pop()))
@@ -749,7 +747,7 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
     home = next(int(key[5]) for key in before.data if ":h:" in key)
     those = [each for each in range(2) if who == "both" or (each == home) == (who == "home")]
     for partition in those:
-        await world.store._call("pause_claims", partition, [1, "import"])
+        await call_function(world.store, "pause_claims", partition, [1, "import"])
     await partitions.until(clock() + 40 * US)
     for partition in those:
         record = f"atf:{{{partition}}}"

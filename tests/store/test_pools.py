@@ -67,7 +67,7 @@ async def test_what_workers_run_is_told_by_the_page_and_completely(
 ) -> None:
     """Also what they say again between two pages; what is alive no more is not told."""
     monkeypatch.setattr(status, "_PAGE", size)
-    store, call, calls = world.store, world.store._call, 0
+    store, call, calls = world.store, world.store.link.call, 0
     alive = [("gpu", f"shop/{number}") for number in range(5)] + [("", "shop/a"), ("", "shop/b"), ("big", "*")]
 
     async def say(*pools: str) -> None:
@@ -86,7 +86,7 @@ async def test_what_workers_run_is_told_by_the_page_and_completely(
     world.clock.advance(2)
     assert await store.served() == set()
     await say("gpu", "", "big")
-    monkeypatch.setattr(store, "_call", saying_again)
+    monkeypatch.setattr(store.link, "call", saying_again)
     assert await store.served() == set(alive)
     assert calls > 8 // size
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -43,16 +44,20 @@ async def forget(store: Store, prefix: str = "") -> None:
 async def lose_everything(world: World) -> None:
     await forget(world.store)
     for partition in range(world.store.partitions):
-        await world.store._open_partition(partition)
+        await world.store.open_partition(partition)
 
 
 def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the writer die between its write and the delivery."""
 
-    async def unreachable(_: OutboxRecord) -> bool:
-        raise Unavailable("gone")
+    direct = store.link.call
 
-    monkeypatch.setattr(store, "_apply", unreachable)
+    async def call(verb: str, *args: Any, **more: Any) -> Any:
+        if verb == "apply_outbox":
+            raise Unavailable("gone")
+        return await direct(verb, *args, **more)
+
+    monkeypatch.setattr(store.link, "call", call)
 
 
 async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
@@ -99,7 +104,7 @@ async def test_lambdas_are_read_again_behind_another_server(world: World, monkey
     """It may have forgotten a change, and have given its version to another one."""
     await world.store.register_lambdas([record()])
     seen = await world.store.list_lambdas()
-    await world.store._link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "spec", b"b3RoZXI=", key=f"atf:{{0}}:l:{LAMBDA}")
+    await world.store.link.command("HSET", f"atf:{{0}}:l:{LAMBDA}", "spec", b"b3RoZXI=", key=f"atf:{{0}}:l:{LAMBDA}")
     assert await world.store.list_lambdas() is seen
     monkeypatch.setattr(type(world.store.link), "run_id", lambda *_: "another")
     assert (await world.store.list_lambdas())[LAMBDA].spec == b"other"
@@ -260,7 +265,7 @@ async def test_settings_of_before_the_clock_was_set_back_end_with_the_next_word_
     for key in (await dump(world.store)).data:
         if key.startswith("atf:{0}"):
             await world.store.link.command("DEL", key, key=key)
-    await world.store._open_partition(0)
+    await world.store.open_partition(0)
     await world.store.register_lambdas([record(queue_limit=9)])
     assert (await in_partition(world, 1))["limit"] == "7"
     await world.deliver()
@@ -350,7 +355,7 @@ async def test_a_partition_that_was_emptied_asks_what_holds_of_its_lambdas(world
     for key in (await dump(world.store)).data:
         if key.startswith("atf:{1}" if emptied == "all" else f"atf:{{1}}:l:{LAMBDA}"):
             await world.store.link.command("DEL", key, key=key)
-    await world.store._open_partition(1)
+    await world.store.open_partition(1)
     await world.schedule("a", partition=1)
     assert (await world.store.enqueue(1, 0)).outbox == []
     await world.schedule("b", partition=1)  # that has it looked at again

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import fakeredis
@@ -24,6 +23,7 @@ from atf.store.values.claims import Outcome, Verdict
 from atf.task import US
 from atf.testing.loop import VirtualLoop
 from tests.known import know
+from tests.quick_fakeredis.inside import bring_back, keep
 
 from .world import LAMBDA, Clock, World
 
@@ -52,20 +52,19 @@ class Server:
         store.now = self.clock
         self.stores.append(store)
         await store.link.load_library()
-        await store._open_all(agree=True)
+        await store.open_partitions(agree=True)
         await know(store, LAMBDA)
         return World(store, self.clock)
 
     def keep(self) -> None:
         """What is on the disk now; all behind it will be forgotten."""
-        self._kept = copy.deepcopy(self.fake.dbs[0]._dict)
+        self._kept = keep(self.fake)
 
     def restart(self, run_id: str) -> None:
         """Another process has the same data, or what was on the disk."""
         self.run_id = run_id
         if self._kept is not None:
-            self.fake.dbs[0]._dict.clear()
-            self.fake.dbs[0]._dict.update(self._kept)
+            bring_back(self.fake, self._kept)
             self._kept = None
 
 
@@ -81,6 +80,38 @@ async def claims(world: World, *names: str) -> list[str]:
     """Claims tasks that are there for it."""
     batch = await world.store.claim("executor-1", f"n{names}", [f"0-{each}" for each in names], PLENTY)
     return [each.task_id for each in batch.claims]
+
+
+@contextlib.contextmanager
+def unheard(world: World) -> Iterator[None]:
+    """What its store does, it does not hear of."""
+    plain = world.store.link.call
+
+    async def call(*args: Any, **more: Any) -> Any:
+        await plain(*args, **more)
+        raise Unavailable("the answer was lost")
+
+    world.store.link.call = call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        world.store.link.call = plain  # type: ignore[method-assign]
+
+
+async def look(world: World) -> None:
+    """Its look at the roster, as where nobody asks for leases."""
+    plain, looked = world.store.link.call, asyncio.Event()
+
+    async def call(*args: Any, **more: Any) -> Any:
+        reply = await plain(*args, **more)
+        looked.set()
+        return reply
+
+    world.store.link.call = call  # type: ignore[method-assign]
+    attending = asyncio.create_task(world.store.attend())
+    await looked.wait()
+    world.store.link.call = plain  # type: ignore[method-assign]
+    attending.cancel()
 
 
 async def pauses(world: World) -> bool:
@@ -165,8 +196,8 @@ async def test_a_claim_that_was_answered_to_another_process_once_more_is_that_on
     """The first answer was lost, and the call was repeated elsewhere."""
     one, two = await two_at_work(server)
     server.keep()
-    assert await claims(one, "c") == ["0-c"]
-    one.store._on_roster[0].number = 0  # it never heard of that
+    with unheard(one), pytest.raises(Unavailable):
+        await claims(one, "c")
     assert await claims(two, "c") == ["0-c"]
     server.restart("two")
     await pauses(one)
@@ -226,13 +257,19 @@ async def test_one_that_was_silent_for_long_is_struck_off(server: Server, clock:
 
 async def test_one_that_has_nothing_to_say_is_not_struck_off(server: Server, clock: Clock) -> None:
     _, two = await two_at_work(server)
-    name = two.store._on_roster[0].name
+
+    async def listed() -> set[bytes]:
+        return set(await two.store.link.command("HKEYS", "atf:{0}:roster"))
+
+    before = await listed()
+    assert len(before) == 2
     for _ in range(10):
         clock.advance(library.ROSTER_SPEAKS_US / US + 1)
-        await two.store._lease("heartbeat", 0, [16 * US, 0])
+        await look(two)
         await two.store.sweep(0, 1000)
-    assert two.store._on_roster[0].name == name
-    assert await two.store.link.command("HKEYS", "atf:{0}:roster") == [name.encode()]
+    left = await listed()
+    assert len(left) == 1, "only the silent one"
+    assert left < before
 
 
 async def test_a_second_restart_within_the_pause_needs_answers_to_both(server: Server, clock: Clock) -> None:

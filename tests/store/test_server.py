@@ -349,8 +349,10 @@ async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_i
     await know(old, LAMBDA)
     world = World(old, clock)
     await world.run("a")
-    await old.retime(30_000_000)
-    old._lease_us = 16_000_000  # a role that was not started anew yet
+    anew = Store(fake_link(fake, lambda: (server_run, "0")), StoreSettings(partitions=1), Timing(), SystemRuntime())
+    anew.now = clock
+    await anew.retime(30_000_000)  # `old` was not started anew yet
+    await anew.close()
     await world.schedule("b")
     await world.passes()
     server_run = "second"

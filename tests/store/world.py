@@ -22,10 +22,10 @@ from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, ItemTerms,
 from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.jobs import NewJob, ReplaceJob, Tick
 from atf.store.values.lambdas import AuditEntry, GateAction, LambdaRecord, NewGate
-from atf.store.values.passes import OutboxRecord
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 from tests.known import know
+from tests.store_calls import list_outbox
 
 EPOCH_US = 1_700_000_000 * US
 LAMBDA = "shop/mail"
@@ -683,10 +683,9 @@ class World:
         while owed:
             owed = False
             for partition in range(self.store.partitions):
-                reply = await self.store._call("list_outbox", partition, [256])
-                for number, target, body in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-                    record = OutboxRecord(partition, int(number), int(target), body)
-                    await (self.store.acknowledge_outbox if b"batch_ended" in body else self.store.apply_outbox)(record)
+                for record in await list_outbox(self.store, partition):
+                    ended = record.kind == "batch_ended"
+                    await (self.store.acknowledge_outbox if ended else self.store.apply_outbox)(record)
                     owed = True
 
     async def check(self) -> Dump:

@@ -17,6 +17,7 @@ from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchRecor
 from atf.store.values.claims import Outcome, RunResult
 from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
+from tests.store_calls import list_outbox
 from tests.virtual import virtual
 
 from .test_consumer import World, world
@@ -172,7 +173,7 @@ async def test_a_callback_that_can_not_be_made_holds_up_no_other(w: World) -> No
     assert (await w.store.counts(""))[Status.NEW] == 0
     assert "callback 3, shop/large: the results take more than" in (await record(w)).error
     await asyncio.sleep(20)
-    assert (await w.store._call("list_outbox", 0, [100])) == []
+    assert await list_outbox(w.store, 0) == []
 
 
 @virtual(world())
@@ -182,7 +183,7 @@ async def test_a_batch_whose_description_nobody_can_read_ends_all_the_same(w: Wo
     assert await work(w) == 1
     assert (await record(w)).ended
     assert (await record(w)).error
-    assert (await w.store._call("list_outbox", 0, [100])) == []
+    assert await list_outbox(w.store, 0) == []
 
 
 @virtual(world(partitions=2))
@@ -219,7 +220,7 @@ async def test_a_link_that_can_not_be_made_is_found_failed_and_why(w: World) -> 
 async def test_nobody_sees_an_unmade_link_end_before_it_says_why(w: World) -> None:
     """A client polls meanwhile: an end without a reason would look like somebody's cancel."""
     w.start()
-    plain, seen = w.store._call, []
+    plain, seen = w.store.link.call, []
 
     async def look(verb: str, *args: Any, **more: Any) -> Any:
         answer = await plain(verb, *args, **more)
@@ -229,7 +230,7 @@ async def test_nobody_sees_an_unmade_link_end_before_it_says_why(w: World) -> No
             seen.append((found.ended, found.cancel_requested, bool(found.error)))
         return answer
 
-    w.store._call = look  # type: ignore[method-assign]
+    w.store.link.call = look  # type: ignore[method-assign]
     await make(w, 1, callback(payload=b"[]", as_batch=True))
     assert await work(w) == 1
     assert (True, False, True) in seen

@@ -128,8 +128,8 @@ async def test_a_bug_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.M
         async def fails(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError("of ours")
 
-        works = world.store._call
-        monkeypatch.setattr(world.store, "_call", fails)
+        works = world.store.link.call
+        monkeypatch.setattr(world.store.link, "call", fails)
         raw = SECRET.encode()
         ref = t.ClaimRef(task_id="0-a", token=t.Token(counter=1, nonce=NONCE))
         calls = {
@@ -146,7 +146,7 @@ async def test_a_bug_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.M
         for method, request in calls.items():
             answer = await world.ask(method, request)
             assert answer.sentence == f"{METHODS[method].name} failed inside the server; its log has the details"
-        monkeypatch.setattr(world.store, "_call", works)
+        monkeypatch.setattr(world.store.link, "call", works)
     assert said.text.count("ZeroDivisionError: of ours") == len(calls)
     assert SECRET not in said.text
 

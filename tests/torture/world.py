@@ -32,6 +32,7 @@ from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store_consumer.service import PollService
 from atf.testing.wiring import Wiring
+from tests.quick_fakeredis.inside import keys_of
 
 SERVICES = [
     f.DESCRIPTOR.services_by_name["Frontend"],
@@ -127,7 +128,7 @@ class World:
 
     def stored(self) -> dict[bytes, bytes]:
         """Everything that is in the store: what fakeredis holds under each key, read past its commands, which took longer than the calls."""
-        return {key: pickle.dumps(item.value) for key, item in self.fake.dbs[0]._dict.items()}
+        return {key: pickle.dumps(item.value) for key, item in keys_of(self.fake).items()}
 
     async def settle(self) -> None:
         """Tasks to speak of: one that is new, one that is held."""

@@ -321,7 +321,7 @@ async def test_a_task_that_is_no_trigger_fails_for_good_and_the_others_come(w: W
 
     await w.schedule()
     spec = t.TaskSpec(**{"lambda": "dapr-scheduler.prod/job.billing", "payload": b"\xff"})  # type: ignore[arg-type]
-    made = await w.scheduler._frontend.schedule(f.ScheduleRequest(spec=spec))
+    made = await w.frontends[0].schedule(f.ScheduleRequest(spec=spec))
     watcher = w.watch()
     assert (await watcher.next()).name == "backup"
     await asyncio.sleep(1)
@@ -414,14 +414,14 @@ async def test_hosts_are_told_once_and_the_stream_stays_open_until_the_frontend_
 @virtual(world(consumer=False))
 async def test_a_frontend_without_watchers_asks_nothing_of_the_store(w: World) -> None:
     calls = 0
-    call = w.stores[0]._call
+    call = w.stores[0].link.call
 
     async def counted(verb: str, *args: Any, **more: Any) -> Any:
         nonlocal calls
         calls += verb != "heartbeat"  # a look each second whether the server is still the same
         return await call(verb, *args, **more)
 
-    w.stores[0]._call = counted  # type: ignore[method-assign]
+    w.stores[0].link.call = counted  # type: ignore[method-assign]
     await asyncio.sleep(60)
     assert calls == 0
     watcher = w.watch()

@@ -9,6 +9,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.rpc import dapr_scheduler_pb2 as d
+from atf.store import keys
 from atf.store.values.claims import ClaimRenewal, Verdict
 from atf.task import Status
 from tests.virtual import virtual
@@ -93,21 +94,21 @@ async def test_a_partition_that_does_not_answer_holds_up_no_other(w: World) -> N
     await w.schedule(where[1], due_time="9s")
     watcher = w.watch()
     given = await watcher.next()
-    call = w.stores[0]._call
+    call = w.stores[0].link.call
 
-    async def half(verb: str, partition: int, *args: Any, **more: Any) -> Any:
-        if partition == 0:
+    async def half(verb: str, record: str, *args: Any, **more: Any) -> Any:
+        if record == keys.record(0):
             await asyncio.sleep(5)
             raise Unavailable("the task store does not answer")
-        return await call(verb, partition, *args, **more)
+        return await call(verb, record, *args, **more)
 
-    w.stores[0]._call = half  # type: ignore[method-assign]
+    w.stores[0].link.call = half  # type: ignore[method-assign, assignment]
     watcher.says(given)
     watcher.says(await watcher.next())
     assert w.runtime.monotonic() == pytest.approx(9, abs=0.1)
     await asyncio.sleep(0.1)
     assert (await w.task(f"dapr-scheduler.prod/job:billing:{where[1]}")).status is Status.SUCCESS
-    w.stores[0]._call = call  # type: ignore[method-assign]
+    w.stores[0].link.call = call  # type: ignore[method-assign]
     await asyncio.sleep(10)
     assert (await w.task(f"dapr-scheduler.prod/job:billing:{where[0]}")).status is Status.SUCCESS
 

@@ -11,6 +11,7 @@ import fakeredis
 
 from atf.config.settings import StoreConsumerSettings, StoreSettings, Timing
 from atf.frontend.dapr.scheduler import SchedulerService
+from atf.frontend.service import FrontendService
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.runtime import end
 from atf.store.store import Store
@@ -68,18 +69,19 @@ class Watcher:
 
 class World:
     """Attributes:
-    schedulers: one per frontend, each with a store of its own in `stores`.
+    frontends: each with a store of its own in `stores`.
+    schedulers: one per frontend.
     """
 
     def __init__(self, stores: list[Store], runtime: VirtualRuntime) -> None:
         self.stores = stores
         self.runtime = runtime
-        self.schedulers = [self._scheduler(each) for each in stores]
+        self.frontends = [Wiring(runtime, Timing()).frontend(each) for each in stores]
+        self.schedulers = [self._scheduler(*each) for each in zip(self.frontends, stores, strict=True)]
         self.scheduler = self.schedulers[0]
         self._consumer: asyncio.Task[None] | None = None
 
-    def _scheduler(self, store: Store) -> SchedulerService:
-        frontend = Wiring(self.runtime, Timing()).frontend(store)
+    def _scheduler(self, frontend: FrontendService, store: Store) -> SchedulerService:
         scheduler = SchedulerService(frontend=frontend, store=store, timing=TIMING, runtime=self.runtime)
         scheduler.hosts = ("here:7401",)
         return scheduler

@@ -1,0 +1,30 @@
+"""What fakeredis holds, for those who look at it or spoil it past its commands."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+
+def keys_of(server: Any) -> dict[bytes, Any]:
+    """The keys of a FakeServer with their items, to be read and changed. An item's `value` is what the key holds."""
+    held: dict[bytes, Any] = server.dbs[0]._dict
+    return held
+
+
+def fields_of(item: Any) -> dict[bytes, bytes]:
+    """The fields of a hash, past their expiry, which nothing in the store has."""
+    fields: dict[bytes, bytes] = item.value._values
+    return fields
+
+
+def keep(server: Any) -> dict[bytes, Any]:
+    """A copy of all that a FakeServer holds: what is on the disk now."""
+    return copy.deepcopy(keys_of(server))
+
+
+def bring_back(server: Any, kept: dict[bytes, Any]) -> None:
+    """Has a FakeServer hold what `keep` answered, and nothing else."""
+    held = keys_of(server)
+    held.clear()
+    held.update(copy.deepcopy(kept))
