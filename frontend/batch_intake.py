@@ -22,7 +22,7 @@ from .batch_view import no_batch
 from .batch_writer import BatchWriter
 from .new_batch import ItemTemplate, completed, digest, lambdas_of, needs_single_partition, spec_of
 from .parts import FrontendParts
-from .validate import asked_durability, shown
+from .validate import asked_durability, lambda_of, shown
 
 MAX_MESSAGE_ITEMS: Final = 1_000
 """Of one message of ScheduleBatch."""
@@ -75,7 +75,7 @@ class ScheduleBatchRpc(FrontendParts):
             header.id,
             told,
             made.SerializeToString(deterministic=True),
-            getattr(made, "lambda"),
+            lambda_of(made),
             made.options.retention_us,
             extend=header.extend,
             single_partition=needs_single_partition(made),
@@ -83,7 +83,7 @@ class ScheduleBatchRpc(FrontendParts):
         _check_found(header.id, opened.found)
         if opened.found is BatchAnswer.SAME:
             made = spec_of(opened.spec)  # its options are those of the lambda at that time
-            await self._lambdas.load([getattr(made, "lambda")])
+            await self._lambdas.load([lambda_of(made)])
         if not header.extend and header.first > opened.prefix:
             raise FailedPrecondition(
                 f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, cast
 
 import msgspec
-from google.protobuf.message import DecodeError
 
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import batch_pb2 as b
@@ -18,6 +17,7 @@ from atf.task import Status
 
 from .new_batch import spec_of
 from .validate import shown
+from .view import stored
 
 TASK_STATUSES: Final[dict[int, tuple[Status, ...]]] = {
     b.ITEM_CREATED: (Status.NEW, Status.ENQUEUED),
@@ -77,7 +77,7 @@ def same(one: b.Batch, other: b.Batch) -> bool:
 def item(record: ItemRecord, *, with_arguments: bool) -> b.Item:
     """An item as ListBatchItems shows it."""
     task = record.task
-    spec, failed = _spec(task), failure_of(task.error)
+    spec, failed = stored(t.TaskSpec, task.spec) or t.TaskSpec(), failure_of(task.error)
     return b.Item(
         number=record.number,
         work_item_id=record.work_item_id,
@@ -95,13 +95,6 @@ def item(record: ItemRecord, *, with_arguments: bool) -> b.Item:
         payload=spec.payload if with_arguments else b"",
         finished_at_us=task.moved_at_us.get(task.status, 0) if task.status.finished else 0,
     )
-
-
-def _spec(task: TaskRecord) -> t.TaskSpec:
-    try:
-        return t.TaskSpec.FromString(task.spec)
-    except DecodeError:  # somebody has damaged it: the rest of the item can still be looked at
-        return t.TaskSpec()
 
 
 def _chunk(task: TaskRecord, spec: t.TaskSpec) -> str:

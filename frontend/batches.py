@@ -18,11 +18,10 @@ from atf.task import US, Status
 
 from . import batch_view as view
 from .parts import FrontendParts
-from .validate import shown
+from .validate import bad_page_token, lambda_of, page_size, shown
 
 MAX_PAGE: Final = 1_000
 """Of ListBatchItems."""
-DEFAULT_PAGE: Final = 100
 MIN_EVERY_US: Final = US // 20
 MAX_EVERY_US: Final = 60 * US
 DEFAULT_EVERY_US: Final = US // 4
@@ -52,13 +51,11 @@ class BatchRpcs(FrontendParts):
 
     async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:
         """A page of batches, newest first. Where few are of the lambda, it may be short, or empty with a token."""
-        if not 0 <= request.page_size <= rules.MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
-        name = getattr(request, "lambda")
+        size = page_size(request.page_size)
+        name = lambda_of(request)
         if name:
             rules.check_lambda(shown(name))
         last = parse_token(request.page_token, self._store.partitions)
-        size = request.page_size or DEFAULT_PAGE
         reply, looked_at = b.ListBatchesReply(), 0
         while len(reply.batches) < size and looked_at < _LOOKED_AT * size:
             some = min(size - len(reply.batches), _READ_TOGETHER)
@@ -193,14 +190,13 @@ def parse_token(token: str, partitions: int) -> BatchPlace | None:
         return None
     match = re.fullmatch(r"([0-9]{1,16}):([0-9]{1,5}):([A-Za-z0-9_-]{1,24})", token)
     if match is None or int(match[2]) >= partitions:
-        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+        raise bad_page_token(token)
     return BatchPlace(int(match[1]), int(match[2]), match[3])
 
 
 def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
     """The size of a page, the number of its first item, and the statuses of the tasks that are asked for."""
-    if not 0 <= request.page_size <= MAX_PAGE:
-        raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_PAGE}; 0 means {DEFAULT_PAGE}")
+    size = page_size(request.page_size, MAX_PAGE)
     if not 0 <= request.first <= MAX_ITEMS:
         raise InvalidArgument(f"first {request.first}: the number of an item, 0 to {MAX_ITEMS}")
     if request.page_token and request.first:
@@ -210,7 +206,7 @@ def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
             "work_item_id: it asks for one item, however that stands: leave statuses, first and page_token out"
         )
     if request.page_token and not re.fullmatch(r"[0-9]{1,9}", request.page_token):
-        raise InvalidArgument(f"page_token {shown(request.page_token)!r}: give the next_page_token of the page before")
+        raise bad_page_token(request.page_token)
     if len(request.statuses) > len(view.TASK_STATUSES):
         raise InvalidArgument(f"{len(request.statuses)} statuses: at most {len(view.TASK_STATUSES)}, each once")
     statuses: list[Status] = []
@@ -218,4 +214,4 @@ def _page(request: b.ListBatchItemsRequest) -> tuple[int, int, list[Status]]:
         if each not in view.TASK_STATUSES:
             raise InvalidArgument(f"statuses: {each} is none; use 0, 1, 100, -1, -2 or -3")
         statuses += view.TASK_STATUSES[each]
-    return request.page_size or DEFAULT_PAGE, int(request.page_token or request.first), statuses
+    return size, int(request.page_token or request.first), statuses

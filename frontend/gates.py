@@ -12,12 +12,12 @@ from atf.store.gates import quoted
 from atf.store.library import MAX_GATES
 from atf.store.values.explained import ExplainedTask
 from atf.store.values.lambdas import AuditEntry, Gate, GateAction, NewGate
-from atf.task import MAX_AHEAD_US, MAX_BATCH, check_id, check_lambda
+from atf.task import MAX_AHEAD_US, check_id, check_lambda
 from atf.times import instant, length
 
 from .explain_words import duration
 from .parts import FrontendParts
-from .validate import check_labels, shown
+from .validate import check_labels, checked_lambda, lambda_of, page_size, shown
 
 MAX_WHO_CHARS: Final = 100
 MAX_WHY_CHARS: Final = 500
@@ -25,7 +25,6 @@ MAX_LABEL_BYTES: Final = 2_048
 """Of the labels of one gate, as they are stored; the store's functions read all gates of a lambda at once."""
 MIN_SHARE: Final = 1e-6
 """The store's functions tell ids apart no finer."""
-DEFAULT_PAGE: Final = 100
 _PAGES_LOOKED_THROUGH: Final = 8
 """Of the audit log, for the entries of one lambda; then a page may be empty."""
 _ACTIONS: Final = {
@@ -56,7 +55,7 @@ class GateRpcs(FrontendParts):
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
-        name = check_lambda(shown(getattr(request, "lambda")))
+        name = checked_lambda(request)
         absolute = request.WhichOneof("ends") == "until_at_us"
         gate = _new_gate(request, await self._store.time_us() if absolute else 0)
         answer = await self._store.set_gate(gate, sentence(gate))
@@ -75,7 +74,7 @@ class GateRpcs(FrontendParts):
 
     async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
         """Lifts a lambda's gates with these labels; one of them, where an action is named."""
-        name = check_lambda(shown(getattr(request, "lambda")))
+        name = checked_lambda(request)
         check_labels(request.labels)
         check_who(request.who, request.why)
         actions = [_action(request.action)] if request.action else list(GateAction)
@@ -101,7 +100,7 @@ class GateRpcs(FrontendParts):
         event: str,
         verb: Callable[[str, str, str], Awaitable[bool]],
     ) -> None:
-        name = check_lambda(shown(getattr(request, "lambda")))
+        name = checked_lambda(request)
         check_who(request.who, request.why)
         if not await verb(name, request.who, request.why):
             raise await self._unknown(name)
@@ -110,18 +109,16 @@ class GateRpcs(FrontendParts):
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         """The gates of a lambda, or of all."""
         await self._lambdas.refresh()
-        name = getattr(request, "lambda")
+        name = lambda_of(request)
         chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         """A page of the audit log, newest first."""
-        if not 0 <= request.page_size <= MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
         if request.before < 0:
             raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
-        name, size = getattr(request, "lambda"), request.page_size or DEFAULT_PAGE
+        name, size = lambda_of(request), page_size(request.page_size)
         if name:
             check_lambda(shown(name))
             await self._lambdas.load([name])
@@ -178,7 +175,7 @@ def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
         check_id(shown(request.request_id))
     until_us, for_us = _ends(request, now_us)
     return NewGate(
-        getattr(request, "lambda"),
+        lambda_of(request),
         action,
         dict(request.labels),
         _amount(request, action),

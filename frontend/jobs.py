@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound, Unavailable
 from atf.log import get_logger
@@ -22,10 +20,9 @@ from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJ
 
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
-from .validate import shown, spec_lambda
-from .view import set_error
+from .validate import bad_page_token, lambda_of, page_size, shown
+from .view import set_error, stored
 
-DEFAULT_PAGE: Final = 100
 DEFAULT_PREVIEW: Final = 5
 MAX_PREVIEW: Final = 100
 _ANSWER_BYTES: Final = 2 << 20
@@ -68,7 +65,7 @@ class JobRpcs(ScheduleRpcs):
         return reply
 
     async def _schedule_jobs(self, requests: Sequence[f.ScheduleJobRequest]) -> list[j.Job | AtfError]:
-        await self._lambdas.load({spec_lambda(each.job.task) for each in requests})
+        await self._lambdas.load({lambda_of(each.job.task) for each in requests})
         now_us = await self._now_us()
         answers: dict[int, j.Job | AtfError] = {}
         asked: dict[int, tuple[NewJob, j.JobSpec]] = {}
@@ -79,9 +76,9 @@ class JobRpcs(ScheduleRpcs):
                 answers[place] = error
             if place % _PLANNED_AT_ONCE == _PLANNED_AT_ONCE - 1:
                 await asyncio.sleep(0)
-        stored = await self._store.schedule_jobs([job for job, _ in asked.values()])
+        made = await self._store.schedule_jobs([job for job, _ in asked.values()])
         before: list[int] = []
-        for (place, (job, spec)), answer in zip(asked.items(), stored, strict=True):
+        for (place, (job, spec)), answer in zip(asked.items(), made, strict=True):
             if isinstance(answer, AtfError):
                 answers[place] = answer
             elif answer.made is JobAnswer.TAKEN:
@@ -95,7 +92,7 @@ class JobRpcs(ScheduleRpcs):
         names = [asked[place][0].name for place in before]
         for place, name, record in zip(before, names, await self._store.get_jobs(names), strict=True):
             answers[place] = _job(record) if record is not None else _none(name)
-        _log_jobs([job.name for job, _ in asked.values()], stored)
+        _log_jobs([job.name for job, _ in asked.values()], made)
         return [answers[place] for place in range(len(requests))]
 
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
@@ -111,11 +108,9 @@ class JobRpcs(ScheduleRpcs):
 
     async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
         """A page of jobs, partition by partition."""
-        if not 0 <= request.page_size <= rules.MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {rules.MAX_BATCH}; 0 means {DEFAULT_PAGE}")
         prefix = _check_prefix(request.prefix)
         partition, last = parse_token(request.page_token, self._store.partitions)
-        left = request.page_size or DEFAULT_PAGE
+        left = page_size(request.page_size)
         reply = f.ListJobsReply()
         while partition < self._store.partitions and left > 0:
             names = await self._store.list_jobs(prefix, partition, last, min(left, _READ_TOGETHER))
@@ -201,7 +196,7 @@ def parse_token(token: str, partitions: int) -> tuple[int, str]:
         return 0, ""
     partition, colon, last = token.partition(":")
     if not colon or not re.fullmatch(r"[0-9]{1,5}", partition) or int(partition) >= partitions:
-        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+        raise bad_page_token(token)
     return int(partition), last
 
 
@@ -215,15 +210,9 @@ def _preview(spec: j.JobSpec, count: int) -> list[int]:
     return list(islice(plan_of(spec), count))
 
 
-def _spec(record: JobRecord) -> j.JobSpec:
-    try:
-        return j.JobSpec.FromString(record.spec)
-    except DecodeError:  # of an import; it does not tick, and must be seen to be deleted
-        return j.JobSpec(name=record.name)
-
-
 def _job(record: JobRecord) -> j.Job:
-    spec = _spec(record)
+    # One of an import that can't be read does not tick, and must be seen to be deleted.
+    spec = stored(j.JobSpec, record.spec) or j.JobSpec(name=record.name)
     spec.base_at_us = record.base_us  # of one that went on from where another stood it is the other's
     return j.Job(
         spec=spec,

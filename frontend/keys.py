@@ -8,12 +8,11 @@ from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
 from atf.store.values.keys import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
-from atf.task import MAX_BATCH, check_key, key_held
+from atf.task import check_key, key_held
 
 from .parts import FrontendParts
-from .validate import check_stored_id
+from .validate import check_stored_id, lambda_of, page_size
 
-DEFAULT_PAGE: Final = 100
 MAX_ERROR_CHARS: Final = 1_000
 """Of an error as a list of keys shows it; the task has it whole."""
 
@@ -23,7 +22,7 @@ class KeyRpcs(FrontendParts):
 
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         """A page of those that have stopped, or the one asked for."""
-        name, size = (await self._lambdas.known(getattr(request, "lambda"))).record.name, _page_size(request)
+        name, size = (await self._lambdas.known(lambda_of(request))).record.name, _page_size(request)
         if request.key:
             found = await self._store.get_key(name, check_key(request.key, "key"))
             return f.ListKeysReply(keys=[_info(found)] if found else [])
@@ -34,7 +33,7 @@ class KeyRpcs(FrontendParts):
         self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
     ) -> f.ListConcurrencyKeysReply:
         """Those for which tasks wait among a page of keys, or the one asked for."""
-        name, size = (await self._lambdas.known(getattr(request, "lambda"))).record.name, _page_size(request)
+        name, size = (await self._lambdas.known(lambda_of(request))).record.name, _page_size(request)
         if request.key:
             found = await self._store.get_concurrency_key(name, check_key(request.key, "key"))
             return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
@@ -44,26 +43,26 @@ class KeyRpcs(FrontendParts):
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """The task that stopped it starts afresh."""
         await self._check_key(request)
-        done = await self._store.resume_key(getattr(request, "lambda"), request.key, request.task_id)
+        done = await self._store.resume_key(lambda_of(request), request.key, request.task_id)
         _check_done(request, done)
         return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is KeyAnswer.DONE)
 
     async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         """What is behind that task goes on."""
         await self._check_key(request)
-        done = await self._store.skip_key(getattr(request, "lambda"), request.key, request.task_id)
+        done = await self._store.skip_key(lambda_of(request), request.key, request.task_id)
         _check_done(request, done)
         return f.SkipKeyReply(task_id=done.task_id)
 
     async def _check_key(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
-        await self._lambdas.known(getattr(request, "lambda"))
+        await self._lambdas.known(lambda_of(request))
         check_key(request.key, "key")
         if request.task_id:
             check_stored_id(request.task_id, self._store.partitions)
 
 
 def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: MendedKey) -> None:
-    name = getattr(request, "lambda")
+    name = lambda_of(request)
     if (
         done.mended is KeyAnswer.NOT_STOPPED and not request.task_id
     ):  # else it has gone on from there, by this call's first try or another
@@ -81,11 +80,9 @@ def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: MendedKey)
 
 
 def _page_size(request: f.ListKeysRequest | f.ListConcurrencyKeysRequest) -> int:
-    if not 0 <= request.page_size <= MAX_BATCH:
-        raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
     if request.key and request.page_token:
         raise InvalidArgument("key and page_token: give one of them; of one key there is one page")
-    return request.page_size or DEFAULT_PAGE
+    return page_size(request.page_size)
 
 
 def _slots(record: SlotsRecord) -> f.ConcurrencyKeyInfo:

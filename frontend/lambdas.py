@@ -11,8 +11,6 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from atf.calls.single_flight import SingleFlight
 from atf.errors import Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
@@ -24,6 +22,7 @@ from atf.task import check_lambda
 
 from .settings import in_force
 from .validate import check_options, filled_in, shown
+from .view import stored
 
 _FRESH_S: Final = 1.0
 _PATIENCE_S: Final = 0.3
@@ -154,10 +153,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def spec_of(record: LambdaRecord) -> f.LambdaSpec:
     """What a lambda's code says."""
-    try:
-        return f.LambdaSpec.FromString(record.spec)
-    except DecodeError:  # somebody has damaged it: the others go on, and the next executor registers it anew
-        return f.LambdaSpec(name=record.name)
+    # Where somebody has damaged it the others go on, and the next executor registers it anew.
+    return stored(f.LambdaSpec, record.spec) or f.LambdaSpec(name=record.name)
 
 
 def _seen(refreshing: asyncio.Task[None]) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
-from google.protobuf.message import DecodeError
 
 from atf import task as rules
 from atf.errors import InvalidArgument
@@ -23,7 +22,8 @@ from atf.store import keys
 from atf.store.values.batches import ItemTerms, NewItem
 
 from .lambdas import Lambdas
-from .validate import check_labels, check_spec, shown, spec_lambda, within
+from .validate import check_labels, check_size, check_spec, checked_lambda, lambda_of, shown, within
+from .view import stored
 
 MAX_WORKERS: Final = 1_000
 MAX_CALLBACKS: Final = 8
@@ -47,12 +47,9 @@ def digest(spec: b.BatchSpec) -> bytes:
     return hashlib.blake2b(spec.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 
 
-def spec_of(stored: bytes) -> b.BatchSpec:
+def spec_of(spec: bytes) -> b.BatchSpec:
     """A batch's description; empty where somebody has damaged it."""
-    try:
-        return b.BatchSpec.FromString(stored)
-    except DecodeError:
-        return b.BatchSpec()
+    return stored(b.BatchSpec, spec) or b.BatchSpec()
 
 
 def needs_single_partition(spec: b.BatchSpec) -> bool:
@@ -76,7 +73,7 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
         InvalidArgument: what is wrong, with the field.
         UnknownLambda: a lambda is not registered.
     """
-    rules.check_lambda(shown(_lambda(asked)))
+    checked_lambda(asked)
     if asked.labels:
         check_labels(asked.labels)
     if asked.affinity_key:
@@ -89,16 +86,11 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
             f"max_in_flight {asked.max_in_flight} and workers {asked.workers}: of each of the workers one item runs at a time, so"
             " leave max_in_flight out"
         )
-    size = asked.ByteSize()
-    if size > rules.MAX_PAYLOAD_BYTES:
-        raise InvalidArgument(
-            f"spec: {size} bytes with its callbacks, at most {rules.MAX_PAYLOAD_BYTES} (1 MiB); store large data elsewhere and"
-            " pass where it is"
-        )
+    check_size("spec", asked.ByteSize(), " with its callbacks")
     spec = b.BatchSpec()
     spec.CopyFrom(asked)
     spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
-    known = lambdas.get(_lambda(asked))
+    known = lambdas.get(lambda_of(asked))
     spec.options.CopyFrom(known.options(asked.options))
     spec.options.max_attempts = min(spec.options.max_attempts, max_attempts, max_attempts_cap)
     _complete_callbacks(spec.callbacks, lambdas, max_attempts_cap)
@@ -107,10 +99,10 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
 
 def lambdas_of(spec: b.BatchSpec) -> set[str]:
     """The names of all lambdas in a description."""
-    names, left = {_lambda(spec)}, list(spec.callbacks)
+    names, left = {lambda_of(spec)}, list(spec.callbacks)
     while left:
         callback = left.pop()
-        names.add(spec_lambda(callback.task))
+        names.add(lambda_of(callback.task))
         left.extend(callback.then)
     return names
 
@@ -156,7 +148,7 @@ def _complete_callback(callback: b.Callback, lambdas: Lambdas, max_attempts_cap:
         )
     if callback.gives != b.Callback.NOTHING:
         _check_extensible(task)
-    task.options.CopyFrom(lambdas.get(spec_lambda(task)).options(task.options))
+    task.options.CopyFrom(lambdas.get(lambda_of(task)).options(task.options))
     task.options.max_attempts = min(task.options.max_attempts, max_attempts_cap)
 
 
@@ -189,7 +181,7 @@ class ItemTemplate:
     def __init__(
         self, batch_id: str, spec: b.BatchSpec, partition_for: Callable[[str], int], *, single_partition: bool
     ) -> None:
-        self.lambda_name = _lambda(spec)
+        self.lambda_name = lambda_of(spec)
         self._batch_id = batch_id
         self._affinity_key = spec.affinity_key
         options = spec.options
@@ -241,10 +233,7 @@ class ItemTemplate:
         if self.lambda_name == COMMAND:
             payload = _command(payload, arguments)
         elif len(payload) > rules.MAX_PAYLOAD_BYTES:
-            raise InvalidArgument(
-                f"payload: {len(payload)} bytes, at most {rules.MAX_PAYLOAD_BYTES} (1 MiB); store large data elsewhere and pass"
-                " where it is"
-            )
+            check_size("payload", len(payload))
         md5 = digest_of(self.lambda_name, arguments or texts_of(payload))
         own = varint(number)
         spec = b"%b\x12%b%b\x5a%c\x10%b" % (self._front, varint(len(payload)), payload, len(own) + 1, own)
@@ -310,8 +299,3 @@ def _target(target: str) -> str:
             " _ -"
         )
     return target
-
-
-def _lambda(spec: b.BatchSpec) -> str:
-    name: str = getattr(spec, "lambda")
-    return name

@@ -14,7 +14,7 @@ from atf.schedule.job_plan import counts_from_base, ends_at_instant, plan_of, rh
 from atf.store.values.jobs import NewJob, ReplaceJob
 
 from .lambdas import Lambdas
-from .validate import check_spec, shown, spec_lambda
+from .validate import check_spec, lambda_of, shown
 
 MAX_RETRIES: Final = 1_000_000
 DEFAULT_RETRIES: Final = 3
@@ -65,7 +65,7 @@ def new_job(
     first_us = _first_us(spec, may_have_ticked=bool(spec.code) or replace is ReplaceJob.GO_ON)
     if replace is ReplaceJob.GO_ON and counts_from_base(spec):
         rhythm += f" {now_us}"
-    known = lambdas.get(spec_lambda(asked.task))  # at the end: who registers it now can rely on the rest
+    known = lambdas.get(lambda_of(asked.task))  # at the end: who registers it now can rely on the rest
     _fill_in(spec.task.options, known.options(asked.task.options), asked.failure_policy, max_attempts_cap)
     stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
     return NewJob(spec.name, request.request_id, replace, stored, overlap, first_us, now_us, rhythm), spec

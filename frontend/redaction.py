@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable
 
-from google.protobuf.message import DecodeError
-
 from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b
 from atf.rpc import job_pb2 as j
@@ -19,7 +17,8 @@ from atf.store.values.batches import BatchRecord
 from atf.store.values.tasks import TaskRecord
 
 from .lambdas import Lambdas
-from .validate import spec_lambda
+from .validate import lambda_of
+from .view import stored
 
 
 class Redaction:
@@ -42,9 +41,7 @@ class Redaction:
         names = self._names(record.lambda_name)
         if not names or not (record.error or record.progress or record.ended_runs):
             return record
-        try:
-            spec = t.TaskSpec.FromString(record.spec)
-        except DecodeError:  # somebody has damaged it
+        if (spec := stored(t.TaskSpec, record.spec)) is None:
             return record
         redact = Redactor(names, spec.payload, spec.encoding)
         return record._replace(
@@ -63,12 +60,10 @@ class Redaction:
 
     async def batch(self, record: BatchRecord) -> BatchRecord:
         """A batch whose callbacks hold no redacted value."""
-        try:
-            spec = b.BatchSpec.FromString(record.spec)
-        except DecodeError:
+        if (spec := stored(b.BatchSpec, record.spec)) is None:
             return record
         tasks = list(_tasks(spec.callbacks))
-        await self.load(spec_lambda(each) for each in tasks)
+        await self.load(lambda_of(each) for each in tasks)
         for each in tasks:
             self._mask(each)
         return record._replace(spec=spec.SerializeToString(deterministic=True)) if tasks else record
@@ -76,7 +71,7 @@ class Redaction:
     async def jobs(self, jobs: Iterable[j.Job]) -> None:
         """Masks the tasks of some jobs, in place."""
         jobs = list(jobs)
-        await self.load(spec_lambda(each.spec.task) for each in jobs)
+        await self.load(lambda_of(each.spec.task) for each in jobs)
         for each in jobs:
             self._mask(each.spec.task)
 
@@ -92,15 +87,13 @@ class Redaction:
         return None
 
     def _mask(self, spec: t.TaskSpec) -> None:
-        spec.payload = redacted_payload(spec.payload, spec.encoding, self._names(spec_lambda(spec)))
+        spec.payload = redacted_payload(spec.payload, spec.encoding, self._names(lambda_of(spec)))
 
     def _spec(self, record: TaskRecord) -> bytes:
         names = self._names(record.lambda_name)
         if names is not None and not names:
             return record.spec
-        try:
-            spec = t.TaskSpec.FromString(record.spec)
-        except DecodeError:
+        if (spec := stored(t.TaskSpec, record.spec)) is None:
             return record.spec
         self._mask(spec)
         return spec.SerializeToString()

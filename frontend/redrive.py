@@ -11,8 +11,6 @@ import re
 from collections import Counter
 from typing import Final, NamedTuple
 
-from google.protobuf.message import DecodeError
-
 from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
@@ -20,13 +18,14 @@ from atf.rpc import task_pb2 as t
 from atf.sdk.failure import summary_of
 from atf.store.values.lambdas import AuditEntry
 from atf.store.values.tasks import TaskRecord
-from atf.task import US, Status, check_lambda
+from atf.task import US, Status
 from atf.times import instant
 
 from .gates import check_who
 from .lambdas import KnownLambda
 from .parts import FrontendParts
-from .validate import check_labels, shown
+from .validate import bad_page_token, check_labels, checked_lambda, lambda_of
+from .view import stored
 
 MAX_ERROR_CHARS: Final = 500
 MIN_RATE: Final = 0.001
@@ -57,7 +56,7 @@ class RedriveRpc(FrontendParts):
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         """Redrives, or only counts, what matches in a page of the dead-letter set."""
-        name = check_lambda(shown(getattr(request, "lambda")))
+        name = checked_lambda(request)
         await self._lambdas.load([name])
         known = self._lambdas.get(name)
         _check(request, known)
@@ -89,7 +88,7 @@ class RedriveRpc(FrontendParts):
         )
 
     async def _note_redrive(self, request: f.RedriveRequest, detail: str) -> None:
-        name, labels = getattr(request, "lambda"), dict(request.labels)
+        name, labels = lambda_of(request), dict(request.labels)
         await self._store.add_audit(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
 
 
@@ -118,7 +117,7 @@ def _parse(token: str) -> _RedrivePosition | None:
         return None
     match = _TOKEN.fullmatch(token)
     if match is None:
-        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+        raise bad_page_token(token)
     return _RedrivePosition(int(match[1]), int(match[2]), match[3])
 
 
@@ -138,11 +137,8 @@ def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, 
 
 
 def _has_labels(record: TaskRecord, request: f.RedriveRequest) -> bool:
-    try:
-        labels = t.TaskSpec.FromString(record.spec).labels
-    except DecodeError:  # somebody has damaged it
-        return False
-    return all(labels.get(name) == value for name, value in request.labels.items())
+    spec = stored(t.TaskSpec, record.spec)
+    return spec is not None and all(spec.labels.get(name) == value for name, value in request.labels.items())
 
 
 def _after_us(at: _RedrivePosition, number: int, rate: float) -> int:

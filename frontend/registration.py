@@ -19,7 +19,7 @@ from .capacity import CapacityRpcs
 from .lambdas import KnownLambda, spec_of
 from .settings import ALL, admission_settings, in_force, overridden, said
 from .status import is_served
-from .validate import MAX_REGISTERED_AT_ONCE, check_lambda_spec, shown
+from .validate import MAX_REGISTERED_AT_ONCE, bad_page_token, check_lambda_spec, lambda_of, page_size, shown
 from .view import ANSWER_BYTES
 
 _log = get_logger()
@@ -61,17 +61,16 @@ class LambdaRpcs(CapacityRpcs):
 
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
         """A page of lambdas with their counts and queues. It is shorter than asked for if their specs are large."""
-        if not 0 <= request.page_size <= MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {MAX_BATCH}")
+        size = page_size(request.page_size, default=MAX_BATCH)
         if request.page_token:
             _check_token(request.page_token)
-        name = getattr(request, "lambda")
+        name = lambda_of(request)
         await self._lambdas.refresh()
         if name:
             chosen: Sequence[KnownLambda] = [self._lambdas.get(check_lambda(shown(name)))]
             more = False
         else:
-            chosen, more = _page(self._lambdas.all(), request.page_token, request.page_size or MAX_BATCH)
+            chosen, more = _page(self._lambdas.all(), request.page_token, size)
         counts = await self._store.counts_of([known.record.name for known in chosen])
         queues: dict[str, list[QueueDepth]] = defaultdict(list)
         for depth in await self._store.queues():
@@ -90,7 +89,7 @@ class LambdaRpcs(CapacityRpcs):
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         """Sets what goes before what a lambda's code says."""
-        name = getattr(request, "lambda")
+        name = lambda_of(request)
         await self._lambdas.known(name)
 
         def change(record: LambdaRecord) -> str:
@@ -117,7 +116,7 @@ def _check_token(token: str) -> None:
     try:
         check_lambda(shown(token))
     except InvalidArgument:
-        raise InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before") from None
+        raise bad_page_token(token) from None
 
 
 def _page(every: Sequence[KnownLambda], token: str, size: int) -> tuple[Sequence[KnownLambda], bool]:

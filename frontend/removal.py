@@ -13,14 +13,14 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.status import LambdaCounts
 from atf.store.values.lambdas import AuditEntry
-from atf.task import MAX_BATCH, Status, check_lambda
+from atf.task import MAX_BATCH, Status
 
 from .capacity import CapacityRpcs
 from .gates import check_who
 from .jobs import JobRpcs
 from .lambdas import KnownLambda
 from .status import is_served
-from .validate import shown
+from .validate import checked_lambda, lambda_of
 
 _CANCELLED_AT_ONCE: Final = 4_096
 """Tasks that one call cancels at least, where so many wait."""
@@ -34,7 +34,7 @@ class DeleteLambdaRpc(JobRpcs, CapacityRpcs):
 
     async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
         """Deletes a lambda, or cancels some of its tasks that wait."""
-        name = check_lambda(shown(getattr(request, "lambda")))
+        name = checked_lambda(request)
         check_who(request.who, request.why)
         await self._lambdas.refresh()
         known = self._lambdas.get(name)
@@ -68,7 +68,7 @@ class DeleteLambdaRpc(JobRpcs, CapacityRpcs):
         while True:
             page = await self.list_jobs(request)
             for job in page.jobs:
-                if getattr(job.spec.task, "lambda") == name:
+                if lambda_of(job.spec.task) == name:
                     raise FailedPrecondition(
                         f"the job {job.spec.name} makes tasks of {name}: atf job rm {job.spec.name} deletes it"
                     )

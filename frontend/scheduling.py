@@ -19,7 +19,7 @@ from atf.store.values.tasks import NewTask, Scheduled
 
 from .parts import FrontendParts
 from .pending import Admission, too_many
-from .validate import asked_durability, check_spec, check_when, shown, spec_lambda, spec_lambdas
+from .validate import asked_durability, check_spec, check_when, lambda_of, shown, spec_lambdas
 from .view import set_error
 
 MAX_REQUESTS: Final = 1_000
@@ -40,7 +40,7 @@ class ScheduleRpcs(FrontendParts):
 
     async def _schedule_one(self, request: f.ScheduleRequest, tick: t.TickInfo | None) -> f.ScheduleReply | None:
         """One task, perhaps of a job; None: there is none of this name any more."""
-        await self._lambdas.load([spec_lambda(request.spec)])
+        await self._lambdas.load([lambda_of(request.spec)])
         task = self._new_task(request, tick)
         known = self._lambdas.get(task.lambda_name)
         entry = await self._pending.enter(known, [task.stored_id])
@@ -140,7 +140,7 @@ class ScheduleRpcs(FrontendParts):
         check_spec(asked)
         durability = asked_durability(request.durability)
         at_us, delay_us = check_when(request, self._runtime.wall_us())
-        known = self._lambdas.get(spec_lambda(asked))
+        known = self._lambdas.get(lambda_of(asked))
         full = known.options(asked.options)
         spec = t.TaskSpec()
         spec.CopyFrom(asked)

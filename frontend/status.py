@@ -21,6 +21,7 @@ from atf.task import MAX_AHEAD_US, MAX_BATCH, US
 from . import view
 from .jobs import JobRpcs
 from .lambdas import KnownLambda
+from .validate import lambda_of
 
 RECENT_US: Final = 3_600 * US
 _JOBS: Final = 1_000
@@ -78,7 +79,7 @@ class StatusRpc(JobRpcs):
             page = await self.list_jobs(request)
             for job in page.jobs:
                 if why := _without_code(job, known, served):
-                    name = getattr(job.spec.task, "lambda")
+                    name = lambda_of(job.spec.task)
                     reply.jobs.add(name=job.spec.name, why=why, **{"lambda": name})
             seen += len(page.jobs)
             request.page_token = page.next_page_token
@@ -113,7 +114,7 @@ def _without_code(job: j.Job, known: dict[str, KnownLambda], served: _Served) ->
     """Why nobody will run what a job makes, or stands for it any more; empty where all is well."""
     if job.paused:
         return ""
-    of = known.get(getattr(job.spec.task, "lambda"))
+    of = known.get(lambda_of(job.spec.task))
     if of is None:
         return "its lambda is not registered"
     if job.spec.code and not of.spec.schedule:

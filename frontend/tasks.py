@@ -10,17 +10,16 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.isolation import chokes
 from atf.store.values.tasks import TaskRecord
-from atf.task import MAX_BATCH, US, Status
+from atf.task import US, Status
 
 from . import view
 from .capacity import CapacityRpcs
 from .explain import explain
 from .explain_workers import waits_for_executors
 from .gates import GateRpcs
-from .validate import check_ids, check_stored_id
+from .validate import check_ids, check_stored_id, lambda_of, page_size
 from .view import ANSWER_BYTES
 
-DEFAULT_PAGE: Final = 100
 MAX_WAIT_S: Final = 60.0
 _READ_TOGETHER: Final = 32
 _READ_WITH_SPEC: Final = 2
@@ -40,15 +39,13 @@ class TaskRpcs(GateRpcs, CapacityRpcs):
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
         """A page of a lambda's tasks. Shorter than asked for where large results or payloads would make it more than 4 MiB."""
-        if not 0 <= request.page_size <= MAX_BATCH:
-            raise InvalidArgument(f"page_size {request.page_size}: use 1 to {MAX_BATCH}; 0 means {DEFAULT_PAGE}")
-        await self._lambdas.known(getattr(request, "lambda"))
+        await self._lambdas.known(lambda_of(request))
         status = _status(request.status)
         reply, token = f.ListTasksReply(), request.page_token
-        left, size = request.page_size or DEFAULT_PAGE, 0
+        left, size = page_size(request.page_size), 0
         while left > 0 and size < ANSWER_BYTES:
             some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
-            records, token = await self._store.list_tasks(getattr(request, "lambda"), status, some, token)
+            records, token = await self._store.list_tasks(lambda_of(request), status, some, token)
             shown = await self._shown_tasks(records, request)
             reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
             left -= some

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from google.protobuf.message import Message
+
 from atf import task as rules
 from atf.durability import Durability
 from atf.errors import InvalidArgument
@@ -58,12 +60,8 @@ def asked_durability(number: int) -> Durability:
 
 def check_spec(spec: t.TaskSpec) -> None:
     """All of a TaskSpec but its options (check_options), and whether its lambda exists."""
-    rules.check_lambda(shown(spec_lambda(spec)))
-    if len(spec.payload) > rules.MAX_PAYLOAD_BYTES:
-        raise InvalidArgument(
-            f"payload: {len(spec.payload)} bytes, at most {rules.MAX_PAYLOAD_BYTES} (1 MiB); store large data elsewhere and"
-            " pass where it is"
-        )
+    checked_lambda(spec)
+    check_size("payload", len(spec.payload))
     if spec.encoding not in _ENCODINGS:
         raise InvalidArgument(f"encoding {spec.encoding}: use JSON (0) or RAW (1)")
     if spec.labels:
@@ -176,15 +174,40 @@ def check_stored_id(task_id: str, partitions: int) -> str:
     return task_id
 
 
-def spec_lambda(spec: t.TaskSpec) -> str:
-    """The name of a task's lambda; the field's name is a word of Python's."""
-    name: str = getattr(spec, "lambda")
+def lambda_of(message: Message) -> str:
+    """The field `lambda` of a message; its name is a word of Python's."""
+    name: str = getattr(message, "lambda")
     return name
+
+
+def checked_lambda(message: Message) -> str:
+    """The same, if a lambda may be called so."""
+    return rules.check_lambda(shown(lambda_of(message)))
+
+
+def page_size(asked: int, most: int = rules.MAX_BATCH, default: int = 100) -> int:
+    """How many a page holds at most; 0 asks for the default."""
+    if not 0 <= asked <= most:
+        raise InvalidArgument(f"page_size {asked}: use 1 to {most}; 0 means {default}")
+    return asked or default
+
+
+def bad_page_token(token: str) -> InvalidArgument:
+    """The error of a page_token that no answer gave."""
+    return InvalidArgument(f"page_token {shown(token)!r}: give the next_page_token of the page before")
+
+
+def check_size(field: str, size: int, more: str = "") -> None:
+    """What is stored with a task, or with a batch."""
+    if size > rules.MAX_PAYLOAD_BYTES:
+        raise InvalidArgument(
+            f"{field}: {size} bytes{more}, at most {rules.MAX_PAYLOAD_BYTES} (1 MiB); store large data elsewhere and pass where it is"
+        )
 
 
 def spec_lambdas(requests: Iterable[f.ScheduleRequest]) -> set[str]:
     """The names of all lambdas in some requests."""
-    return {spec_lambda(request.spec) for request in requests}
+    return {lambda_of(request.spec) for request in requests}
 
 
 def shown(text: str) -> str:

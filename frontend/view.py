@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from atf.errors import AtfError, TaskNotFound, TooManyPending
 from atf.rpc import frontend_pb2 as f
@@ -17,6 +17,8 @@ from atf.task import HELD, US, Status, pool_called
 ANSWER_BYTES: Final = 3 << 19
 """Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""
 _MAX_SENTENCE_CHARS: Final = 500
+
+M = TypeVar("M", bound=Message)
 
 
 def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
@@ -46,7 +48,7 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         error_type=failed.type,
         error_message=failed.message,
         ended_runs=[_ended(run) for run in record.ended_runs],
-        spec=_spec(record) if with_spec else None,
+        spec=stored(t.TaskSpec, record.spec) if with_spec else None,
         progress=record.progress,
         fence=record.fence,
     )
@@ -60,10 +62,10 @@ def _started_at_us(record: TaskRecord) -> int:
     return record.ended_runs[-1].started_at_us or known
 
 
-def _spec(record: TaskRecord) -> t.TaskSpec | None:
-    """None where somebody has damaged it: the rest of the task can still be looked at."""
+def stored(kind: type[M], message: bytes) -> M | None:
+    """A message as the store has it; None where somebody has damaged it: the rest of its record can still be looked at."""
     try:
-        return t.TaskSpec.FromString(record.spec)
+        return kind.FromString(message)
     except DecodeError:
         return None
 
