@@ -1,6 +1,6 @@
 """Takes the stream of ScheduleBatch: its header makes a batch or finds it, its messages bring items, its end says how many there were.
 
-What a description and its items must be is for new_batch.py to say, how items travel to the store for batch_writer.py.
+What a description must be is for new_batch.py to say, what its items for batch_items.py, how items travel to the store for batch_writer.py.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from atf.sdk.work_items import MAX_ITEMS, check_batch_id, stored_id
 from atf.store.store import Store
 from atf.store.values.batches import BatchAnswer, NewItem, OpenedBatch
 
+from .batch_items import ItemTemplate
 from .batch_view import no_batch
 from .batch_writer import BatchWriter
-from .new_batch import ItemTemplate, completed, digest, lambdas_of, needs_single_partition, spec_of
+from .new_batch import completed, digest, lambdas_of, needs_single_partition, spec_of
 from .parts import FrontendParts
 from .validate import asked_durability, lambda_of, shown
 

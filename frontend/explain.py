@@ -8,13 +8,14 @@ from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import sentence_of
 from atf.store import keys
 from atf.store.values.explained import ExplainedTask
-from atf.store.values.lambdas import Gate, GateAction
+from atf.store.values.lambdas import Gate
 from atf.store.values.tasks import MisfitRecord, TaskRecord
-from atf.task import WAITING, Status
+from atf.task import Status
 
 from . import view
+from .explain_gates import claims_paused, gated, held_by_job, kept_back, pause_of
 from .explain_words import ExplainAnswer, count, duration, is_are
-from .explain_workers import all_set_aside, failing_hosts, hosts_that_set_aside, no_worker, unknown_lambda
+from .explain_workers import all_set_aside, failing_hosts, hosts_that_set_aside, no_worker
 
 
 def explain(
@@ -27,7 +28,7 @@ def explain(
         gates: of its lambda, where one keeps it or the lambda is paused; None: they can't be read.
         no_core: that its lambda has no core, where it waits for nothing else (explain_cores.py).
     """
-    answer = _held_by_job(found) or _gated(found, gates) or no_core or _answer(found, _pause_of(found, gates))
+    answer = held_by_job(found) or gated(found, gates) or no_core or _answer(found, pause_of(found, gates))
     return f.ExplainTaskReply(
         task=view.task(found.record),
         reason=answer.reason,
@@ -39,64 +40,6 @@ def explain(
         now_us=found.now_us,
         behind=found.behind,
     )
-
-
-def _held_by_job(found: ExplainedTask) -> ExplainAnswer | None:
-    """A tick of a job that is paused."""
-    record = found.record
-    if not record.held or record.of_job is None or record.status not in WAITING:
-        return None
-    job = record.of_job.job
-    return ExplainAnswer(
-        "job_paused",
-        f"It is a tick of the job {job}, which is paused: it waits until somebody runs atf job resume {job}.",
-    )
-
-
-def _gated(found: ExplainedTask, gates: Sequence[Gate] | None) -> ExplainAnswer | None:
-    """Kept by a gate that looks at single tasks."""
-    if not found.gate or found.record.status not in WAITING:
-        return None
-    if gates is None:
-        return ExplainAnswer(
-            "gated",
-            "It is due, but a gate of its lambda keeps it. Which one can't be told while a server of the task store is away.",
-        )
-    gate = next((each for each in gates if each.number == found.gate), None)
-    if gate is None:
-        return ExplainAnswer("gated", "The gate that kept it was lifted or has ended; it is about to be let through.")
-    until = f"for another {duration(gate.until_us - found.now_us)}" if gate.until_us else "until it is lifted"
-    kind = {GateAction.PAUSE: "a pause", GateAction.ADMIT: f"a gate that admits {gate.amount * 100:g} %"}
-    what = kind.get(gate.action, f"a delay by {duration(int(gate.amount))}")
-    labels = ", ".join(f"{name}={gate.labels[name]}" for name in sorted(gate.labels))
-    of = f"those with {labels}" if labels else "all its tasks"
-    return ExplainAnswer(
-        "gated",
-        f"It is due, but a gate of its lambda keeps it: {what} of {of}, {until}{_said(gate)}. atf gate ls"
-        f" {found.record.lambda_name} shows it.",
-        gate.until_us,
-    )
-
-
-def _said(gate: Gate) -> str:
-    by = f", set by {gate.who}" if gate.who else ""
-    return by + (f" ({sentence_of(gate.why)})" if gate.why else "")
-
-
-def _pause_of(found: ExplainedTask, gates: Sequence[Gate] | None) -> ExplainAnswer | None:
-    """That its lambda is paused: what follows "It is due, but", and until when."""
-    if not found.paused:
-        return None
-    name = found.record.lambda_name
-    gate = next((each for each in gates or () if each.action is GateAction.PAUSE and not each.labels), None)
-    if gate is None and gates is not None:
-        return ExplainAnswer(
-            "paused", "its lambda was paused until just now: it goes on with the next pass of a store consumer."
-        )
-    said, until_us = (_said(gate), gate.until_us) if gate else ("", 0)
-    until = f"for another {duration(until_us - found.now_us)}, or until" if until_us else "until"
-    sentence = f"its lambda is paused{said}: nothing of {name} starts {until} somebody runs atf resume {name}."
-    return ExplainAnswer("paused", sentence, until_us)
 
 
 def _answer(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer:
@@ -135,10 +78,10 @@ def _waiting(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer
             f" {count(found.before, 'task')} {is_are(found.before)} before it in the key's line.",
         )
     if record.misfit is not None and record.misfit.since_us and not (record.attempts and left > 0):
-        return _kept_back(found, pause) or _unfit(found, record.misfit)
+        return kept_back(found, pause) or _unfit(found, record.misfit)
     if left > 0:
         return _not_yet(record, left)
-    if kept := _kept_back(found, pause) or _claims_paused(found, "It is due"):
+    if kept := kept_back(found, pause) or claims_paused(found, "It is due"):
         return kept
     if no_worker_runs_it := no_worker(found, "It is due"):
         return no_worker_runs_it
@@ -175,7 +118,7 @@ def _unfit(found: ExplainedTask, misfit: MisfitRecord) -> ExplainAnswer:
     others = [each for each in found.signatures if each not in misfit.digests]
     since, left = duration(found.now_us - misfit.since_us), misfit.until_us - found.now_us
     met = f"It has waited for {since}, and does not fit {_signatures(misfit.digests)}."
-    if others and (paused := _claims_paused(found, "There are executors whose signature it may fit")):
+    if others and (paused := claims_paused(found, "There are executors whose signature it may fit")):
         return paused
     if others:
         now = f"{_signatures(others).capitalize()} {'runs' if len(others) == 1 else 'run'} now, too: it is offered to those executors."
@@ -228,13 +171,13 @@ def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswe
     record = found.record
     if not found.in_queue:
         if record.misfit is not None and record.misfit.since_us:
-            return _kept_back(found, pause) or _unfit(found, record.misfit)
+            return kept_back(found, pause) or _unfit(found, record.misfit)
         lost = record.next_at_us <= found.now_us  # or handed back, or never claimed
         if lost and found.waits_for.startswith(("rate=", "burst=")):
             return _short_of_permits(found)
-        if lost and (kept := _kept_back(found, pause)):
+        if lost and (kept := kept_back(found, pause)):
             return kept
-        if paused := _claims_paused(found, "A controller has taken it from its queue"):
+        if paused := claims_paused(found, "A controller has taken it from its queue"):
             return paused
         return ExplainAnswer(
             "between",
@@ -245,7 +188,7 @@ def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswe
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
     if pause:
         return pause._replace(sentence=f"It is {place}, but {pause.sentence}")
-    if paused := _claims_paused(found, f"It is {place}"):
+    if paused := claims_paused(found, f"It is {place}"):
         return paused
     if no_worker_runs_it := no_worker(found, f"It is {place}"):
         return no_worker_runs_it
@@ -304,20 +247,3 @@ def _finished(found: ExplainedTask) -> ExplainAnswer:
                     f" {record.ordering_key} goes on without it."
                 )
     return ExplainAnswer("finished", sentence)
-
-
-def _kept_back(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer | None:
-    """That nothing is pushed of its lambda."""
-    if pause:
-        return pause._replace(sentence=f"It is due, but {pause.sentence}")
-    if found.unknown:
-        return ExplainAnswer("not_registered", f"It is due, but {unknown_lambda(found)}")
-    return None
-
-
-def _claims_paused(found: ExplainedTask, start: str) -> ExplainAnswer | None:
-    """That no task of its partition starts; None: they do. Ask this first: what is known of workers may date from before a restart."""
-    if found.pause is None:
-        return None
-    until_us = 0 if found.pause.unseen else found.now_us + found.pause.left_us
-    return ExplainAnswer("claims_paused", f"{start}, but {found.pause.sentence}.", until_us)

@@ -11,22 +11,19 @@ from atf.rpc import frontend_pb2 as f
 from atf.store.gates import quoted
 from atf.store.library import MAX_GATES
 from atf.store.values.explained import ExplainedTask
-from atf.store.values.lambdas import AuditEntry, Gate, GateAction, NewGate
+from atf.store.values.lambdas import Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, check_id, check_lambda
 from atf.times import instant, length
 
+from .audit import check_who
 from .explain_words import duration
 from .parts import FrontendParts
-from .validate import check_labels, checked_lambda, lambda_of, page_size, shown
+from .validate import check_labels, checked_lambda, lambda_of, shown
 
-MAX_WHO_CHARS: Final = 100
-MAX_WHY_CHARS: Final = 500
 MAX_LABEL_BYTES: Final = 2_048
 """Of the labels of one gate, as they are stored; the store's functions read all gates of a lambda at once."""
 MIN_SHARE: Final = 1e-6
 """The store's functions tell ids apart no finer."""
-_PAGES_LOOKED_THROUGH: Final = 8
-"""Of the audit log, for the entries of one lambda; then a page may be empty."""
 _ACTIONS: Final = {
     f.Gate.PAUSE: GateAction.PAUSE,
     f.Gate.DROP: GateAction.DROP,
@@ -39,7 +36,7 @@ _log = get_logger()
 
 
 class GateRpcs(FrontendParts):
-    """SetGate, LiftGate, ListGates, ListAudit, and the pause of a whole lambda, which is a gate.
+    """SetGate, LiftGate, ListGates, and the pause of a whole lambda, which is a gate.
 
     A change reads no copy of the registry, neither before nor after: it would be read anew for each of thousands of lambdas.
     """
@@ -114,40 +111,10 @@ class GateRpcs(FrontendParts):
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
-    async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
-        """A page of the audit log, newest first."""
-        if request.before < 0:
-            raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
-        name, size = lambda_of(request), page_size(request.page_size)
-        if name:
-            check_lambda(shown(name))
-            await self._lambdas.load([name])
-            self._lambdas.get(name)
-        before: int | None = request.before or None
-        reply = f.ListAuditReply()
-        for _ in range(_PAGES_LOOKED_THROUGH):
-            entries = await self._store.list_audit(before, size)
-            before = entries[-1].number if len(entries) == size else None
-            reply.entries.extend(_entry(each) for each in entries if name in {"", each.lambda_name})
-            if before is None or len(reply.entries) >= size:
-                break
-        reply.before = before or 0
-        return reply
-
     async def _unknown(self, name: str) -> UnknownLambda:
         """The store knows no such lambda: says which are near."""
         await self._lambdas.refresh()
         return self._lambdas.unknown(name)
-
-
-def check_who(who: str, why: str) -> None:
-    """Who does something to a lambda, and why; both stand in the audit log."""
-    if not who.strip():
-        raise InvalidArgument("who: say who asks for this; it stands in the audit log")
-    if len(who) > MAX_WHO_CHARS:
-        raise InvalidArgument(f"who: {len(who)} characters, at most {MAX_WHO_CHARS}")
-    if len(why) > MAX_WHY_CHARS:
-        raise InvalidArgument(f"why: {len(why)} characters, at most {MAX_WHY_CHARS}")
 
 
 def _action(number: int) -> GateAction:
@@ -258,18 +225,4 @@ def to_proto(gate: Gate) -> f.Gate:
         number=gate.number,
     )
     setattr(made, "lambda", gate.lambda_name)
-    return made
-
-
-def _entry(entry: AuditEntry) -> f.AuditEntry:
-    made = f.AuditEntry(
-        number=entry.number,
-        at_us=entry.at_us,
-        what=entry.what,
-        labels=entry.labels,
-        who=entry.who,
-        why=entry.why,
-        detail=entry.detail,
-    )
-    setattr(made, "lambda", entry.lambda_name)
     return made

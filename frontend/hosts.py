@@ -10,7 +10,7 @@ from atf.task import MAX_AHEAD_US, US
 from atf.times import length
 
 from . import view
-from .gates import check_who
+from .audit import check_who
 from .lambdas import did_you_mean
 from .parts import FrontendParts
 from .validate import shown

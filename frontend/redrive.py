@@ -21,7 +21,7 @@ from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status
 from atf.times import instant
 
-from .gates import check_who
+from .audit import check_who
 from .lambdas import KnownLambda
 from .parts import FrontendParts
 from .validate import bad_page_token, check_labels, checked_lambda, lambda_of

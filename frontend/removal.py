@@ -15,8 +15,8 @@ from atf.store.status import LambdaCounts
 from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_BATCH, Status
 
+from .audit import check_who
 from .capacity import CapacityRpcs
-from .gates import check_who
 from .jobs import JobRpcs
 from .lambdas import KnownLambda
 from .status import is_served

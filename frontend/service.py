@@ -9,6 +9,7 @@ from atf.config.dapr_names import check_app_id
 from atf.errors import NotFound
 from atf.rpc import frontend_pb2 as f
 
+from .audit import AuditRpc
 from .batch_intake import ScheduleBatchRpc
 from .batches import BatchRpcs
 from .hosts import HostRpcs
@@ -29,6 +30,7 @@ class FrontendService(
     LambdaRpcs,
     DeleteLambdaRpc,
     RedriveRpc,
+    AuditRpc,
     HostRpcs,
     StatusRpc,
 ):

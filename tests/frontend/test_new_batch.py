@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument, UnknownLambda
+from atf.frontend.batch_items import ItemTemplate, varint
 from atf.frontend.lambdas import KnownLambda
-from atf.frontend.new_batch import ItemTemplate, completed, digest, lambdas_of, needs_single_partition, varint
+from atf.frontend.new_batch import completed, digest, lambdas_of, needs_single_partition
 from atf.rpc import batch_pb2 as b
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t

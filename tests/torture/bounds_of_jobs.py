@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from atf.frontend.gates import MAX_LABEL_BYTES, MAX_WHO_CHARS, MAX_WHY_CHARS
+from atf.frontend.audit import MAX_WHO_CHARS, MAX_WHY_CHARS
+from atf.frontend.gates import MAX_LABEL_BYTES
 from atf.frontend.jobs import MAX_PREVIEW
 from atf.frontend.new_job import MAX_RETRIES
 from atf.frontend.redrive import MAX_ERROR_CHARS, MAX_RATE

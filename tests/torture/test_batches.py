@@ -12,10 +12,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from atf.frontend.batch_intake import MAX_MESSAGE_ITEMS
+from atf.frontend.batch_items import MAX_ARGUMENT_BYTES, MAX_ARGUMENTS
 from atf.frontend.batches import MAX_EVERY_US, MIN_EVERY_US
 from atf.frontend.new_batch import (
-    MAX_ARGUMENT_BYTES,
-    MAX_ARGUMENTS,
     MAX_CALLBACKS,
     MAX_CALLBACKS_IN_ALL,
     MAX_PAUSE_US,
