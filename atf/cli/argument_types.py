@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -16,6 +15,8 @@ import msgspec
 
 from atf.errors import InvalidArgument
 from atf.sdk.payload import short
+
+from .json_values import json_value
 
 _TEXT: Final = "text"
 _LIST: Final = "list"
@@ -87,7 +88,7 @@ class ArgumentType:
         is_taken = self.fault(text) is None
         if is_taken and not (self.kinds & {_LIST, _OBJECT} and text.lstrip()[:1] in {"[", "{"}):
             return text
-        found = _json_or(text, text)
+        found = _json_or(text)
         fault = self.fault(found)
         if fault is None:
             return found
@@ -136,19 +137,6 @@ def _is_form(text: str, form: type) -> bool:
     except (ValueError, TypeError, OverflowError):
         return False
     return True
-
-
-def json_value(text: str) -> Any:
-    """A JSON value.
-
-    Raises:
-        ValueError: it is none.
-        InvalidArgument: it is nested too deeply, or a number that JSON does not have.
-    """
-    try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except RecursionError:
-        raise InvalidArgument("the JSON is nested too deeply") from None
 
 
 def argument_type_of(annotation: ast.expr | None) -> ArgumentType | None:
@@ -249,15 +237,8 @@ def _kind(value: Any) -> frozenset[str]:
     return frozenset({_TEXT})
 
 
-def _json_or(text: str, otherwise: str) -> Any:
+def _json_or(text: str) -> Any:
     try:
         return json_value(text)
     except (ValueError, InvalidArgument):
-        return otherwise
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):  # JSON has no such number, and a lambda that takes one would get a text in its place
-        raise InvalidArgument(f'{text} is no JSON number; if the text is meant, put it in double quotes: "{text}"')
-    return number
+        return text

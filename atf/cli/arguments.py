@@ -17,7 +17,8 @@ from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.signature_text import ALIASES
 
-from .argument_types import ArgumentType, argument_type_of, json_value, said_of
+from .argument_types import ArgumentType, argument_type_of, said_of
+from .json_values import json_value
 
 
 class Parameters(NamedTuple):

@@ -17,8 +17,9 @@ from atf.bench.run import bench as run_bench
 from atf.cli.local.cluster import ClusterSettings
 from atf.exits import EXIT_OK
 
-from .options import as_json, no_header, read, settings_flags
-from .output import print_json, print_table
+from .json_values import print_json
+from .options import as_json, no_header, read, settings_flags, wants_json
+from .output import print_table
 from .progress import view
 
 _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
@@ -46,7 +47,7 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
 )
 @as_json
 @no_header
-def bench(tasks: int, rounds: int, executors: int, pending: int, as_json: bool, **flags: Any) -> int:
+def bench(tasks: int, rounds: int, executors: int, pending: int, **flags: Any) -> int:
     """Measure on your own store how many tasks a second go through, how late they start, and what they cost.
 
     Starts roles of its own and runs lambdas that do nothing, in a namespace of its own: what waits in the store already, throughput while tasks are being scheduled,
@@ -74,9 +75,9 @@ def bench(tasks: int, rounds: int, executors: int, pending: int, as_json: bool, 
         redis_url=settings.redis_url,
         settings={name: getattr(settings, name) for name in flags if name != "redis_url"},
     )
-    with view(as_json) as shown:
+    with view() as shown:
         report = asyncio.run(run_bench(plan, shown, os.environ))
-    if as_json:
+    if wants_json():
         print_json(report.as_json())
     else:
         _print(report)

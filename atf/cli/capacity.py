@@ -10,9 +10,10 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_POOL, US
 from atf.visible import one_line
 
+from .json_values import message_json, print_json
 from .nouns import Noun
-from .options import as_json, duration, frontend_flag, no_header
-from .output import print_json, print_table
+from .options import duration, lists, wants_json
+from .output import print_table, show_rows
 from .remote import ask
 
 
@@ -59,10 +60,8 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
     metavar="TIME",
     help="Between two rotations: several times the longest task; default 10s.",
 )
-@frontend_flag
-@as_json
-@no_header
-def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
+@lists
+def set_(pool: str, **given: Any) -> None:
     """Set the cores of POOL ("default": that of the hosts which were given none). What is not given stays; every claim is kept."""
     durations = {"hand_over", "reserved_timeout", "multiplexed_timeout", "rotation"}
     fields = {f"{name}_us" if name in durations else name: value for name, value in given.items()}
@@ -70,34 +69,26 @@ def set_(pool: str, frontend: str | None, as_json: bool, **given: Any) -> None:
         request = f.SetCapacityRequest(pool=pool, **fields)
     except ValueError:
         raise click.BadParameter("a number is too large: cores are at most 64") from None
-    _print(ask(frontend, lambda stub: stub.set_capacity(request)), as_json)
+    _print(ask(lambda stub: stub.set_capacity(request)))
 
 
 @capacity.command()
 @click.argument("pool", metavar="[POOL]", default=DEFAULT_POOL)
-@frontend_flag
-@as_json
-@no_header
-def show(pool: str, frontend: str | None, as_json: bool) -> None:
+@lists
+def show(pool: str) -> None:
     """Show whose turn it is on each core of POOL, who comes next, who waits, and which group of executors is where."""
-    _print(ask(frontend, lambda stub: stub.get_capacity(f.GetCapacityRequest(pool=pool))), as_json)
+    _print(ask(lambda stub: stub.get_capacity(f.GetCapacityRequest(pool=pool))))
 
 
 @capacity.command()
-@frontend_flag
-@as_json
-@no_header
-def ls(frontend: str | None, as_json: bool) -> None:
+@lists
+def ls() -> None:
     """List the pools that have cores."""
-    pools = list(ask(frontend, lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools)
-    if as_json:
-        print_json(pools)
-    else:
-        print_table(["pool"], [(each,) for each in pools])
+    show_rows(ask(lambda stub: stub.list_capacity(f.ListCapacityRequest())).pools, str, {"pool": str})
 
 
-def _print(found: f.Capacity, as_json: bool) -> None:
-    if as_json:
+def _print(found: f.Capacity) -> None:
+    if wants_json():
         print_json(_json(found))
     elif not found.cores:
         print(one_line(f"the pool {found.pool} has no cores: its executors run whatever comes"))
@@ -130,12 +121,8 @@ def _print_tables(found: f.Capacity) -> None:
     print(one_line(f"rotation {found.rotation}; the next one {_in(found.next_rotation_at_us, now)}"))
     print(one_line(_settings(found)))
     for name in found.away:
-        end = f"atf capacity set {found.pool} --reserve {name}=0"
-        print(
-            one_line(
-                f"{name} does not run in this pool, and its reserved cores ({found.reserved[name]}) stand idle: {end}"
-            )
-        )
+        idle = f"{name} does not run in this pool, and its reserved cores ({found.reserved[name]}) stand idle"
+        print(one_line(f"{idle}: atf capacity set {found.pool} --reserve {name}=0"))
 
 
 def _settings(found: f.Capacity) -> str:
@@ -160,45 +147,24 @@ def _in(at_us: int, now_us: int) -> str:
 
 def _json(found: f.Capacity) -> dict[str, Any]:
     cores = [_core_json(number, core) for number, core in enumerate(found.cores)]
+    queue = {
+        name: [message_json(each, "lambda core retries") for each in getattr(found, name)]
+        for name in ("queue", "beyond")
+    }
     return {
         "pool": found.pool,
         "cores": cores,
         "scheduled": [each for each in cores if each["state"] == "SCHEDULED"],
         "occupied": [each for each in cores if each["state"] == "OCCUPIED"],
         "groups": [list(each.executors) for each in found.groups],
-        "queue": [_claim_json(each) for each in found.queue],
-        "beyond": [_claim_json(each) for each in found.beyond],
-        "reserved": dict(found.reserved),
-        "away": list(found.away),
-        "lookahead": found.lookahead,
-        "max_retries": found.max_retries,
-        "hand_over_us": found.hand_over_us,
-        "reserved_timeout_us": found.reserved_timeout_us,
-        "multiplexed_timeout_us": found.multiplexed_timeout_us,
-        "rotation_us": found.rotation_us,
-        "rotation": found.rotation,
-        "rotated_at_us": found.rotated_at_us,
-        "next_rotation_at_us": found.next_rotation_at_us,
-        "now_us": found.now_us,
-        "dropped": found.dropped,
-        "timed_out": found.timed_out,
+        **queue,
+        **message_json(
+            found, "reserved away lookahead max_retries hand_over_us reserved_timeout_us multiplexed_timeout_us"
+        ),
+        **message_json(found, "rotation_us rotation rotated_at_us next_rotation_at_us now_us dropped timed_out"),
     }
 
 
 def _core_json(number: int, core: f.Core) -> dict[str, Any]:
-    return {
-        "core": number,
-        "state": f.CoreState.Name(core.state),
-        "lambda": getattr(core, "lambda"),
-        "reserved": core.reserved,
-        "group": core.group,
-        "since_us": core.since_us,
-        "until_us": core.until_us,
-        "retries": core.retries,
-        "next_up_on_available": core.next_up_on_available,
-        "next_up_on_time_out": core.next_up_on_time_out,
-    }
-
-
-def _claim_json(claim: f.CoreClaim) -> dict[str, Any]:
-    return {"lambda": getattr(claim, "lambda"), "core": claim.core, "retries": claim.retries}
+    names = "state lambda reserved group since_us until_us retries next_up_on_available next_up_on_time_out"
+    return {"core": number, **message_json(core, names), "state": f.CoreState.Name(core.state)}

@@ -8,51 +8,42 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
 from atf.errors import InvalidArgument
+from atf.visible import one_line
 
 from .nouns import WORDS
-
-F = TypeVar("F", bound=Callable[..., Any])
+from .options import kept
 
 _LINE_CHARS: Final = 300
 """A command line that is longer is not repeated."""
 
 
-def bulk_flags(command: F) -> F:
-    """Adds --dry-run and --yes: the arguments `dry_run` and `yes` of the command."""
-    command = click.option("--yes", "-y", is_flag=True, help="Do it without asking first.")(command)
-    return click.option("--dry-run", is_flag=True, help="Only say what it would do.")(command)
-
-
-def confirm(what: str, *, yes: bool) -> None:
-    """Asks whoever sits at the terminal whether to go on.
+def confirm(what: str, *, many: bool = True) -> None:
+    """Asks whoever sits at the terminal whether to go on, unless the command was given --yes.
 
     Args:
         what: that would be done, as a question without its mark: "Cancel 3 tasks".
-        yes: the flag --yes: asks nobody.
+        many: whether it changes more than one thing; else nobody is asked.
 
     Raises:
         InvalidArgument: nobody sits there, or the answer was no.
     """
-    if yes:
-        return
-    require_terminal()
-    if not click.confirm(f"{what}?", err=True):
+    require_terminal(many=many)
+    if many and not kept("yes") and not click.confirm(f"{one_line(what)}?", err=True):
         raise InvalidArgument("nothing was changed")
 
 
-def require_terminal() -> None:
-    """Refuses where nobody can be asked.
+def require_terminal(*, many: bool = True) -> None:
+    """Refuses where nobody can be asked, and somebody will have to be: many things are to be changed, without --yes.
 
     Raises:
         InvalidArgument: with the lines to write.
     """
-    if not has_terminal():
+    if many and not (kept("yes") or has_terminal()):
         raise InvalidArgument(
             f"this changes more than one thing, and nobody is here to be asked: {_line('--dry-run')} says what it would do,"
             f" {_line('--yes')} does it"

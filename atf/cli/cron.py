@@ -23,8 +23,9 @@ from atf.task import US
 from atf.times import length
 from atf.visible import visible
 
-from .options import as_json, no_header, refuse_unused
-from .output import print_json, print_table
+from .json_values import print_json
+from .options import as_json, no_header, refuse_unused, wants_json
+from .output import print_table
 
 MAX_COUNT: Final = 10_000
 MAX_AROUND: Final = 100
@@ -56,7 +57,7 @@ def cron() -> None:
 )
 @as_json
 @no_header
-def next_command(base: str | None, count: str | None, around_dst: bool, as_json: bool, **fields: Any) -> int:
+def next_command(base: str | None, count: str | None, around_dst: bool, **fields: Any) -> int:
     """Show when a job with SCHEDULE would fire next.
 
     SCHEDULE has six fields, seconds first, or is @daily, @every 1h30m, or a reminder's period such as R4/PT3S.
@@ -73,11 +74,11 @@ def next_command(base: str | None, count: str | None, around_dst: bool, as_json:
         shown = _number("count", count, MAX_COUNT if not around_dst else MAX_AROUND)
         if around_dst:
             refuse_unused(fields, ("due_time", "ttl", "repeats"), "with --around-dst")
-            _show_changes(plan, shown or 3, fields["schedule"] or "", as_json=as_json)
+            _show_changes(plan, shown or 3, fields["schedule"] or "")
         else:
-            _show_fires(plan, shown or 5, fields, as_json=as_json)
+            _show_fires(plan, shown or 5, fields)
     except InvalidArgument as error:  # its second and third line show the place
-        if as_json:
+        if wants_json():
             print_json({"error": str(error)})
         else:
             print(f"atf: {visible(str(error))}", file=sys.stderr)
@@ -85,9 +86,9 @@ def next_command(base: str | None, count: str | None, around_dst: bool, as_json:
     return EXIT_OK
 
 
-def _show_fires(plan: Plan, count: int, fields: dict[str, Any], *, as_json: bool) -> None:
+def _show_fires(plan: Plan, count: int, fields: dict[str, Any]) -> None:
     ticks = list(islice(plan, count))
-    if as_json:
+    if wants_json():
         print_json({"next": [text_of(tick) for tick in ticks]})
         return
     if not ticks:
@@ -106,12 +107,12 @@ def _say_why(plan: Plan, fields: dict[str, Any]) -> None:
         print(f"it never fires: {visible(str(error))}", file=sys.stderr)
 
 
-def _show_changes(plan: Plan, count: int, schedule: str, *, as_json: bool) -> None:
+def _show_changes(plan: Plan, count: int, schedule: str) -> None:
     if not isinstance(plan.schedule, Cron):
         mend = "give a cron expression or a macro with --around-dst"
         raise GivenText("schedule", schedule).refuse(0, "changes of the clocks do not matter to it", mend)
     found = ticks_around_changes(plan.schedule, plan.base_us, count)
-    if as_json:
+    if wants_json():
         ticks = (tick for each in found for tick in each.before_us + each.after_us)
         print_json({"next": [text_of(tick) for tick in ticks], "changes": [_change_json(each) for each in found]})
         return

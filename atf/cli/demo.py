@@ -15,8 +15,9 @@ from atf.demo.report import DemoReport
 from atf.demo.run import run_demo
 from atf.exits import EXIT_FAILED, EXIT_OK
 
-from .options import as_json
-from .output import print_fields, print_json
+from .json_values import print_json
+from .options import as_json, wants_json
+from .output import print_fields
 from .progress import view
 
 
@@ -27,7 +28,7 @@ from .progress import view
 )
 @click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
 @as_json
-def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> int:
+def demo(directory: Path | None, tasks: int, executors: int) -> int:
     """Hash real files through every role, kill an executor half-way, and check that nothing was lost or run twice at once.
 
     One task per regular file under DIR, over again until there are enough; by default those of the running Python's standard
@@ -43,9 +44,9 @@ def demo(directory: Path | None, tasks: int, executors: int, as_json: bool) -> i
     atf demo ~/Pictures --tasks 5000 --executors 4
     """
     roots = directories(directory)
-    with view(as_json) as shown:
+    with view() as shown:
         report = asyncio.run(run_demo(roots, tasks=tasks, executors=executors, view=shown))
-    if as_json:
+    if wants_json():
         print_json(report.as_json())
     else:
         _print(report)

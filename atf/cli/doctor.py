@@ -36,8 +36,9 @@ from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
 from atf.store.servers.permissions import acl_user
 
-from .options import as_json, no_header, read, refuse_unused, settings_flags
-from .output import print_json, print_table
+from .json_values import print_json
+from .options import as_json, no_header, read, refuse_unused, settings_flags, wants_json
+from .output import print_table
 
 _ROLES: Final[dict[str, type[Any]]] = {
     "frontend": FrontendSettings,
@@ -71,7 +72,7 @@ class _DoctorFlags:
 )
 @as_json
 @no_header
-def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
+def doctor(acl: bool, **flags: Any) -> int:
     """Check the task store and this host's settings, and say how to mend what is wrong.
 
     A line each: ok; warn, with which roles work, but tasks may be lost or slow in some event; or refuse, with which roles do not
@@ -83,11 +84,11 @@ def doctor(acl: bool, as_json: bool, **flags: Any) -> int:
     """
     refuse_unused(flags, ("data_dir",) if flags["redis_url"] else (), "with --redis-url")
     if acl:
-        refuse_unused({**flags, "json": as_json}, [*flags, "json"], "with --acl")
+        refuse_unused({**flags, "json": wants_json()}, [*flags, "json"], "with --acl")
         return _print_acl()
     protect_stdout()  # the exit code is the verdict, whoever still reads
     results, code = _examine(flags)
-    if as_json:
+    if wants_json():
         print_json([_json(each) for each in results])
     else:
         _print(results)

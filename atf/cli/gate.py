@@ -14,13 +14,12 @@ from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime, new_id
 from atf.task import US
 from atf.times import length
-from atf.visible import one_line
 
+from .json_values import message_json
 from .nouns import Noun
-from .options import as_json, duration, frontend_flag, no_header, why_flag
-from .output import print_json, print_table, when
+from .options import any_lambda_argument, asks, duration, instant, lambda_argument, lists, pairs, why_flag
+from .output import Columns, show, show_rows, when
 from .remote import ask
-from .schedule import instant, pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,12 +36,11 @@ def _setting(command: F) -> F:
         click.option("--for", "for_", type=duration, metavar="DURATION", help="It ends by itself after this long."),
         click.option("--until", metavar="TIME", help="It ends by itself at this instant, such as 2030-01-31T08:00."),
         why_flag,
-        frontend_flag,
-        as_json,
+        asks,
     )
     for flag in reversed(flags):
         command = flag(command)
-    return click.argument("lambda_name", metavar="LAMBDA")(command)
+    return lambda_argument(command)
 
 
 @click.group(cls=Noun)
@@ -106,112 +104,70 @@ def _set(action: f.Gate.Action, flags: dict[str, Any], **amount: Any) -> None:
         request.for_us = round(flags["for_"] * US)
     if flags["until"] is not None:
         request.until_at_us = instant(flags["until"], "--until")
-    made = ask(flags["frontend"], lambda stub: stub.set_gate(request))
-    if flags["as_json"]:
-        print_json(gate_json(made))
-    else:
-        print(one_line(f"{getattr(made, 'lambda')}: {_what(made)}{_of(made)}, {_ends(made)}"))
+    made = ask(lambda stub: stub.set_gate(request))
+    show(gate_json(made), f"{getattr(made, 'lambda')}: {_what(made)}{_of(made)}, {_ends(made)}")
 
 
 @gate.command()
-@click.argument("lambda_name", metavar="LAMBDA")
+@lambda_argument
 @click.argument("action", required=False, type=click.Choice(["pause", "drop", "delay", "admit"]))
 @labels_flag
 @why_flag
-@frontend_flag
-@as_json
-def lift(
-    lambda_name: str, action: str | None, labels: Sequence[str], why: str, frontend: str | None, as_json: bool
-) -> None:
+@asks
+def lift(lambda_name: str, action: str | None, labels: Sequence[str], why: str) -> None:
     """Lift the gates of LAMBDA with exactly these labels, or one of them. What they kept goes on."""
     number = 0 if action is None else f.Gate.Action.Value(action.upper())
     request = f.LiftGateRequest(labels=pairs(labels, "--label"), action=number, who=whoami(), why=why)  # type: ignore[arg-type]
     setattr(request, "lambda", lambda_name)
-    lifted = ask(frontend, lambda stub: stub.lift_gate(request)).lifted
-    if as_json:
-        print_json({"lambda": lambda_name, "lifted": lifted})
-    elif lifted:
-        print(one_line(f"{lambda_name}: {lifted} gate{'s' if lifted > 1 else ''} lifted"))
+    lifted = ask(lambda stub: stub.lift_gate(request)).lifted
+    said = [f"{lambda_name}: {lifted} gate{'s' if lifted > 1 else ''} lifted"] if lifted else []
+    show({"lambda": lambda_name, "lifted": lifted}, *said)
     if not lifted:
         raise NotFound(f"{lambda_name} has no such gate; atf gate ls {lambda_name} lists those it has")
 
 
 @gate.command()
-@click.argument("lambda_name", metavar="[LAMBDA]", required=False)
-@frontend_flag
-@as_json
-@no_header
-def ls(lambda_name: str | None, frontend: str | None, as_json: bool) -> None:
+@any_lambda_argument
+@lists
+def ls(lambda_name: str) -> None:
     """List the gates of LAMBDA, or of every lambda, with what they keep and have dropped."""
-    request = f.ListGatesRequest(**{"lambda": lambda_name or ""})
-    found = ask(frontend, lambda stub: stub.list_gates(request)).gates
-    if as_json:
-        print_json([gate_json(each) for each in found])
-        return
-    rows = [
-        (
-            getattr(each, "lambda"),
-            _what(each),
-            _labels(each.labels),
-            _ends(each),
-            each.waiting,
-            each.dropped,
-            each.who,
-            each.why,
-        )
-        for each in found
-    ]
-    print_table(["lambda", "gate", "labels", "ends", "waiting", "dropped", "by", "because"], rows)
+    found = ask(lambda stub: stub.list_gates(f.ListGatesRequest(**{"lambda": lambda_name}))).gates
+    columns: Columns[f.Gate] = {
+        "lambda": "lambda",
+        "gate": _what,
+        "labels": lambda each: _labels(each.labels),
+        "ends": _ends,
+        "waiting": "waiting",
+        "dropped": "dropped",
+        "by": "who",
+        "because": "why",
+    }
+    show_rows(found, gate_json, columns)
 
 
 @gate.command()
-@click.argument("lambda_name", metavar="[LAMBDA]", required=False)
+@any_lambda_argument
 @click.option("--limit", type=click.IntRange(1, 256), default=50, show_default=True, help="Entries at most.")
-@frontend_flag
-@as_json
-@no_header
-def log(lambda_name: str | None, limit: int, frontend: str | None, as_json: bool) -> None:
+@lists
+def log(lambda_name: str, limit: int) -> None:
     """Who did what to LAMBDA, or to every lambda, and why; newest first."""
-    found = ask(frontend, lambda stub: audit_all(stub.list_audit, lambda_name or "", limit))
-    if as_json:
-        print_json([_entry_json(each) for each in found])
-        return
-    rows = [
-        (when(each.at_us), each.who, each.what, getattr(each, "lambda"), _labels(each.labels), each.detail, each.why)
-        for each in found
-    ]
-    print_table(["at", "by", "what", "lambda", "labels", "detail", "because"], rows)
+    found = ask(lambda stub: audit_all(stub.list_audit, lambda_name, limit))
+    columns: Columns[f.AuditEntry] = {
+        "at": lambda each: when(each.at_us),
+        "by": "who",
+        "what": "what",
+        "lambda": "lambda",
+        "labels": lambda each: _labels(each.labels),
+        "detail": "detail",
+        "because": "why",
+    }
+    show_rows(found, lambda each: message_json(each, "number at_us what lambda labels who why detail"), columns)
 
 
 def gate_json(gate: f.Gate) -> dict[str, Any]:
     """A gate for programs."""
-    return {
-        "lambda": getattr(gate, "lambda"),
-        "action": word_of(gate.action),
-        "labels": dict(gate.labels),
-        "delay_us": gate.delay_us,
-        "share": gate.share,
-        "until_at_us": gate.until_at_us,
-        "who": gate.who,
-        "why": gate.why,
-        "automatic": gate.automatic,
-        "set_at_us": gate.set_at_us,
-        "waiting": gate.waiting,
-        "dropped": gate.dropped,
-    }
-
-
-def _entry_json(entry: f.AuditEntry) -> dict[str, Any]:
-    return {
-        "number": entry.number,
-        "at_us": entry.at_us,
-        "what": entry.what,
-        "lambda": getattr(entry, "lambda"),
-        "labels": dict(entry.labels),
-        "who": entry.who,
-        "why": entry.why,
-        "detail": entry.detail,
-    }
+    names = "lambda action labels delay_us share until_at_us who why automatic set_at_us waiting dropped"
+    return message_json(gate, names) | {"action": word_of(gate.action)}
 
 
 def _what(gate: f.Gate) -> str:

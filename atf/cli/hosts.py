@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -12,9 +14,10 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.visible import one_line
 
+from .json_values import message_json
 from .nouns import Noun
-from .options import as_json, duration, frontend_flag, no_header, why_flag
-from .output import print_json, print_table, when
+from .options import asks, duration, lists, why_flag
+from .output import show, show_rows, when
 from .remote import ask
 
 
@@ -24,91 +27,65 @@ def host() -> None:
 
 
 @host.command()
-@frontend_flag
-@as_json
-@no_header
-def ls(frontend: str | None, as_json: bool) -> None:
+@lists
+def ls() -> None:
     """List the worker hosts that are alive: their pools, why no executor can start there, the lambdas that they set aside since executors died
     there one after the other, and which signatures they run of lambdas of which live executors run several, as during a rolling deploy.
     """
-    reply = ask(frontend, lambda stub: stub.list_hosts(f.ListHostsRequest()))
-    if as_json:
-        print_json(
-            [
-                {
-                    "name": each.name,
-                    "pool": each.pool,
-                    "executors": each.executors,
-                    "draining": each.draining,
-                    "drain_until_us": each.drain_until_us or None,
-                    "starting": each.starting,
-                    "why_not": each.why_not,
-                    "aside": {_name(one): one.until_us for one in each.aside},
-                    "signatures": {getattr(one, "lambda"): list(one.digests) for one in each.signatures},
-                }
-                for each in reply.hosts
-            ]
-        )
-    else:
-        rows = [
-            [each.name, each.pool, each.executors, _state(each), _aside(each, reply.now_us)] for each in reply.hosts
-        ]
-        columns = ["host", "pool", "executors", "state", "set aside"]
-        if any(each.signatures for each in reply.hosts):
-            columns.append("signatures that differ")
-            for row, each in zip(rows, reply.hosts, strict=True):
-                row.append(_signatures(each))
-        print_table(columns, rows)
+    reply = ask(lambda stub: stub.list_hosts(f.ListHostsRequest()))
+    columns: dict[str, str | Callable[[f.WorkerHost], object]] = {
+        "host": "name",
+        "pool": "pool",
+        "executors": "executors",
+        "state": _state,
+        "set aside": lambda each: _aside(each, reply.now_us),
+    }
+    if any(each.signatures for each in reply.hosts):
+        columns["signatures that differ"] = _signatures
+    show_rows(reply.hosts, _json, columns)
+
+
+def _json(host: f.WorkerHost) -> dict[str, Any]:
+    return {
+        **message_json(host, "name pool executors draining drain_until_us starting why_not"),
+        "drain_until_us": host.drain_until_us or None,
+        "aside": {_name(one): one.until_us for one in host.aside},
+        "signatures": {getattr(one, "lambda"): list(one.digests) for one in host.signatures},
+    }
 
 
 @host.command()
 @click.argument("name", metavar="HOST")
 @click.option(
-    "--for",
-    "for_",
-    type=duration,
-    metavar="T",
+    "--for", "for_", type=duration, metavar="T",
     help="It takes tasks again after this long.  [default: when it is resumed]",
-)
+)  # fmt: skip
 @click.option("--wait", is_flag=True, help="Return when all its executors have ended.")
 @why_flag
-@frontend_flag
-@as_json
-def drain(name: str, for_: float | None, wait: bool, why: str, frontend: str | None, as_json: bool) -> None:
+@asks
+def drain(name: str, for_: float | None, wait: bool, why: str) -> None:
     """Have HOST take no more tasks: its executors finish what they have started, and end. It holds whatever restarts meanwhile.
 
     How long that takes is up to the longest task and the executors' drain_timeout; --wait returns when all have ended. `atf host resume` ends it.
     """
     for_us = None if for_ is None else round(for_ * US)
     request = f.DrainHostRequest(host=name, for_us=for_us, who=whoami(), why=why)
-    ask(frontend, lambda stub: stub.drain_host(request))
-    while wait and ask(frontend, lambda stub: _executors(stub, name)):
+    ask(lambda stub: stub.drain_host(request))
+    while wait and ask(lambda stub: _executors(stub, name)):
         time.sleep(1)
-    if as_json:
-        print_json({"host": name, "draining": True})
-    else:
-        print(
-            one_line(
-                f"{name} has drained: no executor runs there"
-                if wait
-                else f"{name} drains; atf host shows its executors"
-            )
-        )
+    said = "has drained: no executor runs there" if wait else "drains; atf host shows its executors"
+    show({"host": name, "draining": True}, f"{name} {said}")
 
 
 @host.command()
 @click.argument("name", metavar="HOST")
 @why_flag
-@frontend_flag
-@as_json
-def resume(name: str, why: str, frontend: str | None, as_json: bool) -> None:
+@asks
+def resume(name: str, why: str) -> None:
     """Have HOST, which drains, take tasks again."""
     request = f.DrainHostRequest(host=name, resume=True, who=whoami(), why=why)
-    ask(frontend, lambda stub: stub.drain_host(request))
-    if as_json:
-        print_json({"host": name, "draining": False})
-    else:
-        print(one_line(f"{name} takes tasks again"))
+    ask(lambda stub: stub.drain_host(request))
+    show({"host": name, "draining": False}, f"{name} takes tasks again")
 
 
 async def _executors(stub: api.Frontend, name: str) -> int:

@@ -1,10 +1,11 @@
-"""Makes flags from settings classes, and defines those that many commands share. It reads values; it does nothing with them."""
+"""Makes flags from settings classes, defines those that many commands share, and reads their texts. It does nothing with the values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from typing import Any, Final, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 
@@ -31,9 +32,8 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
             default = each.default if each.default is not MISSING else ""
             shown = str(default).lower() if isinstance(default, bool) else default
             text = f"{each.metadata['doc']}  [{f'default {shown}, ' if shown != '' else ''}ATF_{name.upper()}]"
-            alone: dict[str, Any] = (
-                {"is_flag": False, "flag_value": "true"} if isinstance(default, bool) else {}
-            )  # --wakeups is --wakeups true
+            # --wakeups is --wakeups true
+            alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if isinstance(default, bool) else {}
             if each.metadata["repeatable"]:
                 alone = {"multiple": True, "callback": _joined}
             flag = f"--{name.replace('_', '-')}"
@@ -76,6 +76,62 @@ def _metavar(default: object) -> str:
     return {int: "N", float: "X"}.get(type(default), "TEXT")
 
 
+# --- flags of many commands -------------------------------------------------------------------------------------------
+
+
+def _kept(*words: str, **more: Any) -> Callable[[F], F]:
+    """A flag that no command reads by itself: its value stays in the context, for what every command calls."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        context.meta[f"{__name__}.{parameter.name}"] = value
+
+    return click.option(*words, expose_value=False, callback=keep, **more)
+
+
+def kept(name: str) -> Any:
+    """What the command that runs was given for one of these flags; None: nothing, or it has no such flag."""
+    context = click.get_current_context(silent=True)
+    return context and context.meta.get(f"{__name__}.{name}")
+
+
+as_json = _kept("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+no_header = _kept("--no-header", is_flag=True, help="Leave out the line that names the columns.")
+frontend_flag = _kept(
+    "--frontend", metavar="HOST:PORT", help="The frontend to talk to.  [default 127.0.0.1:7401, ATF_FRONTEND]"
+)
+_dry_run = click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+_yes = _kept("--yes", "-y", is_flag=True, help="Do it without asking first.")
+
+
+def wants_json() -> bool:
+    """Whether the command that runs was given --json."""
+    return bool(kept("as_json"))
+
+
+def asks(command: F) -> F:
+    """Adds the flags of a command that asks the frontend: --frontend and --json."""
+    return frontend_flag(as_json(command))
+
+
+def lists(command: F) -> F:
+    """Adds the flags of one that prints what it found as a table, too: --frontend, --json and --no-header."""
+    return frontend_flag(as_json(no_header(command)))
+
+
+def bulk_flags(command: F) -> F:
+    """Adds the flags of one that may change many things: --yes, and --dry-run as its argument `dry_run`. See confirmation.py."""
+    return _dry_run(_yes(command))
+
+
+why_flag = click.option("--why", default="", metavar="TEXT", help="The reason, for the audit log.")
+lambda_argument = click.argument("lambda_name", metavar="LAMBDA")
+any_lambda_argument = click.argument("lambda_name", metavar="[LAMBDA]", default="")
+limit_flag = click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
 def duration(text: str) -> float:
     """Seconds from the text of a flag, as options of the SDK take it."""
     seconds = seconds_of(text)
@@ -86,32 +142,25 @@ def duration(text: str) -> float:
     return seconds
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-
-_NO_HEADER: Final = "atf.no_header"
-
-
-def _note_no_header(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
-    context.meta[_NO_HEADER] = given
-
-
-no_header = click.option(
-    "--no-header",
-    is_flag=True,
-    expose_value=False,
-    callback=_note_no_header,
-    help="Leave out the line that names the columns.",
-)
+def pairs(words: Sequence[str], flag: str) -> dict[str, str]:
+    """NAME=VALUE of a flag that may be given again."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidArgument(f"{flag} {word!r}: write NAME=VALUE")
+        if name in found:
+            raise InvalidArgument(f"{flag} {name}: given twice")
+        found[name] = value
+    return found
 
 
-def without_header() -> bool:
-    """Whether the command that runs was given --no-header."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_NO_HEADER))
-
-
-frontend_flag = click.option(
-    "--frontend", metavar="HOST:PORT", help="The frontend to talk to.  [default 127.0.0.1:7401, ATF_FRONTEND]"
-)
-
-why_flag = click.option("--why", default="", metavar="TEXT", help="The reason, for the audit log.")
+def instant(text: str, flag: str) -> int:
+    """Microseconds of an instant as people write it."""
+    try:
+        at = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise InvalidArgument(
+            f"{flag} {text!r}: write an instant such as 2030-01-31T08:00 or 2030-01-31T08:00:00Z"
+        ) from None
+    return max(1, round(at.timestamp() * US))

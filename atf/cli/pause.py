@@ -15,11 +15,10 @@ from atf.client.whoami import whoami
 from atf.errors import InvalidArgument
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
-from atf.visible import one_line
 
-from .confirmation import bulk_flags, confirm, require_terminal
-from .options import as_json, frontend_flag, no_header, why_flag
-from .output import print_json, print_table
+from .confirmation import confirm, require_terminal
+from .options import bulk_flags, lists, wants_json, why_flag
+from .output import print_table, show
 from .progress import LINE_S
 from .remote import ask
 
@@ -43,12 +42,8 @@ class _LambdasToChange(NamedTuple):
 @click.option("--all", "every", is_flag=True, help="Every lambda that is registered now and is not paused yet.")
 @why_flag
 @bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def pause(
-    lambda_name: str | None, every: bool, why: str, dry_run: bool, yes: bool, frontend: str | None, as_json: bool
-) -> None:
+@lists
+def pause(lambda_name: str | None, every: bool, why: str, dry_run: bool) -> None:
     """Start no more tasks of LAMBDA. It goes on accepting tasks, and what runs goes on.
 
     `atf resume --all` ends what `atf pause --all` has begun; lambdas that were paused before stay so.
@@ -59,7 +54,7 @@ def pause(
     async def one(stub: api.Frontend, name: str) -> None:
         await stub.pause_lambda(f.PauseLambdaRequest(**{"lambda": name}, who=whoami(), why=reason))
 
-    _run(lambda_name, dry_run, yes, frontend, as_json, _to_pause, one, "Pause", paused=True)
+    _run(lambda_name, dry_run, _to_pause, one, paused=True)
 
 
 @click.command()
@@ -67,19 +62,15 @@ def pause(
 @click.option("--all", "every", is_flag=True, help="Every lambda that `atf pause --all` has paused.")
 @why_flag
 @bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def resume(
-    lambda_name: str | None, every: bool, why: str, dry_run: bool, yes: bool, frontend: str | None, as_json: bool
-) -> None:
+@lists
+def resume(lambda_name: str | None, every: bool, why: str, dry_run: bool) -> None:
     """Start tasks of a paused LAMBDA again."""
     _check(lambda_name, every)
 
     async def one(stub: api.Frontend, name: str) -> None:
         await stub.resume_lambda(f.ResumeLambdaRequest(**{"lambda": name}, who=whoami(), why=why))
 
-    _run(lambda_name, dry_run, yes, frontend, as_json, _to_resume, one, "Resume", paused=False)
+    _run(lambda_name, dry_run, _to_resume, one, paused=False)
 
 
 def _check(lambda_name: str | None, every: bool) -> None:
@@ -101,23 +92,18 @@ async def _to_resume(stub: api.Frontend) -> _LambdasToChange:
 def _run(
     lambda_name: str | None,
     dry_run: bool,
-    yes: bool,
-    frontend: str | None,
-    as_json: bool,
     plan: Callable[[api.Frontend], Awaitable[_LambdasToChange]],
     one: Callable[[api.Frontend, str], Awaitable[None]],
-    verb: str,
     *,
     paused: bool,
 ) -> None:
-    if lambda_name is None and not (dry_run or yes):
-        require_terminal()
-    found = _LambdasToChange([lambda_name], []) if lambda_name is not None else ask(frontend, plan)
-    if lambda_name is None and not dry_run:
-        confirm(f"{verb} {len(found.names)} lambdas", yes=yes)
+    many = lambda_name is None and not dry_run
+    require_terminal(many=many)
+    found = _LambdasToChange([lambda_name], []) if lambda_name is not None else ask(plan)
+    confirm(f"{'Pause' if paused else 'Resume'} {len(found.names)} lambdas", many=many)
     if not dry_run:
-        ask(frontend, lambda stub: _all(stub, found.names, one, "paused" if paused else "resumed"))
-    _print(lambda_name, found, dry_run, as_json, paused=paused)
+        ask(lambda stub: _all(stub, found.names, one, "paused" if paused else "resumed"))
+    _print(lambda_name, found, dry_run, paused=paused)
 
 
 async def _all(
@@ -141,19 +127,15 @@ def _say(line: str) -> float:
     return time.monotonic()
 
 
-def _print(lambda_name: str | None, found: _LambdasToChange, dry_run: bool, as_json: bool, *, paused: bool) -> None:
-    if as_json and lambda_name is not None:
-        print_json({"lambda": lambda_name, "paused": paused, **({"dry_run": True} if dry_run else {})})
-        return
-    if as_json:
-        print_json({"lambdas": found.names, "paused": paused, "dry_run": dry_run, "stay_paused": found.left})
-        return
+def _print(lambda_name: str | None, found: _LambdasToChange, dry_run: bool, *, paused: bool) -> None:
     word = "is paused" if paused else "runs"
     if dry_run:
         word = "would be paused" if paused else "would run"
     if lambda_name is not None:
-        print(one_line(f"{lambda_name} {word}"))
+        value = {"lambda": lambda_name, "paused": paused, **({"dry_run": True} if dry_run else {})}
+        show(value, f"{lambda_name} {word}")
         return
-    print_table(["lambda", "state"], [(name, word) for name in found.names])
-    for name in found.left:
-        print(one_line(f"{name} stays paused: it was paused apart. atf resume {name} ends that"))
+    if not wants_json():
+        print_table(["lambda", "state"], [(name, word) for name in found.names])
+    kept = [f"{name} stays paused: it was paused apart. atf resume {name} ends that" for name in found.left]
+    show({"lambdas": found.names, "paused": paused, "dry_run": dry_run, "stay_paused": found.left}, *kept)

@@ -13,6 +13,8 @@ from rich.live import Live
 
 from atf.process.streams import protect_stdout
 
+from .options import wants_json
+
 LINE_S: Final = 2.0
 
 
@@ -105,9 +107,10 @@ class ScreenView:
         self._live.__exit__(kind, error, trace)
 
 
-def view(as_json: bool) -> View:
-    """What fits where stdout goes. With JSON everything else goes to stderr. No write error of either ends the command."""
+def view() -> View:
+    """What fits where stdout goes. With --json everything else goes to stderr. No write error of either ends the command."""
     protect_stdout()
-    if sys.stdout.isatty() and not as_json:
+    if sys.stdout.isatty() and not wants_json():
         return ScreenView(Console())
-    return LineView(lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))
+    out = sys.stderr if wants_json() else sys.stdout
+    return LineView(lambda line: print(line, file=out, flush=True))

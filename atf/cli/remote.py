@@ -13,6 +13,8 @@ from atf.config.settings import FRONTEND_PORT, setting
 from atf.errors import Unavailable
 from atf.rpc import api
 
+from .options import kept
+
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
@@ -24,17 +26,18 @@ class _FrontendAddress:
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend")
 
 
-def ask(frontend: str | None, question: Callable[[api.Frontend], Awaitable[R]]) -> R:
+def ask(question: Callable[[api.Frontend], Awaitable[R]], at: str | None = None) -> R:
     """Puts a question to the frontend.
 
     Args:
-        frontend: its address by flag; None: from ATF_FRONTEND, atf.toml, or the default.
         question: what to do with the connection.
+        at: the frontend's address; None: from --frontend, ATF_FRONTEND, atf.toml, or the default.
 
     Raises:
         AtfError: what the frontend answered; Unavailable: it was not reached.
     """
-    return asyncio.run(_ask(load(_FrontendAddress, {"frontend": frontend}).frontend, question))
+    given = kept("frontend") if at is None else at
+    return asyncio.run(_ask(load(_FrontendAddress, {"frontend": given}).frontend, question))
 
 
 async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -> R:

@@ -16,13 +16,13 @@ from atf.rpc import task_pb2 as t
 from atf.task import check_lambda, key_held
 from atf.visible import one_line
 
-from .confirmation import bulk_flags, confirm, require_terminal
+from .confirmation import confirm, require_terminal
 from .gate import labels_flag
-from .options import as_json, frontend_flag, no_header, refuse_unused, why_flag
-from .output import print_json, print_table, status_name
+from .options import bulk_flags, instant, kept, lists, pairs, refuse_unused, wants_json, why_flag
+from .output import print_table, show
 from .remote import ask
-from .schedule import instant, pairs
-from .tasks import batched, print_results, statuses
+from .task_view import status_name
+from .tasks import batched, show_results, show_would
 
 _SHOWN = 3
 """Ids in a hint."""
@@ -47,18 +47,8 @@ _OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version",
 @click.option("--rate", type=float, metavar="N", help="So many become due in a second.  [default: all at once]")
 @why_flag
 @bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def retry(
-    ids: tuple[str, ...],
-    lambda_name: str | None,
-    dry_run: bool,
-    yes: bool,
-    frontend: str | None,
-    as_json: bool,
-    **filters: Any,
-) -> None:
+@lists
+def retry(ids: tuple[str, ...], lambda_name: str | None, dry_run: bool, **filters: Any) -> None:
     """Run failed or cancelled tasks again, now, with all their attempts and the same arguments: TASK by id, or all of LAMBDA that failed for good.
 
     \b
@@ -77,31 +67,21 @@ def retry(
         raise InvalidArgument(f"{names[0]} is a lambda: give it alone")
     if lambda_name is None:
         refuse_unused({**filters, "why": filters["why"] or None}, _OF_FILTER, "without a lambda")
-        _by_id(ids, dry_run, yes, frontend, as_json)
+        _by_id(ids, dry_run)
     else:
-        _by_filter(_request(lambda_name, filters), dry_run, yes, frontend, as_json)
+        _by_filter(_request(lambda_name, filters), dry_run)
 
 
-def _by_id(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+def _by_id(ids: tuple[str, ...], dry_run: bool) -> None:
     if dry_run:
-        found = ask(frontend, lambda stub: statuses(stub, ids))
-        results = [f.RetryResult(id=each, status=status) for each, status in found.items()]  # type: ignore[arg-type]
         again = {t.FATAL_FAILURE, t.CANCELLED}
-        print_results(
-            results,
-            (),
-            lambda r: "would run again" if r.status in again else f"is {status_name(r.status)}",
-            as_json,
-        )
+        show_would(ids, lambda status: "would run again" if status in again else f"is {status_name(status)}")
         return
-    if len(ids) > 1:
-        confirm(f"Run {len(ids)} tasks again", yes=yes)
-    results = ask(frontend, lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
-    print_results(
-        results, ("retried", "held_by"), lambda r: "runs again" if r.retried else f"is {status_name(r.status)}", as_json
-    )
+    confirm(f"Run {len(ids)} tasks again", many=len(ids) > 1)
+    results = ask(lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
+    show_results(results, lambda r: "runs again" if r.retried else f"is {status_name(r.status)}", "retried held_by")
     done = [r.id for r in results if r.retried]
-    if done and not as_json:
+    if done:
         _hint(_wait_for(done))
     why = [f"{r.id}: {key_held(r.held_by)}" for r in results if r.held_by]
     others = [f"{r.id} is {status_name(r.status)}" for r in results if r.status and not (r.retried or r.held_by)]
@@ -131,50 +111,42 @@ def _request(lambda_name: str, filters: dict[str, Any]) -> f.RedriveRequest:
     return request
 
 
-def _by_filter(request: f.RedriveRequest, dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+def _by_filter(request: f.RedriveRequest, dry_run: bool) -> None:
     name = getattr(request, "lambda")
-    if not (dry_run or yes):
-        require_terminal()
-    if dry_run or not yes:
+    require_terminal(many=not dry_run)
+    if dry_run or not kept("yes"):
         looking = f.RedriveRequest(dry_run=True)
         looking.MergeFrom(request)
-        would = ask(frontend, lambda stub: redrive_all(looking, stub.redrive))
-        if not (would.matched or as_json):
+        would = ask(lambda stub: redrive_all(looking, stub.redrive))
+        if not (would.matched or wants_json()):
             print(one_line(f"{name}: none of {would.looked_at} failed tasks matches"))
             return
         if dry_run:
             such = f", such as {', '.join(would.ids)}" if would.ids else ""
             said = f"{name}: {would.matched} of {would.looked_at} failed tasks match{such}; without --dry-run they run again"
-            _print(name, would, said, dry_run=True, as_json=as_json)
-            return
-        if not as_json:
+            show(_json(name, would, dry_run), said)
+        if not wants_json():
             _print_errors(would)
-        confirm(one_line(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again"), yes=yes)
+        if dry_run:
+            return
+        confirm(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again")
     request.dry_run = False
-    done = ask(frontend, lambda stub: redrive_all(request, stub.redrive))
-    said = f"{name}: {done.redriven} of {done.looked_at} failed tasks run again"
-    _print(name, done, said, dry_run=False, as_json=as_json)
-    if done.redriven and not as_json:
+    done = ask(lambda stub: redrive_all(request, stub.redrive))
+    show(_json(name, done, dry_run), f"{name}: {done.redriven} of {done.looked_at} failed tasks run again")
+    if done.redriven:
         _hint(_wait_for(done.ids) if len(done.ids) == done.redriven else f"atf lambda {name}")
 
 
-def _print(name: str, done: RedriveInfo, said: str, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "lambda": name,
-                "dry_run": dry_run,
-                "matched": done.matched,
-                "retried": done.redriven,
-                "looked_at": done.looked_at,
-                "errors": dict(done.errors),
-                "ids": list(done.ids),
-            }
-        )
-        return
-    print(one_line(said))
-    if dry_run:
-        _print_errors(done)
+def _json(name: str, done: RedriveInfo, dry_run: bool) -> dict[str, Any]:
+    return {
+        "lambda": name,
+        "dry_run": dry_run,
+        "matched": done.matched,
+        "retried": done.redriven,
+        "looked_at": done.looked_at,
+        "errors": dict(done.errors),
+        "ids": list(done.ids),
+    }
 
 
 def _print_errors(would: RedriveInfo) -> None:
@@ -200,5 +172,5 @@ def _wait_for(ids: Sequence[str]) -> str:
 
 
 def _hint(command: str) -> None:
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not wants_json():
         print(one_line(f"see how that ends: {command}"))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Final
+from typing import Final
 
 import click
-from google.protobuf.message import Message
 
 from atf.client.judge import StatusLine, judge
 from atf.errors import AtfError
@@ -17,8 +16,8 @@ from atf.task import US
 from atf.times import length
 from atf.visible import one_line
 
-from .options import as_json, duration, frontend_flag
-from .output import print_json
+from .json_values import message_json, print_json
+from .options import asks, duration, wants_json
 from .remote import ask
 
 _SHOWN: Final = 20
@@ -27,25 +26,16 @@ _SHOWN: Final = 20
 
 @click.command()
 @click.option(
-    "--late",
-    type=duration,
-    default="5m",
-    show_default=True,
-    metavar="T",
+    "--late", type=duration, default="5m", show_default=True, metavar="T",
     help="A task that is due waits too long after this.",
-)
+)  # fmt: skip
 @click.option(
-    "--recent",
-    type=duration,
-    default="1h",
-    show_default=True,
-    metavar="T",
+    "--recent", type=duration, default="1h", show_default=True, metavar="T",
     help="Failures of this time count as wrong; 0: none do.",
-)
+)  # fmt: skip
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
-@frontend_flag
-@as_json
-def status(late: float, recent: float, watch: bool, frontend: str | None, as_json: bool) -> int:
+@asks
+def status(late: float, recent: float, watch: bool) -> int:
     """Show how the whole cluster stands: the store, roles, hosts, what waits, what failed. "!" stands before what is wrong.
 
     Exits with 0 where all is well, with 1 where something is wrong, and with 4 where no frontend answers, or the one that does can't
@@ -56,7 +46,7 @@ def status(late: float, recent: float, watch: bool, frontend: str | None, as_jso
     while True:
         code = EXIT_FAILED
         try:
-            code = _once(late, recent, frontend, as_json, clear=watch and sys.stdout.isatty())
+            code = _once(late, recent, clear=watch and sys.stdout.isatty())
         except AtfError as error:
             if not watch:
                 raise
@@ -66,13 +56,13 @@ def status(late: float, recent: float, watch: bool, frontend: str | None, as_jso
         time.sleep(2)
 
 
-def _once(late: float, recent: float, frontend: str | None, as_json: bool, *, clear: bool) -> int:
+def _once(late: float, recent: float, *, clear: bool) -> int:
     request = f.GetStatusRequest(recent_us=round(recent * US))
-    found = ask(frontend, lambda stub: stub.get_status(request))
+    found = ask(lambda stub: stub.get_status(request))
     sections = judge(found, round(late * US), length(round(recent * US)))
     wrong = [line for lines in sections.values() for line in lines if line.wrong]
-    if as_json:
-        print_json({"well": not wrong, "wrong": [str(line) for line in wrong], **_for_programs(found)})
+    if wants_json():
+        print_json({"well": not wrong, "wrong": [str(line) for line in wrong], **message_json(found)})
         return EXIT_FAILED if wrong else EXIT_OK
     if clear:
         click.clear()
@@ -92,16 +82,3 @@ def _cut(section: str, lines: list[StatusLine]) -> list[StatusLine]:
     wrong = sum(line.wrong for line in rest)
     said = f"and {len(rest)} more" + (f", {wrong} of them wrong" if wrong else "")
     return [*ordered[:_SHOWN], *([StatusLine(section, said, wrong > 0)] if rest else [])]
-
-
-def _for_programs(message: Message) -> dict[str, Any]:
-    """By the names of the .proto file. Numbers stay numbers: protobuf's own JSON would write the long ones as text."""
-    shown: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if field.message_type is not None:  # they are all lists
-            value = [_for_programs(each) for each in value]
-        elif field.is_repeated:
-            value = list(value)
-        shown[field.name] = value
-    return shown

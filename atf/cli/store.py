@@ -21,12 +21,11 @@ from atf.store.backup.exporting import Progress, export_tasks
 from atf.store.backup.importing import Contents, Imported, MayHaveRun, contents_of, header_of, import_tasks
 from atf.store.store import Store
 from atf.task import US
-from atf.visible import one_line
 
-from .confirmation import bulk_flags, confirm, require_terminal
+from .confirmation import confirm, require_terminal
 from .files import check_free, overwrite_flag
-from .options import as_json, read, refuse_unused, settings_flags
-from .output import print_json, when
+from .options import as_json, bulk_flags, kept, read, refuse_unused, settings_flags
+from .output import show, when
 
 R = TypeVar("R")
 
@@ -54,7 +53,7 @@ def store() -> None:
 @settings_flags(_StoreFlags)
 @overwrite_flag("FILE")
 @as_json
-def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> None:
+def export_command(file: Path, overwrite: bool, **flags: Any) -> None:
     """Write every task that has not finished to FILE.
 
     An export that was interrupted goes on where it stopped when it is given the same file; one that is complete is replaced only with
@@ -63,47 +62,29 @@ def export_command(file: Path, overwrite: bool, as_json: bool, **flags: Any) -> 
     """
     if file.exists() and not file.is_file():
         raise InvalidArgument(f"{file} is no ordinary file, and an export needs one: it goes on where it stopped")
-    count = _with_store(
-        flags, False, lambda opened, progress: export_tasks(opened, file, progress, overwrite=overwrite)
-    )
-    if as_json:
-        print_json({"file": str(file), "tasks": count})
-    else:
-        print(f"{count} tasks in {file}")
+    count = _with_store(flags, lambda opened, progress: export_tasks(opened, file, progress, overwrite=overwrite))
+    show({"file": str(file), "tasks": count}, f"{count} tasks in {file}")
 
 
 @store.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @settings_flags(_StoreFlags)
 @click.option(
-    "--ran",
-    "ran",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="LIST",
+    "--ran", type=click.Path(dir_okay=False, path_type=Path), metavar="LIST",
     help="Write a JSON line to LIST for each task that may have run since the export.",
-)
+)  # fmt: skip
 @overwrite_flag("LIST")
 @click.option(
-    "--old-redis-url",
-    default="",
-    metavar="URL",
+    "--old-redis-url", default="", metavar="URL",
     help="The store that was exported, if it still answers: what has ended there is left out.",
-)
+)  # fmt: skip
 @click.option(
     "--all-stopped", is_flag=True, help="No executor runs any of these tasks: let them start at once, without a pause."
 )
 @bulk_flags
 @as_json
 def import_command(
-    file: Path,
-    ran: Path | None,
-    overwrite: bool,
-    old_redis_url: str,
-    all_stopped: bool,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-    **flags: Any,
+    file: Path, ran: Path | None, overwrite: bool, old_redis_url: str, all_stopped: bool, dry_run: bool, **flags: Any
 ) -> None:
     """Store every task of FILE that is not there yet, and say which may have run since the export.
 
@@ -114,12 +95,12 @@ def import_command(
     if ran is not None:
         check_free(ran, overwrite=overwrite)
     if dry_run:
-        _print_contents(file, contents_of(file), as_json)
+        _show_contents(file, contents_of(file))
         return
-    if not yes:
-        require_terminal()
+    require_terminal()
+    if not kept("yes"):
         inside = contents_of(file)
-        confirm(f"Store {inside.tasks} tasks and {inside.jobs} jobs of {one_line(str(file))}", yes=yes)
+        confirm(f"Store {inside.tasks} tasks and {inside.jobs} jobs of {file}")
 
     async def work(opened: Store, progress: Progress) -> Imported:
         async with _old_store(old_redis_url, file) as old:
@@ -135,47 +116,45 @@ def import_command(
 
                 return await import_tasks(opened, file, progress, report=report, old=old, pause_claims=not all_stopped)
 
-    _print_imported(file, ran, _with_store(flags, True, work), as_json)
+    _show_imported(file, ran, _with_store(flags, work, create=True))
 
 
-def _print_imported(file: Path, ran: Path | None, done: Imported, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "file": str(file),
-                "jobs": done.jobs,
-                "stored": done.stored,
-                "present": done.present,
-                "ended": done.ended,
-                "may_have_run": done.may_have_run,
-                "exported_at_us": done.begun_us,
-                "tasks_start_at_us": done.claims_from_us,
-            }
-        )
-        return
-    print(f"{done.stored} tasks stored, {done.present} were there before")
+def _show_imported(file: Path, ran: Path | None, done: Imported) -> None:
+    value = {
+        "file": str(file),
+        "jobs": done.jobs,
+        "stored": done.stored,
+        "present": done.present,
+        "ended": done.ended,
+        "may_have_run": done.may_have_run,
+        "exported_at_us": done.begun_us,
+        "tasks_start_at_us": done.claims_from_us,
+    }
+    lines = [f"{done.stored} tasks stored, {done.present} were there before"]
     if done.jobs:
-        print(f"{done.jobs} jobs stored")
+        lines.append(f"{done.jobs} jobs stored")
     if done.ended:
-        print(f"{done.ended} have ended in the old store since, and were left out")
+        lines.append(f"{done.ended} have ended in the old store since, and were left out")
     if done.may_have_run:
         since = f"since the export of {when(done.begun_us)}"
         where = f"; see {ran}" if ran is not None else ""
-        print(f"{done.may_have_run} may have run {since}, and run again{where}")
+        lines.append(f"{done.may_have_run} may have run {since}, and run again{where}")
     if done.stored and done.claims_from_us:
-        print(f"tasks start from {when(done.claims_from_us)} on, when no executor can hold one of them any more")
+        lines.append(f"tasks start from {when(done.claims_from_us)} on, when no executor can hold one of them any more")
+    show(value, *lines)
 
 
-def _print_contents(file: Path, inside: Contents, as_json: bool) -> None:
-    if as_json:
-        shown = {"file": str(file), "dry_run": True, "tasks": inside.tasks, "jobs": inside.jobs}
-        print_json({**shown, "exported_at_us": inside.begun_us})
-        return
-    of = f", exported at {when(inside.begun_us)}"
-    print(
-        one_line(
-            f"{file}: {inside.tasks} tasks and {inside.jobs} jobs{of}; those that the store does not have would be stored"
-        )
+def _show_contents(file: Path, inside: Contents) -> None:
+    counts = f"{inside.tasks} tasks and {inside.jobs} jobs, exported at {when(inside.begun_us)}"
+    show(
+        {
+            "file": str(file),
+            "dry_run": True,
+            "tasks": inside.tasks,
+            "jobs": inside.jobs,
+            "exported_at_us": inside.begun_us,
+        },
+        f"{file}: {counts}; those that the store does not have would be stored",
     )
 
 
@@ -214,7 +193,7 @@ async def _old_store(url: str, file: Path) -> AsyncIterator[Store | None]:
 )
 @click.option("--all-stopped", is_flag=True, help="With a shorter one: no role and no executor runs.")
 @as_json
-def timing_command(seconds: float | None, all_stopped: bool, as_json: bool, **flags: Any) -> None:
+def timing_command(seconds: float | None, all_stopped: bool, **flags: Any) -> None:
     """Show or change the heartbeat_timeout that the store's roles have agreed on.
 
     The first role puts its own on record; one with another value does not start. To change it, change it here, then in the
@@ -235,18 +214,15 @@ def timing_command(seconds: float | None, all_stopped: bool, as_json: bool, **fl
             await opened.retime(wanted)
         return opened.heartbeat_timeout_us
 
-    timeout_us = _with_store(flags, False, work)
-    if as_json:
-        print_json({"heartbeat_timeout_us": timeout_us})
-    else:
-        print(f"heartbeat_timeout = {timeout_us / US:g} s")
-        if wanted is not None:
-            print(
-                "set it for every role (ATF_HEARTBEAT_TIMEOUT), and start them anew: HSCs, controllers, executors, then the others"
-            )
+    timeout_us = _with_store(flags, work)
+    lines = [f"heartbeat_timeout = {timeout_us / US:g} s"]
+    if wanted is not None:
+        then = "start them anew: HSCs, controllers, executors, then the others"
+        lines.append(f"set it for every role (ATF_HEARTBEAT_TIMEOUT), and {then}")
+    show({"heartbeat_timeout_us": timeout_us}, *lines)
 
 
-def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Progress], Awaitable[R]]) -> R:
+def _with_store(flags: dict[str, Any], work: Callable[[Store, Progress], Awaitable[R]], *, create: bool = False) -> R:
     where = read(_StoreFlags, flags)
     refuse_unused(flags, ("data_dir", "store_bin") if where.redis_url else (), "with --redis-url")
     settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
@@ -258,7 +234,7 @@ def _with_store(flags: dict[str, Any], create: bool, work: Callable[[Store, Prog
             chosen = replace(settings, redis_url=url, partitions=partitions or settings.partitions)
             opened = await Store.open(chosen, read(Timing, {}), SystemRuntime(), agree=False)
             try:
-                return await work(opened, _show)
+                return await work(opened, _show_progress)
             except OSError as error:
                 raise InvalidArgument(f"{error.filename}: {error.strerror}") from error
             finally:
@@ -287,6 +263,6 @@ async def _address(where: _StoreFlags) -> AsyncIterator[tuple[str, int]]:
         data.release()
 
 
-def _show(tasks: int) -> None:
+def _show_progress(tasks: int) -> None:
     if sys.stderr.isatty():
         print(f"\r{tasks} tasks", end="", file=sys.stderr, flush=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import compress
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
 
 import click
 
@@ -16,6 +15,7 @@ from atf.client.paging import entries
 from atf.client.registration import every_lambda, listed
 from atf.client.retrying import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
+from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.process.streams import protect_stdout
 from atf.rpc import api
 from atf.rpc import frontend_pb2 as f
@@ -24,35 +24,41 @@ from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
-from .confirmation import bulk_flags, confirm
-from .options import as_json, duration, frontend_flag, no_header
-from .output import print_json, print_table, print_task, status_name, task_json, when
+from .confirmation import confirm
+from .json_values import message_json
+from .options import any_lambda_argument, asks, bulk_flags, duration, limit_flag, lists, wants_json
+from .output import show, show_rows, when
 from .remote import ask
+from .task_view import show_task, status_name, task_json
 
-_PAGE = 100
 _ANY = "STATUS_UNSPECIFIED"
 _IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
 _AT_ONCE = 32
 """Tasks that are asked for at the same time."""
 _NAMES = ", ".join(status.name.lower() for status in Status)
 _STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
+Columns = dict[str, Callable[[t.Task], Any]]
+_COLUMNS: Final[Columns] = {
+    "task": lambda task: task.id,
+    "lambda": lambda task: getattr(task, "lambda"),
+    "status": lambda task: status_name(task.status),
+    "attempts": lambda task: task.attempts,
+    "scheduled for": lambda task: when(task.scheduled_at_us),
+    "finished": lambda task: when(task.finished_at_us),
+    "error": lambda task: summary_of(task.error),
+}
 ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 
 
 @click.command()
 @click.argument("task_id", metavar="TASK|LAMBDA")
-@frontend_flag
-@as_json
-def get(task_id: str, frontend: str | None, as_json: bool) -> None:
+@asks
+def get(task_id: str) -> None:
     """Show one task: where it stands, its runs, its result or error. Of LAMBDA: the task that failed for good last."""
     of_lambda = "/" in task_id
     if of_lambda:
         check_lambda(task_id)
-    task, failed = ask(frontend, lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id))
-    if as_json:
-        print_json(task_json(task))
-    else:
-        print_task(task, failed)
+    show_task(*ask(lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id)))
 
 
 async def _get(stub: api.Frontend, task_id: str) -> tuple[t.Task, int]:
@@ -70,72 +76,46 @@ async def _last_failed(stub: api.Frontend, name: str) -> tuple[t.Task, int]:
 
 
 @click.command()
-@click.argument("lambda_name", metavar="[LAMBDA]", required=False)
+@any_lambda_argument
 @click.option("--status", type=_STATUSES, metavar="STATUS", help=f"Only tasks in this status: {_NAMES}.")
 @click.option("--failed", is_flag=True, help="Only tasks that failed for good, and why.")
-@click.option("--limit", type=click.IntRange(1), default=_PAGE, show_default=True, help="At most this many.")
-@frontend_flag
-@as_json
-@no_header
-def ls(
-    lambda_name: str | None, status: str | None, failed: bool, limit: int, frontend: str | None, as_json: bool
-) -> None:
+@limit_flag
+@lists
+def ls(lambda_name: str, status: str | None, failed: bool, limit: int) -> None:
     """List the tasks of LAMBDA, or of every lambda."""
     if failed and status:
         raise InvalidArgument(f"--failed means --status {Status.FATAL_FAILURE.name}: give one of the two")
     wanted = Status.FATAL_FAILURE.name if failed else status.upper() if status else _ANY
-    tasks = ask(frontend, lambda stub: _list(stub, lambda_name, wanted, limit))
-    if as_json:
-        print_json([task_json(task) for task in tasks])
-        return
-    if not tasks:
-        which = "has failed for good" if failed else f"is {wanted}" if status else "is here"
-        print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
-    if len(tasks) == limit:
-        print(f"the first {limit}; --limit N shows more", file=sys.stderr)
-    if sys.stdout.isatty():
-        if tasks:
-            _print_narrow(tasks, with_lambda=not lambda_name, status=None if wanted == _ANY else Status[wanted])
-        if tasks and failed:
-            names = {getattr(task, "lambda") for task in tasks}
-            again = names.pop() if len(names) == 1 else "LAMBDA"
-            print(one_line(f"one of them in full: atf get {tasks[-1].id}"))
-            print(one_line(f"run all again: atf retry {again}"))
-        return
-    rows = [
-        (
-            task.id,
-            getattr(task, "lambda"),
-            status_name(task.status),
-            task.attempts,
-            when(task.scheduled_at_us),
-            when(task.finished_at_us),
-            summary_of(task.error),
-        )
-        for task in tasks
-    ]
-    print_table(["task", "lambda", "status", "attempts", "scheduled for", "finished", "error"], rows)
+    tasks = ask(lambda stub: _list(stub, lambda_name, wanted, limit))
+    narrow = sys.stdout.isatty() and not wants_json()
+    if not wants_json():
+        if not tasks:
+            which = "has failed for good" if failed else f"is {wanted}" if status else "is here"
+            print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
+        if len(tasks) == limit:
+            print(f"the first {limit}; --limit N shows more", file=sys.stderr)
+    if tasks or not narrow:
+        show_rows(tasks, task_json, _narrow(lambda_name, wanted) if narrow else _COLUMNS)
+    if tasks and narrow and failed:
+        names = {getattr(task, "lambda") for task in tasks}
+        again = names.pop() if len(names) == 1 else "LAMBDA"
+        print(one_line(f"one of them in full: atf get {tasks[-1].id}"))
+        print(one_line(f"run all again: atf retry {again}"))
 
 
-def _print_narrow(tasks: Sequence[t.Task], *, with_lambda: bool, status: Status | None) -> None:
+def _narrow(lambda_name: str, status: str) -> Columns:
     """For a screen of 80 columns: without what was asked for, which is the same in each row, and with one instant."""
-    ended = status is not None and status.finished
-    columns = ["task", "lambda", "status", "finished" if ended else "scheduled for", "error"]
-    shown = [True, with_lambda, status is None, True, True]
-    rows = [
-        (
-            task.id,
-            getattr(task, "lambda"),
-            status_name(task.status),
-            when(task.finished_at_us if ended else task.scheduled_at_us)[_IN_YEAR],
-            summary_of(task.error),
-        )
-        for task in tasks
-    ]
-    print_table([*compress(columns, shown)], [tuple(compress(row, shown)) for row in rows])
+    instant = "finished" if status != _ANY and Status[status].finished else "scheduled for"
+    names = ["task", *([] if lambda_name else ["lambda"]), *(["status"] if status == _ANY else [])]
+    made = _COLUMNS[instant]
+    return {
+        **{name: _COLUMNS[name] for name in names},
+        instant: lambda task: made(task)[_IN_YEAR],
+        "error": _COLUMNS["error"],
+    }
 
 
-async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit: int) -> list[t.Task]:
+async def _list(stub: api.Frontend, lambda_name: str, status: str, limit: int) -> list[t.Task]:
     if lambda_name:
         names = [lambda_name]
     else:  # asks no lambda that has none: there may be thousands
@@ -153,15 +133,16 @@ async def _list(stub: api.Frontend, lambda_name: str | None, status: str, limit:
 @ids_argument
 @click.option("--timeout", type=duration, help="Wait at most this long, then exit with 4.  [default: for ever]")
 @click.option("--any", "any_of", is_flag=True, help="Return when the first has finished, not when all have.")
-@frontend_flag
-@as_json
-@no_header
-def wait(ids: tuple[str, ...], timeout: float | None, any_of: bool, frontend: str | None, as_json: bool) -> int:
+@lists
+def wait(ids: tuple[str, ...], timeout: float | None, any_of: bool) -> int:
     """Wait until tasks have finished; the exit code is 1 if one of them failed or was cancelled."""
-    return report_finished(wait_for(frontend, ids, timeout, any_of=any_of), as_json=as_json)
+    tasks = wait_for(ids, timeout, any_of=any_of)
+    names = ("task", "status", "finished", "error")
+    show_rows(tasks, task_json, {name: _COLUMNS[name] for name in names})
+    return code_of(tasks)
 
 
-def wait_for(frontend: str | None, ids: Sequence[str], timeout: float | None, *, any_of: bool = False) -> list[t.Task]:
+def wait_for(ids: Sequence[str], timeout: float | None, *, any_of: bool = False) -> list[t.Task]:
     """The tasks once they have finished, in the order of their ids; with `any_of` those that finished first.
 
     Raises:
@@ -170,7 +151,7 @@ def wait_for(frontend: str | None, ids: Sequence[str], timeout: float | None, *,
     protect_stdout()  # the exit code says how they ended, whoever still reads
     if any_of and len(ids) > MAX_BATCH:
         raise InvalidArgument(f"--any takes at most {MAX_BATCH} tasks")
-    return ask(frontend, lambda stub: _wait(stub, list(dict.fromkeys(ids)), timeout, any_of))
+    return ask(lambda stub: _wait(stub, list(dict.fromkeys(ids)), timeout, any_of))
 
 
 async def _wait(stub: api.Frontend, ids: list[str], timeout: float | None, any_of: bool) -> list[t.Task]:
@@ -195,52 +176,29 @@ async def _wait(stub: api.Frontend, ids: list[str], timeout: float | None, any_o
     return [found[each] for each in ids if each in found]
 
 
-def report_finished(tasks: Sequence[t.Task], *, as_json: bool, alone: bool = False) -> int:
-    """Prints finished tasks, and returns the exit code: 1 unless all succeeded."""
-    if as_json:
-        shown = [task_json(task) for task in tasks]
-        print_json(shown[0] if alone else shown)
-    elif alone:
-        print_task(tasks[0])
-    else:
-        print_table(
-            ["task", "status", "finished", "error"],
-            [
-                (
-                    task.id,
-                    status_name(task.status),
-                    when(task.finished_at_us),
-                    summary_of(task.error),
-                )
-                for task in tasks
-            ],
-        )
-    return 0 if all(task.status == t.SUCCESS for task in tasks) else 1
+def code_of(tasks: Iterable[t.Task]) -> int:
+    """The exit code that says how tasks finished."""
+    return EXIT_OK if all(task.status == t.SUCCESS for task in tasks) else EXIT_FAILED
 
 
 @click.command()
 @ids_argument
 @bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+@lists
+def cancel(ids: tuple[str, ...], dry_run: bool) -> None:
     """Cancel tasks. What has not started never will; what runs is asked to stop."""
     if dry_run:
-        found = ask(frontend, lambda stub: statuses(stub, ids))
-        would = [f.CancelResult(id=each, status=status) for each, status in found.items()]  # type: ignore[arg-type]
-        print_results(would, (), _would_cancel, as_json)
+        show_would(ids, _would_cancel)
         return
-    if len(ids) > 1:
-        confirm(f"Cancel {len(ids)} tasks", yes=yes)
-    results = ask(frontend, lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
+    confirm(f"Cancel {len(ids)} tasks", many=len(ids) > 1)
+    results = ask(lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
 
     def word(result: f.CancelResult) -> str:
         if result.cancelled or result.status == t.CANCELLED:
             return "cancelled"
         return "asked to stop" if result.cancel_requested else f"already {status_name(result.status)}"
 
-    print_results(results, ("cancelled", "cancel_requested"), word, as_json)
+    show_results(results, word, "cancelled cancel_requested")
     late = [r.id for r in results if r.status in {t.SUCCESS, t.FATAL_FAILURE} and not r.cancel_requested]
     if late:
         raise FailedPrecondition(f"already finished, not cancelled: {', '.join(late)}")
@@ -248,37 +206,42 @@ def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None,
 
 @click.command()
 @click.argument("task_id", metavar="TASK")
-@frontend_flag
-@as_json
-def explain(task_id: str, frontend: str | None, as_json: bool) -> None:
+@asks
+def explain(task_id: str) -> None:
     """Say why a task has not started, or what it does."""
-    reply = ask(frontend, lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
-    if not as_json:
-        print(one_line(reply.sentence))
-        return
-    print_json(
-        {
-            "task": task_json(reply.task),
-            "reason": reply.reason,
-            "sentence": reply.sentence,
-            "until_us": reply.until_us,
-            "position": reply.position,
-            "queue_depth": reply.queue_depth,
-            "queue_limit": reply.queue_limit,
-            "behind": reply.behind,
-            "now_us": reply.now_us,
-        }
-    )
+    reply = ask(lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
+    fields = message_json(reply, "reason sentence until_us position queue_depth queue_limit behind now_us")
+    show({"task": task_json(reply.task), **fields}, reply.sentence)
 
 
-def _would_cancel(result: f.CancelResult) -> str:
-    if result.status in {t.CLAIMED, t.PROCESSING}:
+def _would_cancel(status: int) -> str:
+    if status in {t.CLAIMED, t.PROCESSING}:
         return "would be asked to stop"
-    finished = result.status in {t.SUCCESS, t.FATAL_FAILURE, t.CANCELLED}
-    return f"already {status_name(result.status)}" if finished else "would be cancelled"
+    finished = status in {t.SUCCESS, t.FATAL_FAILURE, t.CANCELLED}
+    return f"already {status_name(status)}" if finished else "would be cancelled"
 
 
-async def statuses(stub: api.Frontend, ids: Sequence[str]) -> dict[str, int]:
+# --- many tasks by their ids ------------------------------------------------------------------------------------------
+
+
+async def batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[Any]]) -> list[Any]:
+    """The results of all ids, from as many calls as they need."""
+    replies = [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
+    return [result for reply in replies for result in reply.results]
+
+
+def show_would(ids: Sequence[str], word: Callable[[int], str]) -> None:
+    """Shows what would become of each id, by the status that its task has.
+
+    Raises:
+        TaskNotFound: some of them do not exist; the others are shown.
+    """
+    found = ask(lambda stub: _statuses(stub, ids))
+    results = [f.CancelResult(id=each, status=status) for each, status in found.items()]  # type: ignore[arg-type]
+    show_results(results, lambda result: word(result.status), "")
+
+
+async def _statuses(stub: api.Frontend, ids: Sequence[str]) -> dict[str, int]:
     """Where each task stands, by its id; 0 where there is none."""
 
     async def one(task_id: str) -> int:
@@ -294,32 +257,20 @@ async def statuses(stub: api.Frontend, ids: Sequence[str]) -> dict[str, int]:
     return found
 
 
-async def batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[Any]]) -> list[Any]:
-    """The results of all ids, from as many calls as they need."""
-    replies = [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
-    return [result for reply in replies for result in reply.results]
-
-
-def print_results(results: Sequence[Any], flags: Sequence[str], word: Callable[[Any], str], as_json: bool) -> None:
-    """Prints what became of each id, or would; for programs `flags` of the results, or the word where there are none.
+def show_results(results: Sequence[Any], word: Callable[[Any], str], flags: str) -> None:
+    """Shows what became of each id, or would; for programs `flags` of the results, or the word where there are none.
 
     Raises:
-        TaskNotFound: some of them do not exist; the others are done and printed.
+        TaskNotFound: some of them do not exist; the others are done and shown.
     """
-    found = [result for result in results if result.status]
-    if as_json:
-        print_json(
-            [
-                {
-                    "id": r.id,
-                    "status": status_name(r.status) if r.status else None,
-                    **({flag: getattr(r, flag) for flag in flags} or {"dry_run": word(r) if r.status else None}),
-                }
-                for r in results
-            ]
-        )
-    else:
-        print_table(["task", "outcome", "status"], [(r.id, word(r), status_name(r.status)) for r in found])
+
+    def as_json(result: Any) -> dict[str, Any]:
+        status = status_name(result.status) if result.status else None
+        told = message_json(result, flags) if flags else {"dry_run": word(result) if status else None}
+        return {"id": result.id, "status": status, **told}
+
+    shown = results if wants_json() else [result for result in results if result.status]
+    show_rows(shown, as_json, {"task": "id", "outcome": word, "status": lambda result: status_name(result.status)})
     sys.stdout.flush()
     if missing := [result.id for result in results if not result.status]:
         raise TaskNotFound(f"no such task: {', '.join(missing)}")

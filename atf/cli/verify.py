@@ -19,8 +19,9 @@ from atf.verify.run import RecoveryRow, VerifyPlan, VerifyReport, kinds
 from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
-from .options import as_json, no_header, read, settings_flags
-from .output import print_fields, print_json, print_table
+from .json_values import print_json
+from .options import as_json, no_header, read, settings_flags, wants_json
+from .output import print_fields, print_table
 from .progress import view
 
 _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
@@ -55,7 +56,6 @@ def verify(
     roles: tuple[str, ...],
     seed: int | None,
     executors: int,
-    as_json: bool,
     **flags: Any,
 ) -> int:
     """Prove on your own store that nothing is lost, nothing runs twice at once, nothing starts early.
@@ -83,9 +83,9 @@ def verify(
         redis_url=settings.redis_url,
         settings={name: getattr(settings, name) for name in flags if name != "redis_url"},
     )
-    with view(as_json) as shown:
+    with view() as shown:
         report = asyncio.run(run_verify(course, shown, os.environ))
-    if as_json:
+    if wants_json():
         print_json(report.as_json())
     else:
         _print(report)

@@ -180,9 +180,7 @@ async def test_rows_of_stdin_are_stored_while_the_next_one_is_waited_for(
         with RowSource("-", None, "a/b") as source:
             shown = Shown()
             options: BatchOptions = {"batch_id": "x"}
-            work = asyncio.create_task(
-                submit_rows(cast("api.Frontend", batches), source, options, shown, watch=False, as_json=False)
-            )
+            work = asyncio.create_task(submit_rows(cast("api.Frontend", batches), source, options, shown, watch=False))
             for row in ('"p"\n', '"q"\n'):
                 typed.write(row)
                 shown.stored.clear()

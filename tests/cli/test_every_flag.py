@@ -122,7 +122,7 @@ def seen(atf: Atf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seen:
     (tmp_path / "rows").write_text('{"path": "a"}\n')
     (tmp_path / "raw.bin").write_bytes(b"raw")
     (tmp_path / "flagged.py").write_text("import atf\napp = atf.App('flagged')\n@app.task\ndef one() -> None: ...\n")
-    for module in ("schedule", "job", "gate", "batch.commands"):
+    for module in ("task_request", "job", "gate", "batch.commands"):
         monkeypatch.setattr(f"atf.cli.{module}.new_id", lambda *_: "fixed")
     return Seen(atf, monkeypatch)
 

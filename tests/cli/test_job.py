@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli.job import _show, job_json
+from atf.cli.job_view import job_json, show_job
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 
@@ -18,7 +18,7 @@ def job(**spec: Any) -> j.Job:
 
 
 def shown(each: j.Job, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    _show(each, as_json=False)
+    show_job(each)
     return {line[:10].rstrip(): line[11:] for line in capsys.readouterr().out.splitlines()}
 
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 
 from atf import App, task
-from atf.cli.output import print_task
+from atf.cli.task_view import show_task
 from atf.client.coalescing import answer_of
 from atf.controller.losses import Death, report_death
 from atf.controller.pool import ExecutorPool, Slow
@@ -500,7 +500,7 @@ def test_any_task_that_can_be_decoded_can_be_shown(data: bytes, capsys: pytest.C
         shown = t.Task.FromString(data)
     except DecodeError:
         return
-    print_task(shown)
+    show_task(shown)
     capsys.readouterr()
 
 

@@ -18,7 +18,7 @@ from hypothesis import given
 
 from atf.cli import main, remote
 from atf.cli.options import duration
-from atf.cli.schedule import build_request
+from atf.cli.task_request import build_request
 from atf.config import settings
 from atf.config.loading import load
 from atf.errors import AtfError, ConfigError, InvalidArgument

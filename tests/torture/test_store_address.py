@@ -89,7 +89,8 @@ async def test_atf_up_puts_a_password_on_no_screen_and_on_no_command_line(
         assert not [word for word in role._command("") if "5ecret" in word]
         assert role._env["ATF_REDIS_URL"] == url
     for as_json in (False, True):
-        _announce(cluster, as_json)
+        monkeypatch.setattr("atf.cli.local.up.wants_json", lambda as_json=as_json: as_json)
+        _announce(cluster)
         said = capsys.readouterr().out
         assert "redis://127.0.0.1:6379/0" in said
         assert "5ecret" not in said

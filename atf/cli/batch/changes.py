@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import click
 
-from atf.cli.confirmation import bulk_flags, confirm
-from atf.cli.options import as_json, frontend_flag, no_header
-from atf.cli.output import print_json
+from atf.cli.confirmation import confirm
+from atf.cli.options import asks, bulk_flags, lists
+from atf.cli.output import show
 from atf.cli.remote import ask
 from atf.rpc import api
 from atf.rpc import batch_pb2 as b
-from atf.visible import one_line
 
-from .view import batch_word, print_batches, show_batch
+from .view import batch_word, show_batches
+
+R = TypeVar("R")
 
 ids_argument = click.argument("ids", metavar="BATCH...", nargs=-1, required=True)
 
@@ -22,85 +24,65 @@ ids_argument = click.argument("ids", metavar="BATCH...", nargs=-1, required=True
 @click.command()
 @ids_argument
 @bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def retry(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+@lists
+def retry(ids: tuple[str, ...], dry_run: bool) -> None:
     """Start the items of batches afresh that failed for good."""
     if dry_run:
-        _would(ids, "would start afresh", lambda each: each.permanently_failed, frontend, as_json)
+        _would(ids, "would start afresh", lambda each: each.permanently_failed)
         return
-    if len(ids) > 1:
-        confirm(f"Start the items of {len(ids)} batches afresh that failed for good", yes=yes)
-
-    async def each(stub: api.Frontend) -> list[b.Batch]:
-        return [await stub.retry_batch(b.RetryBatchRequest(id=name)) for name in ids]
-
-    _show_all(ask(frontend, each), as_json)
+    question = f"Start the items of {len(ids)} batches afresh that failed for good"
+    show_batches(_change(ids, question, lambda stub, each: stub.retry_batch(b.RetryBatchRequest(id=each))))
 
 
 @click.command()
 @ids_argument
 @bulk_flags
-@frontend_flag
-@as_json
-@no_header
-def cancel(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+@lists
+def cancel(ids: tuple[str, ...], dry_run: bool) -> None:
     """Cancel the items of batches that have not started; ask those that run to stop."""
     if dry_run:
-        left = "would be cancelled or asked to stop"
-        _would(ids, left, lambda each: each.created + each.in_progress + each.failed, frontend, as_json)
+        _would(ids, "would be cancelled or asked to stop", lambda each: each.created + each.in_progress + each.failed)
         return
-    if len(ids) > 1:
-        confirm(f"Cancel {len(ids)} batches", yes=yes)
-
-    async def each(stub: api.Frontend) -> list[b.Batch]:
-        return [await stub.cancel_batch(b.CancelBatchRequest(id=name)) for name in ids]
-
-    _show_all(ask(frontend, each), as_json)
+    question = f"Cancel {len(ids)} batches"
+    show_batches(_change(ids, question, lambda stub, each: stub.cancel_batch(b.CancelBatchRequest(id=each))))
 
 
 @click.command()
 @ids_argument
 @bulk_flags
-@frontend_flag
-@as_json
-def delete(ids: tuple[str, ...], dry_run: bool, yes: bool, frontend: str | None, as_json: bool) -> None:
+@asks
+def delete(ids: tuple[str, ...], dry_run: bool) -> None:
     """Delete batches that have ended, with their items."""
     if dry_run:
-        _would(ids, "would be deleted", lambda each: each.items if each.ended_at_us else 0, frontend, as_json)
+        _would(ids, "would be deleted", lambda each: each.items if each.ended_at_us else 0)
         return
-    if len(ids) > 1:
-        confirm(f"Delete {len(ids)} batches with their items", yes=yes)
-
-    async def each(stub: api.Frontend) -> list[tuple[str, bool]]:
-        return [(name, (await stub.delete_batch(b.DeleteBatchRequest(id=name))).existed) for name in ids]
-
-    done = ask(frontend, each)
-    if as_json:
-        print_json([{"id": name, "existed": existed} for name, existed in done])
-        return
-    for name, existed in done:
-        print(one_line(f"{name}: {'is being deleted' if existed else 'there is none'}"))
+    question = f"Delete {len(ids)} batches with their items"
+    replies = _change(ids, question, lambda stub, each: stub.delete_batch(b.DeleteBatchRequest(id=each)))
+    done = [(name, reply.existed) for name, reply in zip(ids, replies, strict=True)]
+    show(
+        [{"id": name, "existed": existed} for name, existed in done],
+        *(f"{name}: {'is being deleted' if existed else 'there is none'}" for name, existed in done),
+    )
 
 
-def _show_all(batches: Sequence[b.Batch], as_json: bool) -> None:
-    """One as a page, several as a table."""
-    if len(batches) == 1:
-        show_batch(batches[0], as_json)
-    else:
-        print_batches(batches, as_json)
+def _change(ids: tuple[str, ...], question: str, one: Callable[[api.Frontend, str], Awaitable[R]]) -> list[R]:
+    """Changes batches one after the other; several only after the question was answered."""
+    confirm(question, many=len(ids) > 1)
+
+    async def work(stub: api.Frontend) -> list[R]:
+        return [await one(stub, name) for name in ids]
+
+    return ask(work)
 
 
-def _would(ids: Sequence[str], what: str, count: Callable[[b.Batch], int], frontend: str | None, as_json: bool) -> None:
+def _would(ids: tuple[str, ...], what: str, count: Callable[[b.Batch], int]) -> None:
     """Says of how many items of each batch something would be done."""
 
     async def look(stub: api.Frontend) -> list[b.Batch]:
         return [await stub.get_batch(b.GetBatchRequest(id=each)) for each in ids]
 
-    found = ask(frontend, look)
-    if as_json:
-        print_json([{"id": each.id, "dry_run": True, "items": count(each)} for each in found])
-        return
-    for each in found:
-        print(one_line(f"{each.id}: {count(each)} of {each.items} items {what} (it is {batch_word(each.status)})"))
+    found = ask(look)
+    show(
+        [{"id": each.id, "dry_run": True, "items": count(each)} for each in found],
+        *(f"{each.id}: {count(each)} of {each.items} items {what} (it is {batch_word(each.status)})" for each in found),
+    )

@@ -12,11 +12,20 @@ import click
 
 from atf.cli.files import check_free, overwrite_flag, whole_file
 from atf.cli.nouns import Noun
-from atf.cli.options import as_json, duration, frontend_flag, no_header, refuse_unused
-from atf.cli.output import print_json, print_table
+from atf.cli.options import (
+    any_lambda_argument,
+    asks,
+    duration,
+    frontend_flag,
+    lambda_argument,
+    limit_flag,
+    lists,
+    pairs,
+    refuse_unused,
+)
+from atf.cli.output import Columns, show_rows
 from atf.cli.progress import view
 from atf.cli.remote import ask
-from atf.cli.schedule import pairs
 from atf.client import AsyncClient
 from atf.client.batch_spec import MAX_WORKERS, MESSAGE_ITEMS
 from atf.client.paging import entries
@@ -34,7 +43,7 @@ from atf.task import MAX_BATCH, check_lambda
 from .changes import cancel, delete, retry
 from .results import item_json, item_word, write_chunks, write_csv, write_jsonl
 from .submit import RowSource, submit_rows
-from .view import follow, print_batches, show_batch
+from .view import follow, list_batches, show_batch
 
 R = TypeVar("R")
 
@@ -63,7 +72,7 @@ for _each in (retry, cancel, delete):
 
 
 @batch.command()
-@click.argument("lambda_name", metavar="LAMBDA")
+@lambda_argument
 @click.argument("name", metavar="FILE")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="Of FILE.  [default: by its name; jsonl]")
 @click.option(
@@ -136,17 +145,8 @@ for _each in (retry, cancel, delete):
 )
 @click.option("--on-complete", multiple=True, metavar="LAMBDA", help="Run it when every item has ended.")
 @click.option("--durability", metavar="CLASS", help="relaxed, disk or replicated.  [default: the frontend's]")
-@frontend_flag
-@as_json
-def submit(
-    lambda_name: str,
-    name: str,
-    form: str | None,
-    watch: bool,
-    frontend: str | None,
-    as_json: bool,
-    **given: Any,
-) -> int:
+@asks
+def submit(lambda_name: str, name: str, form: str | None, watch: bool, **given: Any) -> int:
     """Submit the rows of FILE as items of LAMBDA, and print the batch's id. - reads stdin.
 
     A line of jsonl is an object of arguments by name, an array of them by position, or the first one alone. A csv file names the arguments
@@ -161,10 +161,8 @@ def submit(
     atf batch submit shop/fetch pages.csv --pause 1s --target host --max-attempts 3
     find . -name '*.jpg' | jq -Rc '["identify", .]' | atf batch submit atf/command -
     """
-    with RowSource(name, form, check_lambda(lambda_name)) as source, view(as_json) as shown:
-        return ask(
-            frontend, lambda stub: submit_rows(stub, source, _options(given), shown, watch=watch, as_json=as_json)
-        )
+    with RowSource(name, form, check_lambda(lambda_name)) as source, view() as shown:
+        return ask(lambda stub: submit_rows(stub, source, _options(given), shown, watch=watch))
 
 
 def _options(given: dict[str, Any]) -> BatchOptions:
@@ -182,69 +180,49 @@ def _options(given: dict[str, Any]) -> BatchOptions:
 
 
 @batch.command()
-@click.argument("lambda_name", metavar="[LAMBDA]", default="")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
-@frontend_flag
-@as_json
-@no_header
-def ls(lambda_name: str, limit: int, frontend: str | None, as_json: bool) -> None:
+@any_lambda_argument
+@limit_flag
+@lists
+def ls(lambda_name: str, limit: int) -> None:
     """List the batches of LAMBDA, or all."""
-    found = ask(frontend, lambda stub: _list(stub, lambda_name, limit))
-    print_batches(found, as_json)
-
-
-async def _list(stub: api.Frontend, lambda_name: str, limit: int) -> list[b.Batch]:
     request = b.ListBatchesRequest(page_size=MAX_BATCH, **{"lambda": lambda_name})
-    return await entries(stub.list_batches, request, lambda page: page.batches, limit)
+    list_batches(ask(lambda stub: entries(stub.list_batches, request, lambda page: page.batches, limit)))
 
 
 @batch.command()
 @id_argument
-@frontend_flag
-@as_json
-def status(batch_id: str, frontend: str | None, as_json: bool) -> None:
+@asks
+def status(batch_id: str) -> None:
     """Show where a batch stands."""
-    show_batch(ask(frontend, lambda stub: stub.get_batch(b.GetBatchRequest(id=batch_id))), as_json)
+    show_batch(ask(lambda stub: stub.get_batch(b.GetBatchRequest(id=batch_id))))
 
 
 @batch.command()
 @id_argument
-@frontend_flag
-@as_json
-def watch(batch_id: str, frontend: str | None, as_json: bool) -> int:
+@asks
+def watch(batch_id: str) -> int:
     """Show how a batch goes on until it has ended; exit with 1 unless every item is done."""
-    with view(as_json) as shown:
-        return ask(
-            frontend, lambda stub: _by_client(stub, lambda client: follow(client, batch_id, shown, as_json=as_json))
-        )
+    with view() as shown:
+        return _by_client(lambda client: follow(client, batch_id, shown))
 
 
 @batch.command()
 @id_argument
 @click.option("--status", "statuses", multiple=True, metavar="STATUS",
               help="Only these: created, in_progress, done, failed (for good, or to run again), cancelled. May be given again.")  # fmt: skip
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")
-@frontend_flag
-@as_json
-@no_header
-def items(batch_id: str, statuses: tuple[str, ...], limit: int, frontend: str | None, as_json: bool) -> None:
+@limit_flag
+@lists
+def items(batch_id: str, statuses: tuple[str, ...], limit: int) -> None:
     """List the items of a batch in their order."""
     wanted = [each for name in statuses for each in _statuses(name)]
-    found = ask(frontend, lambda stub: _by_client(stub, lambda client: _items(client, batch_id, wanted, limit)))
-    if as_json:
-        print_json([item_json(each) for each in found])
-        return
-    rows = [
-        (
-            each.number,
-            item_word(each.status),
-            each.work_item_id,
-            " ".join(each.arguments),
-            summary_of(each.error),
-        )
-        for each in found
-    ]
-    print_table(["number", "status", "work item", "arguments", "error"], rows)
+    columns: Columns[b.Item] = {
+        "number": "number",
+        "status": lambda each: item_word(each.status),
+        "work item": "work_item_id",
+        "arguments": lambda each: " ".join(each.arguments),
+        "error": lambda each: summary_of(each.error),
+    }
+    show_rows(_by_client(lambda client: _items(client, batch_id, wanted, limit)), item_json, columns)
 
 
 def _statuses(name: str) -> list[ItemStatus]:
@@ -271,7 +249,7 @@ async def _items(client: AsyncClient, batch_id: str, statuses: list[ItemStatus],
               help="Write there; the file appears when all is in it.  [default: stdout]")  # fmt: skip
 @overwrite_flag("FILE")
 @frontend_flag
-def results(batch_id: str, form: str, output: Path | None, overwrite: bool, frontend: str | None) -> None:
+def results(batch_id: str, form: str, output: Path | None, overwrite: bool) -> None:
     """Print the items of a batch with their results, in their order, as they stand now."""
     if output is not None:
         check_free(output, overwrite=overwrite)
@@ -286,10 +264,14 @@ def results(batch_id: str, form: str, output: Path | None, overwrite: bool, fron
                 else:
                     await (write_csv if form == "csv" else write_jsonl)(pages, out)
 
-    ask(frontend, lambda stub: _by_client(stub, write))
+    _by_client(write)
 
 
-async def _by_client(stub: api.Frontend, question: Callable[[AsyncClient], Awaitable[R]]) -> R:
+def _by_client(question: Callable[[AsyncClient], Awaitable[R]]) -> R:
     """Asks by the SDK, which goes on where a call breaks off."""
-    async with AsyncClient(frontend=stub) as client:
-        return await question(client)
+
+    async def work(stub: api.Frontend) -> R:
+        async with AsyncClient(frontend=stub) as client:
+            return await question(client)
+
+    return ask(work)

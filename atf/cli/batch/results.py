@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import IO, Any, Final
 
 from atf.builtin.command_result import read_failure
-from atf.cli.output import bytes_json, json_for
+from atf.cli.json_values import bytes_json, json_for, message_json
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.batch import BatchStatus, ItemStatus
@@ -35,19 +35,12 @@ Pages = AsyncIterator[Sequence[b.Item]]
 def item_json(item: b.Item) -> dict[str, Any]:
     """An item for programs."""
     return {
-        "number": item.number,
-        "work_item_id": item.work_item_id,
+        **message_json(item, "number work_item_id"),
         "task": item.task_id,
         "status": item_word(item.status),
         "arguments": _arguments(item),
         **bytes_json("result", item.result, item.result_encoding),
-        "error": item.error,
-        "error_type": item.error_type,
-        "error_message": item.error_message,
-        "attempts": item.attempts,
-        "chunk": item.chunk,
-        "peer": item.peer,
-        "finished_at_us": item.finished_at_us,
+        **message_json(item, "error error_type error_message attempts chunk peer finished_at_us"),
     }
 
 

@@ -6,8 +6,8 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from atf.cli.argument_types import json_value
 from atf.cli.arguments import Parameters, untyped
+from atf.cli.json_values import json_value
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b
 from atf.sdk.items import Elements

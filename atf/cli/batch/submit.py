@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from atf.cli.arguments import Parameters, registered
-from atf.cli.output import print_json
+from atf.cli.json_values import print_json
+from atf.cli.options import wants_json
 from atf.cli.progress import View
 from atf.cli.stdin import open_stdin, read_as_they_come
 from atf.client import AsyncClient
@@ -71,9 +72,7 @@ class RowSource:
             raise InvalidArgument(said if said.startswith(self.shown) else f"{self.shown}, {said}") from None
 
 
-async def submit_rows(
-    stub: api.Frontend, source: RowSource, options: BatchOptions, shown: View, *, watch: bool, as_json: bool
-) -> int:
+async def submit_rows(stub: api.Frontend, source: RowSource, options: BatchOptions, shown: View, *, watch: bool) -> int:
     """Submits what is not stored yet of a source, and shows how far it is; the exit code.
 
     Args:
@@ -98,8 +97,8 @@ async def submit_rows(
             print(f"atf: the same command with --id {batch_id} goes on", file=sys.stderr)
             raise
         if watch:
-            return await follow(client, batch_id, shown, as_json=as_json)
-        if as_json:
+            return await follow(client, batch_id, shown)
+        if wants_json():
             print_json(batch_json(await client.get_batch(batch_id)))
         return EXIT_OK
 

@@ -11,7 +11,9 @@ from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from atf.cli.output import print_fields, print_json, print_table, when
+from atf.cli.json_values import message_json, print_json
+from atf.cli.options import wants_json
+from atf.cli.output import Columns, show_fields, show_rows, when
 from atf.cli.progress import View
 from atf.client import AsyncClient, BatchProgress
 from atf.exits import EXIT_FAILED, EXIT_OK
@@ -26,13 +28,13 @@ _EVERY_S: Final = 0.25
 """Seconds between two looks."""
 
 
-async def follow(client: AsyncClient, batch_id: str, shown: View, *, as_json: bool) -> int:
+async def follow(client: AsyncClient, batch_id: str, shown: View) -> int:
     """Shows a batch until it has ended; the exit code that says how."""
     rate, last = Rate(), b.Batch()
     async with aclosing(client.watch_batch(batch_id, _EVERY_S)) as seen:
         async for last in seen:
             shown.show(BatchView(BatchProgress.from_proto(last, rate.of(last))))
-    if as_json:
+    if wants_json():
         print_json(batch_json(last))
     else:
         shown.say(one_line(BatchView(BatchProgress.from_proto(last, rate.of(last))).line()))
@@ -97,43 +99,24 @@ def batch_word(status: int) -> str:
 
 def batch_json(batch: b.Batch) -> dict[str, Any]:
     """A batch for programs."""
-    return {
-        "id": batch.id,
-        "lambda": getattr(batch, "lambda"),
-        "status": batch_word(batch.status),
-        "items": batch.items,
-        "created": batch.created,
-        "in_progress": batch.in_progress,
-        "done": batch.done,
-        "failed": batch.failed,
-        "permanently_failed": batch.permanently_failed,
-        "cancelled": batch.cancelled,
-        "sealed": batch.sealed,
-        "prefix": batch.prefix,
-        "created_at_us": batch.created_at_us,
-        "ended_at_us": batch.ended_at_us,
-        "round": batch.round,
-        "cancel_requested": batch.cancel_requested,
-        "error": batch.error,
-    }
+    names = (
+        "id lambda status items created in_progress done failed permanently_failed cancelled sealed prefix"
+        " created_at_us ended_at_us round cancel_requested error"
+    )
+    return message_json(batch, names) | {"status": batch_word(batch.status)}
 
 
-def show_batch(batch: b.Batch, as_json: bool) -> None:
+def show_batch(batch: b.Batch) -> None:
     """A batch as a page, or for programs."""
-    if as_json:
-        print_json(batch_json(batch))
-        return
     now = BatchProgress.from_proto(batch, Rate().of(batch))
     togo = now.seconds_to_go
-    print_fields(
+    asked = ", cancellation asked for" if batch.cancel_requested and not now.ended else ""
+    show_fields(
+        batch_json(batch),
         [
             ("batch", batch.id),
             ("lambda", getattr(batch, "lambda")),
-            (
-                "status",
-                batch_word(batch.status)
-                + (", cancellation asked for" if batch.cancel_requested and not now.ended else ""),
-            ),
+            ("status", batch_word(batch.status) + asked),
             ("items", f"{batch.items}{'' if batch.sealed else ', and more may come'}"),
             ("created", batch.created or ""),
             ("in progress", batch.in_progress or ""),
@@ -147,26 +130,28 @@ def show_batch(batch: b.Batch, as_json: bool) -> None:
             ("rate", f"{_rate(now.rate)} items/s" if now.rate and not now.ended else ""),
             ("a callback was not made" if batch.items else "it could not be made", batch.error),
             ("to go", length(round(togo) * US) if togo is not None and not now.ended else ""),
-        ]
+        ],
     )
 
 
-def print_batches(found: Sequence[b.Batch], as_json: bool) -> None:
-    """Batches as a table, or as JSON."""
-    if as_json:
-        print_json([batch_json(each) for each in found])
-        return
-    rows = [
-        (
-            each.id,
-            getattr(each, "lambda"),
-            batch_word(each.status),
-            each.items,
-            each.done,
-            each.permanently_failed,
-            each.cancelled,
-            when(each.created_at_us),
-        )
-        for each in found
-    ]
-    print_table(["batch", "lambda", "status", "items", "done", "failed", "cancelled", "created"], rows)
+def show_batches(found: Sequence[b.Batch]) -> None:
+    """Batches that were changed: one as a page, several as a table."""
+    if len(found) == 1:
+        show_batch(found[0])
+    else:
+        list_batches(found)
+
+
+def list_batches(found: Sequence[b.Batch]) -> None:
+    """Batches as a table, or for programs."""
+    columns: Columns[b.Batch] = {
+        "batch": "id",
+        "lambda": "lambda",
+        "status": lambda each: batch_word(each.status),
+        "items": "items",
+        "done": "done",
+        "failed": "permanently_failed",
+        "cancelled": "cancelled",
+        "created": lambda each: when(each.created_at_us),
+    }
+    show_rows(found, batch_json, columns)

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 
 from atf.builtin import with_builtins
 from atf.cli import answered
-from atf.cli.options import read
-from atf.cli.output import print_fields, print_json, say
+from atf.cli.json_values import print_json
+from atf.cli.options import read, wants_json
+from atf.cli.output import print_fields, say
 from atf.client.registration import register_lambdas
 from atf.config.settings import (
     ControllerSettings,
@@ -52,19 +53,19 @@ from .cluster import ClusterSettings, free_if_taken
 from .user_code import check_imports, end
 
 
-def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, as_json: bool) -> NoReturn:
+def run_in_memory(settings: ClusterSettings, apps: Sequence[str]) -> NoReturn:
     """Runs until SIGINT or SIGTERM. Ends this process: a thread of user code would keep it."""
-    end(answered(lambda: _imported(settings, apps, as_json)))
+    end(answered(lambda: _imported(settings, apps)))
 
 
-def _imported(settings: ClusterSettings, apps: Sequence[str], as_json: bool) -> int:
+def _imported(settings: ClusterSettings, apps: Sequence[str]) -> int:
     if code := check_imports(apps):  # a crash or an exit in there would end this process without a word
         return code
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()  # before user code, which may go elsewhere
     with given_back():
         lambdas = load_lambdas(apps)
-    return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder), as_json))
+    return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,15 @@ class _UserCode:
     folder: Path
 
 
-async def _run(settings: ClusterSettings, code: _UserCode, as_json: bool) -> int:
+async def _run(settings: ClusterSettings, code: _UserCode) -> int:
     async with AsyncExitStack() as last:
-        status = await _serve(last, settings, code, as_json)
+        status = await _serve(last, settings, code)
     if status:
         exit_at_once(status)  # a `def` that does not end would keep the loop
     return status
 
 
-async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCode, as_json: bool) -> int:
+async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCode) -> int:
     """Runs the roles; `last` takes what is to be closed behind them, also where one can't start."""
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
@@ -134,7 +135,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     }
     runtime.spawn(watch(runtime, get_logger()), name="file descriptors")
     working = runtime.spawn(executor.run(), name="executor")
-    _announce(listeners, code.names, as_json)
+    _announce(listeners, code.names)
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
     status = await working
@@ -181,9 +182,9 @@ def _fake_server() -> Any:
     return fakeredis.FakeServer()
 
 
-def _announce(listeners: Listeners, apps: Sequence[str], as_json: bool) -> None:
+def _announce(listeners: Listeners, apps: Sequence[str]) -> None:
     where = {"frontend": listeners.address}
-    if as_json:
+    if wants_json():
         also = {"dapr_http": listeners.dapr_http} if listeners.dapr_http else {}
         print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **also})
         return

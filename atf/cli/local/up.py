@@ -13,8 +13,9 @@ from typing import Any
 
 import click
 
-from atf.cli.options import as_json, read, refuse_unused, settings_flags
-from atf.cli.output import print_fields, print_json, say, under_name
+from atf.cli.json_values import print_json
+from atf.cli.options import as_json, read, refuse_unused, settings_flags, wants_json
+from atf.cli.output import print_fields, say, under_name
 from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.process.stops import StopRequests, stop_signals
@@ -37,7 +38,7 @@ IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
     help="memory: keep tasks in this process; nothing survives its end.",
 )
 @as_json
-def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) -> int:
+def up(apps: tuple[str, ...], store: str | None, **flags: Any) -> int:
     """Run every role on this machine, with a task store and executors for your lambdas.
 
     MODULE:APP names your atf.App as `module:variable`, looked for in the current directory too.
@@ -70,11 +71,11 @@ def up(apps: tuple[str, ...], store: str | None, as_json: bool, **flags: Any) ->
     if store == "memory":
         from .memory import run_in_memory
 
-        run_in_memory(settings, apps, as_json=as_json)
-    return asyncio.run(_run(settings, apps, as_json))
+        run_in_memory(settings, apps)
+    return asyncio.run(_run(settings, apps))
 
 
-async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) -> int:
+async def _run(settings: ClusterSettings, apps: tuple[str, ...]) -> int:
     cluster = Cluster(settings, apps, env=_environment(), say=say)
     asked = _StopSignals(cluster)
     starting = asyncio.create_task(cluster.start())
@@ -95,7 +96,7 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], as_json: bool) 
     except BaseException:
         waiting.cancel()
         raise
-    _announce(cluster, as_json)
+    _announce(cluster)
     failing = asyncio.create_task(cluster.gave_up())
     await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
     if failing.done():
@@ -126,10 +127,10 @@ class _StopSignals:
         self.first.set()
 
 
-def _announce(cluster: Cluster, as_json: bool) -> None:
+def _announce(cluster: Cluster) -> None:
     settings = cluster.settings
     address = cluster.store if settings.redis_url else cluster.redis_url  # a URL that was given may hold a password
-    if as_json:
+    if wants_json():
         where = {"pid": os.getpid(), "store": cluster.store, "redis_url": address, "roles": cluster.addresses}
         print_json(where | ({"dapr_http": cluster.dapr_http} if cluster.dapr_http else {}))
     else:

@@ -1,0 +1,94 @@
+"""How commands show tasks: one as a page, several as a table, and for programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from atf.rpc import task_pb2 as t
+from atf.sdk.failure import failure_of
+from atf.visible import one_line
+
+from .json_values import bytes_json, message_json
+from .output import show_fields, when
+
+_FIELDS: Final = (
+    "id lambda priority status attempts losses runs scheduled_at_us next_at_us created_at_us enqueued_at_us claimed_at_us started_at_us failed_at_us finished_at_us"
+    " owner cancel_requested progress error error_type error_message ended_runs"
+)
+
+
+def task_json(task: t.Task) -> dict[str, Any]:
+    """A task for programs."""
+    shown = message_json(task, _FIELDS) | {"status": status_name(task.status)}
+    shown |= bytes_json("result", task.result, task.result_encoding)
+    if task.HasField("spec"):
+        spec = task.spec
+        shown |= bytes_json("payload", spec.payload, spec.encoding) | message_json(spec, "labels ordering_key")
+        shown["concurrency_key"] = spec.concurrency.key
+    return shown
+
+
+def show_task(task: t.Task, of_failed: int = 0) -> None:
+    """A task as a page, or for programs; `of_failed`: it is the last of so many of its lambda that failed."""
+    shown, failed = task_json(task), failure_of(task.error)
+    others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --failed" if of_failed > 1 else ""
+    show_fields(
+        shown,
+        [
+            ("id", task.id),
+            ("lambda", shown["lambda"]),
+            ("status", shown["status"] + (", cancellation asked for" if task.cancel_requested else "") + others),
+            ("priority", task.priority),
+            ("scheduled for", when(task.scheduled_at_us)),
+            ("looked at again", when(task.next_at_us)),
+            ("started", when(task.started_at_us)),
+            ("finished", when(task.finished_at_us)),
+            ("attempts", _attempts(task)),
+            ("losses", task.losses or ""),
+            ("held by", task.owner),
+            ("progress", task.progress),
+            ("payload", _text(shown, "payload")),
+            ("labels", ", ".join(f"{name}={value}" for name, value in shown.get("labels", {}).items())),
+            ("ordering key", shown.get("ordering_key", "")),
+            ("concurrency", shown.get("concurrency_key", "")),
+            ("result", _text(shown, "result")),
+            ("error", failed.headline),
+            ("traceback", failed.traceback.partition("\n")[2]),
+            ("runs", "\n".join(_ended_runs(task.ended_runs))),
+            ("run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
+            ("run all again", f"atf retry {shown['lambda']}" if task.status == t.FATAL_FAILURE else ""),
+        ],
+    )
+
+
+def _attempts(task: t.Task) -> str:
+    most = task.spec.options.max_attempts
+    return f"{task.attempts} of {most}" if task.attempts and most else str(task.attempts or "")
+
+
+def _ended_runs(runs: Iterable[t.EndedRun]) -> Iterator[str]:
+    before = ""
+    for run in runs:
+        took = f"{(run.ended_at_us - run.started_at_us) / 1e6:.3f} s" if run.started_at_us else "never started"
+        said = f"{run.why} ({run.owner})"
+        shown = "the same" if said == before else said
+        yield one_line(f"{when(run.started_at_us or run.ended_at_us)}, {took}: {shown}")
+        before = said
+
+
+def status_name(status: int) -> str:
+    """A status of the wire by its name."""
+    try:
+        return str(t.Status.Name(status))
+    except ValueError:  # of a newer frontend
+        return f"STATUS_{status}"
+
+
+def _text(shown: dict[str, Any], name: str) -> str:
+    if f"{name}_base64" in shown:
+        return f"{len(base64.b64decode(shown[f'{name}_base64']))} bytes"
+    value = shown.get(name)
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
