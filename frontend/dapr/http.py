@@ -25,6 +25,7 @@ from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc.server import MAX_SENTENCE_BYTES, free_address
 from atf.task import clip
 
+from .jobs import TIMING
 from .runtime import APP_ID, DOMAIN, NAME_EMPTY, NAME_IN_BODY, SCHEDULE, DaprRuntime
 
 MAX_BODY_BYTES: Final = 1 << 20
@@ -101,7 +102,7 @@ class HttpPort:
                 NAME_IN_BODY, DOMAIN
             )
         asked = d.ScheduleJobRequest(job=d.Job(name=_name(request)), overwrite=body.overwrite)
-        for field in ("schedule", "repeats", "due_time", "ttl"):
+        for field in TIMING:
             if body.HasField(field):
                 setattr(asked.job, field, getattr(body, field))
         if body.HasField("failure_policy"):

@@ -1,4 +1,4 @@
-"""Turns what Dapr calls a job into a job of ATF's, and back. Pure; whether a schedule can be read is for the frontend to say.
+"""Turns what Dapr calls a job into a job of ATF's, and back; makes it and reads it by the frontend's own API, for both of Dapr's services.
 
 What Dapr's scheduler does where nothing is said holds here: every missed tick comes, one after the other; UTC; a time that
 a change of clocks passes over does not come, and one that comes twice ticks twice; three retries, a second apart.
@@ -6,60 +6,36 @@ a change of clocks passes over does not come, and one that comes twice ticks twi
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError, Message
 
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.new_job import MAX_RETRIES
+from atf.rpc import api
+from atf.rpc import dapr_runtime_pb2 as d
+from atf.rpc import dapr_scheduler_pb2 as s
+from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_AHEAD_US, MAX_PAYLOAD_BYTES, US
+from atf.task import MAX_AHEAD_US, MAX_BATCH, MAX_PAYLOAD_BYTES, US
 
 FOR_EVER: Final = MAX_RETRIES
 """Retries of a tick where no number is given; the operator's cap on attempts bounds them."""
+TIMING: Final = ("schedule", "due_time", "ttl", "repeats")
+"""The fields that say when a job ticks; each job of Dapr's has them, and ours."""
 
 
-class DaprTiming(Protocol):
-    """What the job of any of Dapr's services says, by its fields' names."""
-
-    schedule: str
-    due_time: str
-    ttl: str
-    repeats: int
-
-    def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802  as protobuf has it
-
-
-class DaprConstantPolicy(Protocol):
-    """dapr.proto.common.v1.JobFailurePolicyConstant."""
-
-    interval: Duration
-    max_retries: int
-
-    def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802  as protobuf has it
-
-
-class DaprFailurePolicy(Protocol):
-    """dapr.proto.common.v1.JobFailurePolicy."""
-
-    @property
-    def constant(self) -> DaprConstantPolicy: ...
-
-    def WhichOneof(self, oneof_group: str, /) -> str | None: ...  # noqa: N802  as protobuf has it
-
-
-def job_spec(name: str, to: str, asked: DaprTiming, data: Message, policy: DaprFailurePolicy | None) -> j.JobSpec:
+def job_spec(name: str, to: str, asked: d.Job | s.Job, data: Message) -> j.JobSpec:
     """A job as ATF has it.
 
     Args:
         name: of the job, "namespace/name".
         to: the lambda that brings its ticks to their target.
-        asked: when it ticks.
+        asked: when it ticks, and what becomes of a tick that fails.
         data: what the target gets with each tick: an Any.
-        policy: what becomes of a tick that fails; None: it does not say.
 
     Raises:
         InvalidArgument: the data is too large, or the policy's interval is no length of time.
@@ -73,20 +49,28 @@ def job_spec(name: str, to: str, asked: DaprTiming, data: Message, policy: DaprF
         misfire=j.ALL,
         grace_us=MAX_AHEAD_US,
         overlap=j.QUEUE,
-        failure_policy=None if policy is None else _policy(policy),
+        failure_policy=_policy(asked.failure_policy),
     )
     setattr(spec.task, "lambda", to)  # a keyword of the language
-    for field in ("schedule", "due_time", "ttl", "repeats"):
+    for field in TIMING:
         if asked.HasField(field):
             setattr(spec, field, getattr(asked, field))
     return spec
 
 
-def fill_timing(made: DaprTiming, spec: j.JobSpec) -> None:
-    """Says in one of Dapr's jobs when a job of ATF's ticks, in the words of whoever made it."""
-    for field in ("schedule", "due_time", "ttl", "repeats"):
+def fill_job(made: d.Job | s.Job, spec: j.JobSpec) -> None:
+    """Says in one of Dapr's jobs when a job of ATF's ticks, in the words of whoever made it, and how a tick is retried."""
+    for field in TIMING:
         if spec.HasField(field):
             setattr(made, field, getattr(spec, field))
+    policy = spec.failure_policy
+    if policy.drop:
+        made.failure_policy.drop.SetInParent()
+    elif spec.HasField("failure_policy"):
+        constant = made.failure_policy.constant
+        constant.interval.FromMicroseconds(policy.interval_us)
+        if policy.max_retries < FOR_EVER:
+            constant.max_retries = policy.max_retries
 
 
 def data_of(spec: j.JobSpec) -> AnyMessage:
@@ -97,14 +81,29 @@ def data_of(spec: j.JobSpec) -> AnyMessage:
         return AnyMessage()
 
 
-def fill_constant(made: DaprConstantPolicy, policy: j.FailurePolicy) -> None:
-    """Says how a tick is retried."""
-    made.interval.FromMicroseconds(policy.interval_us)
-    if policy.max_retries < FOR_EVER:
-        made.max_retries = policy.max_retries
+async def schedule_job(frontend: api.Frontend, spec: j.JobSpec, *, overwrite: bool, signature: str = "") -> None:
+    """Makes a job, or replaces one; makes its lambda known where it is the first of it. `signature`: of that lambda, for people."""
+    asked = f.ScheduleJobRequest(job=spec, overwrite=overwrite, anew=overwrite)
+    try:
+        await frontend.schedule_job(asked)
+    except UnknownLambda:
+        registered = f.LambdaSpec(name=getattr(spec.task, "lambda"), signature=signature)
+        await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[registered]))
+        await frontend.schedule_job(asked)
 
 
-def _policy(policy: DaprFailurePolicy) -> j.FailurePolicy | None:
+async def pages_of_jobs(frontend: api.Frontend, prefix: str) -> AsyncIterator[Sequence[j.Job]]:
+    """The jobs whose names begin so, some at a time."""
+    request = f.ListJobsRequest(prefix=prefix, page_size=MAX_BATCH, unredacted=True)
+    while True:
+        page = await frontend.list_jobs(request)
+        yield page.jobs
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return
+
+
+def _policy(policy: d.JobFailurePolicy) -> j.FailurePolicy | None:
     """A policy that says neither is the default one."""
     match policy.WhichOneof("policy"):
         case "drop":
@@ -116,7 +115,7 @@ def _policy(policy: DaprFailurePolicy) -> j.FailurePolicy | None:
     return None
 
 
-def _interval_us(constant: DaprConstantPolicy) -> int:
+def _interval_us(constant: d.JobFailurePolicyConstant) -> int:
     """Microseconds; without an interval a tick is tried again at once."""
     interval = constant.interval
     us = interval.seconds * US + round(interval.nanos / 1_000)

@@ -11,15 +11,15 @@ from typing import Final
 
 from atf.config.dapr_names import DELIVER, check_app_id, job_of, namespace_of, split_job
 from atf.config.settings import FrontendSettings
-from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, UnknownLambda
+from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
 from atf.frontend.validate import shown
 from atf.rpc import api
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
-from atf.task import MAX_BATCH, MAX_BATCH_BYTES
+from atf.task import MAX_BATCH_BYTES
 
-from .jobs import data_of, fill_constant, fill_timing, job_spec
+from .jobs import data_of, fill_job, job_spec, pages_of_jobs, schedule_job
 
 SERVICE: Final = "dapr.proto.runtime.v1.Dapr"
 DOMAIN: Final = "dapr.io"
@@ -59,14 +59,7 @@ class DaprRuntime:
             name = self._job(job.name, metadata)
             if not job.HasField("schedule") and not job.HasField("due_time"):
                 raise InvalidArgument("schedule: give one, or a due_time, or both").with_reason(SCHEDULE_EMPTY, DOMAIN)
-            policy = job.failure_policy if job.HasField("failure_policy") else None
-            spec = job_spec(name, DELIVER, job, job.data, policy)
-            made = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite, anew=request.overwrite)
-            try:
-                await self._frontend.schedule_job(made)
-            except UnknownLambda:  # no executor has started yet; whichever does will know it
-                await self._frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=DELIVER)]))
-                await self._frontend.schedule_job(made)
+            await schedule_job(self._frontend, job_spec(name, DELIVER, job, job.data), overwrite=request.overwrite)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest, metadata: Metadata) -> d.GetJobResponse:
@@ -82,20 +75,15 @@ class DaprRuntime:
     async def list_jobs(self, request: d.ListJobsRequest, metadata: Metadata) -> d.ListJobsResponse:
         """All jobs of an application. There are no pages: what an answer can't hold is refused."""
         with _said_as(LIST):
-            prefix, reply, token = namespace_of(self._caller(metadata)), d.ListJobsResponse(), ""
-            while True:
-                page = await self._frontend.list_jobs(
-                    f.ListJobsRequest(prefix=prefix, page_size=MAX_BATCH, page_token=token, unredacted=True)
-                )
-                reply.jobs.extend(_job(each.spec) for each in page.jobs)
+            prefix, reply = namespace_of(self._caller(metadata)), d.ListJobsResponse()
+            async for jobs in pages_of_jobs(self._frontend, prefix):
+                reply.jobs.extend(_job(each.spec) for each in jobs)
                 if reply.ByteSize() > MAX_BATCH_BYTES:
                     raise ResourceExhausted(
                         f"the jobs of this app take more than {MAX_BATCH_BYTES >> 20} MiB, which no answer holds: atf job ls"
                         f" {prefix} lists them in pages"
                     )
-                token = page.next_page_token
-                if not token:
-                    return reply
+            return reply
 
     async def delete_job(self, request: d.DeleteJobRequest, metadata: Metadata) -> d.DeleteJobResponse:
         """Deletes a job; it need not exist."""
@@ -158,10 +146,5 @@ def _job(spec: j.JobSpec) -> d.Job:
     """A job in Dapr's words."""
     app_id_and_name = split_job(spec.name)
     made = d.Job(name=app_id_and_name[1] if app_id_and_name else spec.name, data=data_of(spec))
-    fill_timing(made, spec)
-    if spec.HasField("failure_policy"):
-        if spec.failure_policy.drop:
-            made.failure_policy.drop.SetInParent()
-        else:
-            fill_constant(made.failure_policy.constant, spec.failure_policy)
+    fill_job(made, spec)
     return made

@@ -12,7 +12,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from atf.config.settings import Timing
-from atf.errors import Internal, NotFound, ResourceExhausted, UnknownLambda
+from atf.errors import Internal, NotFound, ResourceExhausted
 from atf.rpc import api
 from atf.rpc import dapr_scheduler_pb2 as d
 from atf.rpc import frontend_pb2 as f
@@ -23,7 +23,7 @@ from atf.task import MAX_BATCH_BYTES
 
 from . import names
 from .intake import PRIORITY
-from .jobs import fill_constant, fill_timing, job_spec
+from .jobs import fill_job, job_spec, pages_of_jobs, schedule_job
 from .watch import WatchStreams
 
 SERVICE: Final = "dapr.proto.scheduler.v1.Scheduler"
@@ -67,21 +67,14 @@ class SchedulerService:
         """Makes a job, or replaces one, whose trigger is taken back where no watcher has it."""
         job, metadata = request.job, request.metadata
         name = names.job_name(request.name, metadata)
-        to = names.lambda_name(metadata)
         trigger = d.WatchJobsResponse(
             name=request.name, metadata=metadata, data=job.data if job.HasField("data") else None
         )
         trigger.DiscardUnknownFields()  # of any size, and no rule has looked at them
-        policy = job.failure_policy if job.HasField("failure_policy") else None
-        spec = job_spec(name, to, job, trigger, policy)
+        spec = job_spec(name, names.lambda_name(metadata), job, trigger)
         spec.task.options.priority, spec.task.options.max_losses = PRIORITY, MAX_LOSSES
-        asked = f.ScheduleJobRequest(job=spec, overwrite=request.overwrite, anew=request.overwrite)
-        try:
-            await self._frontend.schedule_job(asked)
-        except UnknownLambda:  # the first job of its kind
-            registered = f.LambdaSpec(name=to, signature="(triggers of Dapr's jobs)")
-            await self._frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[registered]))
-            await self._frontend.schedule_job(asked)
+        signature = "(triggers of Dapr's jobs)"
+        await schedule_job(self._frontend, spec, overwrite=request.overwrite, signature=signature)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest) -> d.GetJobResponse:
@@ -94,19 +87,15 @@ class SchedulerService:
 
     async def list_jobs(self, request: d.ListJobsRequest) -> d.ListJobsResponse:
         """The jobs of an app, an actor, or an actor's type that have not ended."""
-        asked = f.ListJobsRequest(prefix=names.prefix(request.metadata), unredacted=True)
-        found = d.ListJobsResponse()
-        while True:
-            page = await self._frontend.list_jobs(asked)
-            found.jobs.extend(map(_named, page.jobs))
+        prefix, found = names.prefix(request.metadata), d.ListJobsResponse()
+        async for jobs in pages_of_jobs(self._frontend, prefix):
+            found.jobs.extend(map(_named, jobs))
             if found.ByteSize() > MAX_BATCH_BYTES:
                 raise ResourceExhausted(
                     f"the jobs come to more than {MAX_BATCH_BYTES >> 20} MiB, and this call answers with all of them at once; atf job"
-                    f" ls {asked.prefix} has pages"
+                    f" ls {prefix} has pages"
                 )
-            if not page.next_page_token:
-                return found
-            asked.page_token = page.next_page_token
+        return found
 
     async def delete_job(self, request: d.DeleteJobRequest) -> d.DeleteJobResponse:
         """Deletes a job, which need not exist, and its trigger where no watcher has that."""
@@ -146,11 +135,7 @@ def _named(job: j.Job) -> d.NamedJob:
     except DecodeError as error:
         raise Internal(f"job {job.spec.name!r} can't be read, and was not made through this service: {error}") from None
     named = d.NamedJob(name=trigger.name, metadata=trigger.metadata)
-    fill_timing(named.job, job.spec)
-    if job.spec.failure_policy.drop:
-        named.job.failure_policy.drop.SetInParent()
-    elif job.spec.HasField("failure_policy"):
-        fill_constant(named.job.failure_policy.constant, job.spec.failure_policy)
+    fill_job(named.job, job.spec)
     if trigger.HasField("data"):
         named.job.data.CopyFrom(trigger.data)
     return named

@@ -11,6 +11,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from atf.config.settings import FrontendSettings
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
+from atf.frontend.dapr import jobs
 from atf.frontend.dapr import runtime as dapr
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.rpc import dapr_runtime_pb2 as d
@@ -149,7 +150,7 @@ async def test_a_list_has_all_jobs_and_is_refused_where_no_answer_holds_them(
     wanted = [f"n{number:02}" for number in range(12)]
     for name in wanted:
         await runtime(bench).schedule_job(request(name, schedule="@daily", data=carrying("x" * 50)), ORDERS)
-    monkeypatch.setattr(dapr, "MAX_BATCH", 5)  # of a page
+    monkeypatch.setattr(jobs, "MAX_BATCH", 5)  # of a page
     assert await names(bench) == wanted
     monkeypatch.setattr(dapr, "MAX_BATCH_BYTES", 1_000)
     error = await refusal(runtime(bench).list_jobs(d.ListJobsRequest(), ORDERS), ResourceExhausted)
