@@ -8,16 +8,17 @@ an old one.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from atf.calls.coalescing import CallLimits, KeyedCoalescer
 from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import Unavailable
 from atf.log import get_logger
-from atf.runtime import Runtime, end
+from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 from atf.task import MAX_BATCH, partition_of
@@ -28,6 +29,7 @@ MAX_HELD: Final = 16_384
 """Claims of one frontend: a heartbeat names all of them."""
 
 _RECORD_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(Exception,))  # whatever it is, it must be recorded
+_TOGETHER: Final = CallLimits(size=MAX_BATCH)
 _log = get_logger(duty="hold")
 
 End = RunResult | HeldClaim | str
@@ -47,8 +49,9 @@ class TriggerClaims:
         self._timing = timing
         self._runtime = runtime
         self._held: dict[HeldClaim, Trigger] = {}
-        self._ends: defaultdict[int, list[End]] = defaultdict(list)
-        self._works: dict[int, asyncio.Task[None]] = {}
+        self._ends: KeyedCoalescer[int, End, None] = KeyedCoalescer(
+            self._record_ends, size=lambda _: 1, limits=_TOGETHER, runtime=runtime, name="record ends of triggers"
+        )
         self._trouble = Trouble(_log, "store")
 
     @property
@@ -81,17 +84,16 @@ class TriggerClaims:
     def record_ends(self, *ends: End) -> None:
         """Records ends, soon, however often that fails; each partition for itself."""
         for each in ends:
-            partition = partition_of(_task_id(each), self._store.partitions)
-            self._ends[partition].append(each)
-            if partition not in self._works:
-                work = self._record_ends(partition)
-                self._works[partition] = self._runtime.spawn(work, name=f"record ends of triggers {partition}")
+            self._ends.of(partition_of(_task_id(each), self._store.partitions)).add([each])
 
     async def close(self, seconds: float) -> None:
         """Waits until all ends are recorded, at most so long. What is not then ends with its lease."""
-        if self._works:
-            await asyncio.wait(self._works.values(), timeout=seconds)
-        await end(self._works.values())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for each in self._ends.all():
+                    await each.idle()
+        for each in self._ends.all():
+            await each.close()
 
     # --- duties -------------------------------------------------------------------------------------------------------
 
@@ -121,16 +123,10 @@ class TriggerClaims:
                 del self._held[trigger.held]
                 _log.warning("a trigger's lease has ended; it comes again", task=trigger.held.task_id)
 
-    async def _record_ends(self, partition: int) -> None:
-        ends = self._ends[partition]
-        try:
-            while ends:
-                batch = ends[:MAX_BATCH]
-                trouble = self._trouble, partition
-                await retry(partial(self._record, batch), _RECORD_AGAIN, self._runtime, trouble=trouble)
-                del ends[: len(batch)]
-        finally:
-            del self._works[partition]
+    async def _record_ends(self, partition: int, ends: list[End], _until: float) -> list[None]:
+        record = partial(self._record, ends)
+        await retry(record, _RECORD_AGAIN, self._runtime, trouble=(self._trouble, partition))
+        return [None] * len(ends)
 
     async def _record(self, batch: Sequence[End]) -> None:
         """One try; all of it may be tried again."""
