@@ -61,14 +61,14 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
 
     path = _program(argv, allowed)
     try:
-        ended = run(path, argv, _environment(ctx), _Cancelled(ctx))
+        ended = run(path, argv, _environment(ctx), lambda: ctx.cancelled)
     except NotStarted as error:
         raise Retry(str(error)) from None
     except ProgramStopped:
         raise Retry("the program was killed, since its run was to end") from None
     except OutputTooLong:
         raise Fatal(TOO_LONG) from None
-    if ended.exit_code in _BY_A_STOP and is_soon(_Stopping(ctx), STOP_S):
+    if ended.exit_code in _BY_A_STOP and is_soon(lambda: ctx.stopping or ctx.cancelled, STOP_S):
         raise HandBack("a stop of this host has ended the program")
     if ended.exit_code:
         raise Retry(error_of(ended))
@@ -76,26 +76,6 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
     if result is None:
         raise Fatal(TOO_LONG)
     return result
-
-
-class _Cancelled:
-    """Whether a run is to stop."""
-
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-
-    def is_set(self) -> bool:
-        return self._ctx.cancelled
-
-
-class _Stopping:
-    """Whether the executor is ending, or the run is to stop: then nothing more is waited for."""
-
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-
-    def is_set(self) -> bool:
-        return self._ctx.stopping or self._ctx.cancelled
 
 
 def _program(argv: list[str], allowed: AllowedPrograms) -> str:

@@ -12,10 +12,8 @@ import selectors
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-
-from atf.sdk.context import Flag
 
 from .command_result import MAX_STDOUT_BYTES, STDERR_BYTES, EndedProgram
 
@@ -40,17 +38,17 @@ class OutputTooLong(Exception):
     """There was more output than may be kept; the program was killed."""
 
 
-def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Flag) -> EndedProgram:
+def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Callable[[], bool]) -> EndedProgram:
     """Runs a program to its end, in a temporary folder of its own.
 
     Args:
         path: its file.
         argv: its arguments; the first one is its name.
         environment: all of it, but for the folder.
-        stop: set when it is to be killed.
+        stop: whether it is to be killed.
 
     Raises:
-        NotStarted, Stopped, TooLong: see there.
+        NotStarted, ProgramStopped, OutputTooLong: see there.
     """
     with tempfile.TemporaryDirectory(prefix="atf-command-", ignore_cleanup_errors=True) as folder:
         try:
@@ -75,13 +73,13 @@ def run(path: str, argv: Sequence[str], environment: Mapping[str, str], stop: Fl
         return EndedProgram(code if code >= 0 else 128 - code, stdout, stderr)
 
 
-def is_soon(flag: Flag, seconds: float) -> bool:
-    """Whether a flag is set, or will be within so many seconds."""
+def is_soon(flag: Callable[[], bool], seconds: float) -> bool:
+    """Whether something is so, or will be within so many seconds."""
     for _ in range(round(seconds / _TICK_S)):
-        if flag.is_set():
+        if flag():
             break
         select.select((), (), (), _TICK_S)
-    return flag.is_set()
+    return flag()
 
 
 class _Output:
@@ -105,7 +103,7 @@ class _Output:
         """Waits at most so long for more, and takes it. Returns whether there was any.
 
         Raises:
-            TooLong: stdout is longer than what is kept of it.
+            OutputTooLong: stdout is longer than what is kept of it.
         """
         ready = self._selector.select(seconds)
         for key, _ in ready:
@@ -120,13 +118,13 @@ class _Output:
         return bool(ready)
 
 
-def _read(process: subprocess.Popen[bytes], stop: Flag) -> tuple[bytes, bytes]:
+def _read(process: subprocess.Popen[bytes], stop: Callable[[], bool]) -> tuple[bytes, bytes]:
     """Reads until the program has ended, and kills what it has left behind."""
     wait = _FIRST_S
     with selectors.DefaultSelector() as selector:
         output = _Output(process, selector)
         while not _has_ended(process):
-            if stop.is_set():
+            if stop():
                 raise ProgramStopped
             output.take(wait if output.closed else _TICK_S)
             if output.closed:  # mostly it ends the moment after
