@@ -5,7 +5,6 @@ What cores are and who comes next is atf/cores/pool.py; controllers carry it out
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -52,22 +51,14 @@ class CapacityRpcs(FrontendParts):
             await self._pools.check_known(name)
             raise _no_cores(name)
         pool = CorePool.decode(record.state)
-        found = view(name, pool, record)
-        found.away.extend(await self._away(name, pool.settings.reserved))
+        reserved, found = pool.settings.reserved, view(name, pool, record)
+        await self._lambdas.load(reserved)
+        here = {known.record.name for known in self._lambdas.all() if known.in_force.pool == name}
+        found.away.extend(sorted(reserved.keys() - here))  # they never run on the pool's cores
         return found
 
-    async def _away(self, pool: str, reserved: Mapping[str, int]) -> list[str]:
-        """Which of these lambdas never run on the pool's cores."""
-        await self._lambdas.load(reserved)
-        here = {known.record.name for known in self._lambdas.all() if known.in_force.pool == pool}
-        return sorted(reserved.keys() - here)
-
     async def _check_may_leave(self, lambda_name: str, name: str) -> None:
-        """Keeps a lambda in a pool that has reserved cores for it.
-
-        Raises:
-            FailedPrecondition: it has; the message says how to end that.
-        """
+        """Keeps a lambda in a pool that has reserved cores for it."""
         record = await self._store.get_capacity(name)
         if record is not None and lambda_name in CorePool.decode(record.state).settings.reserved:
             raise FailedPrecondition(
@@ -155,11 +146,7 @@ def _no_cores(name: str) -> NotFound:
 
 
 def _check_end(request: f.SetCapacityRequest) -> None:
-    """Who takes a pool's cores away sets nothing else of them.
-
-    Raises:
-        InvalidArgument: something else was given.
-    """
+    """Who takes a pool's cores away sets nothing else of them."""
     if not request.HasField("cores") or request.cores != 0:
         return
     others = [field.name for field, _ in request.ListFields() if field.name not in {"pool", "cores"}]
@@ -171,12 +158,7 @@ def _check_end(request: f.SetCapacityRequest) -> None:
 
 
 def _settings(request: f.SetCapacityRequest, pool: CorePool | None) -> CoreSettings:
-    """What is set now, with what is asked for.
-
-    Raises:
-        NotFound: there are no cores, and no number of them is asked for.
-        InvalidArgument: a value breaks a rule.
-    """
+    """What is set now, with what is asked for."""
     if pool is None and not request.HasField("cores"):
         raise _no_cores(request.pool)
     given = {name: getattr(request, name) for name in _NUMBERS if request.HasField(name)}

@@ -86,7 +86,12 @@ class JobRpcs(ScheduleRpcs):
             elif answer.made is JobAnswer.NEVER:
                 answers[place] = _never(answer, spec)
             elif answer.made is JobAnswer.MADE:
-                answers[place] = _made(answer, job, spec)
+                answers[place] = j.Job(
+                    spec=spec,
+                    generation=answer.generation,
+                    created_at_us=answer.made_at_us,
+                    next_tick_at_us=job.first_us or 0,
+                )
             else:
                 before.append(place)  # it may be paused, or have had ticks
         names = [asked[place][0].name for place in before]
@@ -160,7 +165,7 @@ class JobRpcs(ScheduleRpcs):
     async def _change_job_pause(self, event: str, name: str, verb: Callable[[str], Awaitable[PausedJob]]) -> j.Job:
         answer = await verb(rules.check_job(name))
         if not answer.found:
-            raise _no_record(name, answer.tasks) if answer.tasks else _none(name)
+            raise _none(name, answer.tasks)
         _log.info(event, job=name)
         return await self._redaction.job(await self._job(name))
 
@@ -183,10 +188,11 @@ class JobRpcs(ScheduleRpcs):
             raise InvalidArgument(
                 f"from_at_us {request.from_at_us}: microseconds since 1970, before the year 10000; 0 means now"
             )
+        count = request.count or DEFAULT_PREVIEW
         spec = j.JobSpec()
         spec.CopyFrom(request.job)
         spec.base_at_us = request.from_at_us or await self._store.time_us()
-        ticks = await asyncio.to_thread(_preview, spec, request.count or DEFAULT_PREVIEW)  # noqa: TID251  pure, and may take long
+        ticks = await asyncio.to_thread(lambda: list(islice(plan_of(spec), count)))  # noqa: TID251  pure, and may take long
         return f.PreviewScheduleReply(ticks_at_us=ticks)
 
 
@@ -206,10 +212,6 @@ def _check_prefix(prefix: str) -> str:
     return prefix
 
 
-def _preview(spec: j.JobSpec, count: int) -> list[int]:
-    return list(islice(plan_of(spec), count))
-
-
 def _job(record: JobRecord) -> j.Job:
     # One of an import that can't be read does not tick, and must be seen to be deleted.
     spec = stored(j.JobSpec, record.spec) or j.JobSpec(name=record.name)
@@ -226,12 +228,6 @@ def _job(record: JobRecord) -> j.Job:
         skipped=record.passed_over,
         skipped_why=record.why,
         paused=record.paused,
-    )
-
-
-def _made(made: MadeJob, job: NewJob, spec: j.JobSpec) -> j.Job:
-    return j.Job(
-        spec=spec, generation=made.generation, created_at_us=made.made_at_us, next_tick_at_us=job.first_us or 0
     )
 
 
@@ -254,12 +250,10 @@ def _log_jobs(names: Sequence[str], answers: Sequence[MadeJob | AtfError]) -> No
         _log.info("schedule_jobs", made=len(made), replaced=len(replaced), jobs=(replaced + made)[:_LOGGED_NAMES])
 
 
-def _none(name: str) -> NotFound:
-    return NotFound(f"there is no job {shown(name)!r}, or it has ended")
-
-
-def _no_record(name: str, tasks: int) -> NotFound:
-    """Of an import, which carries the live ticks of a job that has ended, and not that."""
+def _none(name: str, tasks: int = 0) -> NotFound:
+    """`tasks`: of an import, which carries the live ticks of a job that has ended, and not that."""
+    if not tasks:
+        return NotFound(f"there is no job {shown(name)!r}, or it has ended")
     return NotFound(
         f"there is no job {shown(name)!r}, but {tasks} of its tasks are live: deleting it cancels those that have not started"
     )

@@ -122,10 +122,9 @@ class Lambdas:
         """The error that names the nearest lambdas of the copy."""
         return UnknownLambda(f"no lambda {name!r} is registered{self._hint(name)}")
 
-    def said_of(self, name: str) -> list[f.LambdaSpec]:
-        """What the code of a lambda of the copy says; none where it is unknown."""
-        known = self._known.get(name)
-        return [known.spec] if known else []
+    def find(self, name: str) -> KnownLambda | None:
+        """A lambda of the copy; None: there is none of this name."""
+        return self._known.get(name)
 
     def all(self) -> list[KnownLambda]:
         """Every lambda of the copy, by name."""

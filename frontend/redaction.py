@@ -82,9 +82,8 @@ class Redaction:
 
     def _names(self, lambda_name: str) -> Collection[str] | None:
         """What a lambda redacts; None: it is not known here, so nobody can say."""
-        for spec in self._lambdas.said_of(lambda_name):
-            return spec.redact
-        return None
+        known = self._lambdas.find(lambda_name)
+        return None if known is None else known.spec.redact
 
     def _mask(self, spec: t.TaskSpec) -> None:
         spec.payload = redacted_payload(spec.payload, spec.encoding, self._names(lambda_of(spec)))

@@ -24,7 +24,7 @@ from atf.times import instant
 from .audit import check_who
 from .lambdas import KnownLambda
 from .parts import FrontendParts
-from .validate import bad_page_token, check_labels, checked_lambda, lambda_of
+from .validate import bad_page_token, check_labels, lambda_of
 from .view import stored
 
 MAX_ERROR_CHARS: Final = 500
@@ -56,9 +56,8 @@ class RedriveRpc(FrontendParts):
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         """Redrives, or only counts, what matches in a page of the dead-letter set."""
-        name = checked_lambda(request)
-        await self._lambdas.load([name])
-        known = self._lambdas.get(name)
+        known = await self._lambdas.known(lambda_of(request))
+        name = known.record.name
         _check(request, known)
         at = _parse(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
         first = not request.page_token
@@ -68,7 +67,8 @@ class RedriveRpc(FrontendParts):
         ]
         if first and not request.dry_run:
             await self._note_redrive(request, "begun: " + _filter(request))
-        after = [_after_us(at, number, request.rate) for number in range(len(matching))]
+        rate = request.rate
+        after = [round((at.redriven + number) * US / rate) if rate else 0 for number in range(len(matching))]
         done = list[bool]()
         if not request.dry_run:
             tasks = [(each.id, after_us) for each, after_us in zip(matching, after, strict=True)]
@@ -133,16 +133,10 @@ def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, 
         return False
     if request.newer_version and record.failed_version >= known.spec.version:
         return False
-    return not request.labels or _has_labels(record, request)
-
-
-def _has_labels(record: TaskRecord, request: f.RedriveRequest) -> bool:
+    if not request.labels:
+        return True
     spec = stored(t.TaskSpec, record.spec)
     return spec is not None and all(spec.labels.get(name) == value for name, value in request.labels.items())
-
-
-def _after_us(at: _RedrivePosition, number: int, rate: float) -> int:
-    return round((at.redriven + number) * US / rate) if rate else 0
 
 
 def _filter(request: f.RedriveRequest) -> str:

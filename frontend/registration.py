@@ -38,7 +38,7 @@ class LambdaRpcs(CapacityRpcs):
             check_lambda_spec(spec)
         changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
         await self._lambdas.refresh()
-        if forgotten := [spec.name for spec in request.lambdas if not self._lambdas.said_of(spec.name)]:
+        if forgotten := [spec.name for spec in request.lambdas if self._lambdas.find(spec.name) is None]:
             # It has come back with less than it had acknowledged; whoever registers asks again, and goes on only then.
             raise Unavailable(
                 f"the task store has forgotten what was just registered ({forgotten[0]}): it was restarted. Try again"

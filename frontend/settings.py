@@ -146,6 +146,8 @@ SETTINGS: Final[dict[str, _Setting]] = {
 """By the name that @app.task has for it."""
 _FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook"})
 """Of which the admission to a queue knows nothing; the first two have fields of their own."""
+_ALWAYS_SET: Final = frozenset({"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"})
+"""Which hold a value in any case."""
 _DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_ENQUEUE_TIMEOUT_US)}
 
 
@@ -201,7 +203,8 @@ def overridden(spec: f.LambdaSpec, overrides: str, wanted: Mapping[str, str], un
         try:
             value = "" if text == _NONE else setting.write(setting.parse(text))
         except InvalidArgument as error:
-            raise InvalidArgument(f"{name} {shown(text)!r}: {error}{_instead(name)}") from None
+            instead = "" if name in _ALWAYS_SET else f", or {_unset(name)}"
+            raise InvalidArgument(f"{name} {shown(text)!r}: {error}{instead}") from None
         held[setting.stored] = value or _DEFAULTS.get(setting.stored, _UNSET)
     changed = " ".join(f"{name}={held[name]}" for name in sorted(held))
     check_lambda_spec(in_force(spec, changed), in_force(spec, overrides))
@@ -216,10 +219,6 @@ def said(overrides: str) -> dict[str, str]:
         if value is not None:
             found[name] = _unset(name) if value == _UNSET else each.show(each.read(value)) or _NONE
     return found
-
-
-def _instead(name: str) -> str:
-    return "" if name in {"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"} else f", or {_unset(name)}"
 
 
 def _unset(name: str) -> str:

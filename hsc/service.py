@@ -225,30 +225,14 @@ def _result(result: h.Result, grace_us: int) -> RunResult:
         raise InvalidArgument(f"result of {held.task_id!r}: {len(value)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
     if encoding not in _ENCODINGS:
         raise InvalidArgument(f"result of {held.task_id!r}: encoding {encoding}; use JSON (0) or RAW (1)")
+    retry_us, ended_us = _clamped(result.retry_in_us, MAX_AHEAD_US), _clamped(result.ended_ago_us, MAX_RAN_US)
     if outcome is Outcome.MISFIT:
         _check_signature(result.signature)
-        retry_us = _clamped(result.retry_in_us, MAX_AHEAD_US)
-        ended_us = _clamped(result.ended_ago_us, MAX_RAN_US)
-        return RunResult(
-            held,
-            outcome,
-            error=error,
-            retry_in_us=retry_us,
-            ended_ago_us=ended_us,
-            signature=result.signature,
-            grace_us=grace_us,
-        )
-    return RunResult(
-        held,
-        outcome,
-        value,
-        encoding,
-        clip(error) if error else "",
-        _clamped(result.retry_in_us, MAX_AHEAD_US),
-        _clamped(result.ran_us, MAX_RAN_US),
-        _clamped(result.ended_ago_us, MAX_RAN_US),
-        not (outcome is Outcome.STOPPED and result.never_began),
-    )
+        misfit = RunResult(held, outcome, error=error, retry_in_us=retry_us, ended_ago_us=ended_us)
+        return misfit._replace(signature=result.signature, grace_us=grace_us)
+    began = not (outcome is Outcome.STOPPED and result.never_began)
+    ran_us = _clamped(result.ran_us, MAX_RAN_US)
+    return RunResult(held, outcome, value, encoding, clip(error) if error else "", retry_us, ran_us, ended_us, began)
 
 
 def _lost_run(record: TaskRecord) -> h.LostRun:

@@ -205,7 +205,6 @@ def _headers(lines: list[bytes]) -> dict[bytes, list[bytes]]:
 
 
 def _words(headers: dict[bytes, list[bytes]], name: bytes) -> list[bytes]:
-    """The words of a list in a header."""
     return [word for value in headers.get(name, []) for each in value.split(b",") if (word := each.strip().lower())]
 
 

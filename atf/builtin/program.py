@@ -144,6 +144,5 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of the group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # the second: only zombies are left
         os.killpg(process.pid, signal.SIGKILL)

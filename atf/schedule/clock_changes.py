@@ -52,7 +52,6 @@ def _around(cron: Cron, change: Change, count: int) -> TicksAroundChange:
 
 
 def _ticks(cron: Cron, after_us: int) -> Iterator[int]:
-    """The ticks after an instant."""
     tick = cron.next_us(after_us)
     while tick is not None:
         yield tick

@@ -123,7 +123,6 @@ def _zone(given: GivenText, named: re.Match[str]) -> GivenText:
 
 
 def _macro(given: GivenText, words: list[re.Match[str]]) -> str:
-    """The expression that a macro stands for."""
     name, at = words[0][0], words[0].start()
     if name == "@every":
         raise given.refuse(0, "@every has no time zone, and stands first", "remove what is before it")

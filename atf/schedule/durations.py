@@ -75,7 +75,6 @@ def parse_go(given: GivenText, start: int = 0) -> int:
 
 
 def _go_part(given: GivenText, part: re.Match[str]) -> int:
-    """Nanoseconds of one number with its unit."""
     if not part["whole"] and not part["fraction"]:
         if given.text[part.start()].isspace():
             raise given.refuse(part.start(), "a duration has no spaces", _GO_HINT)
