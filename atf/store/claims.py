@@ -62,7 +62,7 @@ class ClaimVerbs(RosterVerbs):
             room = min(left, CALL_BYTES)
             args: list[Arg] = [owner, nonce, self._lease_us, room, int(not batch.claims), signed, *mine]
             reply = await self._lease("claim", partition, args, demand=self.settings.floor)
-            if reply and reply[0] == b"settling":
+            if reply and reply[0] == b"paused":
                 pause = ClaimPause.from_reply(reply[1:])
                 raise StoreSettling(pause.sentence if pause else "claims are paused")
             return _sort_in(batch, nonce, mine, reply, cut=room < left)

@@ -86,9 +86,9 @@ PERMIT_FIELDS: Final = {
     "v": "number of the last message from the ledger",
     "e": "when this partition's server last forgot something, as the ledger was told",
     "ae": "the same, as the ledger has answered",
-    "he": "when the ledger's server last forgot something",
+    "le": "when the ledger's server last forgot something",
     "me": "when this partition's server last forgot something, or an instant after one of which the ledger knows (lua/shared/permit_part.lua, epoch_of)",
-    "ms": "the record's field `settled` when that was said",
+    "ms": "the record's field `pause_until` when that was said",
 }
 
 BATCH_FIELDS: Final = {
@@ -99,7 +99,7 @@ BATCH_FIELDS: Final = {
     "ret": "retention, from its end",
     "partitions": "how many there are",
     "alone": "1: all its items lie here",
-    "v": "version of what the ledger knows, as parts are told",
+    "v": "version of what this record says, as parts learn it",
     "wv": "version at which the newest walk over all items began; 0: none has",
     "what": "that walk: cancel, retry, delete",
     "sealed": "1: no more items are to come but those of extensions",
@@ -110,7 +110,7 @@ BATCH_FIELDS: Final = {
     "x<request>.<offset>": "first number and count of what such a request was handed out",
     "prefix": "items with smaller numbers are stored",
     "round": "1, and 1 more with each extension or retry after an end",
-    "called": "the newest round of which the end was told to whoever makes the callbacks",
+    "called": "the newest round whose end whoever makes the callbacks has been sent",
     "ended": "when it ended; absent: it has not",
     "err": "why a callback of its newest end was not made, or the batch itself",
     "unmade": "set: it is a link of a chain, and could not be made; it has ended without items",
@@ -123,7 +123,7 @@ BATCH_FIELDS: Final = {
 }
 
 PART_FIELDS: Final = {
-    "home": "the partition of the batch's record",
+    "batch_partition": "the partition of the batch's record",
     "n": "items that lie here",
     "c0": "of those, created",
     "c1": "in progress",
@@ -132,11 +132,11 @@ PART_FIELDS: Final = {
     "c-2": "failed for good",
     "c-3": "cancelled",
     "begun": "set: some have been started",
-    "v": "version of what the batch's partition has told",
+    "v": "version of what the batch's partition has said",
     "sealed": "1: no more items are to come but those of extensions",
     "closed": "set: it takes no more items, being cancelled or deleted",
     "wv": "version of the newest walk that has come to its end",
     "walk": "version of the walk that is under way, and the number of the next item",
-    "told": "the newest report to the batch's partition, where that said that all items have ended",
+    "reported": "the newest report to the batch's partition, where that said that all items have ended",
     "number": "of the newest report",
 }

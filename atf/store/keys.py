@@ -28,10 +28,10 @@ KEYS: Final = {
     "atf:{p}:e:<lambda>": "hash: runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
     "atf:{p}:audit": "zset: what was done to lambdas, and by whom -> its number; in the registry partition",
     "atf:{p}:l:<lambda>": "hash: a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for,"
-    " what is owed to its priorities of pops and of pushes"
+    " credits of its priorities, of pops and of pushes"
     " (priority:ten-thousandths of a place); in the registry partition what its code and an operator said",
     "atf:{p}:p:<lambda>": "hash: a lambda's permits that this partition has and used: see fields.PERMIT_FIELDS",
-    "atf:{p}:h:<lambda>": "hash: in the partition of the lambda's limits ledger: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, turn, e, seen, z",
+    "atf:{p}:h:<lambda>": "hash: in the partition of the lambda's limits ledger: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, grants, e, seen, z",
     "atf:{p}:lambdas": "set: names of the lambdas",
     "atf:{p}:o:<key>": "list: the unfinished tasks of an ordering key; the first one may run. Before them, where it has stopped, ! and the task at which",
     "atf:{p}:slots:<key>": "zset: tasks that hold a slot of a concurrency key -> since when",
@@ -150,7 +150,7 @@ def rq_name(partition: int, queue_name: str) -> str:
 
 def channel(partition: int, kind: str) -> str:
     """The channel of a partition on which `due`, `ready` or `done` is notified."""
-    return f"{record(partition)}:bell:{kind}"
+    return f"{record(partition)}:notify:{kind}"
 
 
 _RQ_NAME = re.compile(r"\{(\d+)\}(.+):(\d)")

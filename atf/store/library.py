@@ -41,7 +41,7 @@ ROSTER_SILENT_US: Final = 60 * t.US
 """Whoever has said nothing for so long is struck off the roster. Should it live, it is put there again with its next call."""
 PERMIT_REVISIT_US: Final = t.US
 """When a queue is looked at again that waits for a permit, should nobody say that there is one."""
-PERMIT_TURN_US: Final = t.US // 10
+PERMIT_KEPT_US: Final = t.US // 10
 """How long a partition keeps a permit at least where there is less than one for each."""
 RATE_STEP_US: Final = t.US // 100
 """A queue is looked at no sooner again for the sake of its rate: what became free meanwhile is pushed in one go."""
@@ -190,7 +190,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     "FULL_REVISIT": FULL_REVISIT_US,
     "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
     "PERMIT_REVISIT": PERMIT_REVISIT_US,
-    "PERMIT_TURN": PERMIT_TURN_US,
+    "PERMIT_KEPT": PERMIT_KEPT_US,
     "RATE_STEP": RATE_STEP_US,
     "OUTBOX_RETRY": OUTBOX_RETRY_US,
     "JOBS_BYTES": JOBS_BYTES,

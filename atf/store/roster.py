@@ -126,7 +126,7 @@ class RosterVerbs(Partitions):
             if listed.closed:
                 break
             listed.run_id, listed.heard = self._link.run_id(keys.record(partition)), self._runtime.monotonic()
-            if reply[0] == b"settling":
+            if reply[0] == b"paused":
                 self.pause_met.set()
             else:
                 listed.number = max(listed.number, int(reply.pop()))

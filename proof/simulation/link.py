@@ -110,7 +110,7 @@ class Bells:
         server.ring_to(self._ring)
 
     def _ring(self, channel: str, data: str) -> None:
-        tag, _, kind = channel.rpartition(":bell:")
+        tag, _, kind = channel.rpartition(":notify:")
         messages = [each if kind == "done" else tag.removeprefix("atf:") + each for each in data.split("\n")]
         for process, wanted, bell in list(self._bells):
             if wanted == kind and process.alive:

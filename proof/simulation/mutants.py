@@ -224,10 +224,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "what a gate kept is forgotten when it is lifted",
         {"gate_keeps_for_ever": "local kept = false"},
     ),
-    "no_gate_at_the_door": Mutant(
+    "no_gate_at_admission": Mutant(
         "due tasks are pushed past a gate, and kept at their claim alone",
         {
-            "no_gate_at_the_door": "if false then ids, gated = parking.past_gates(P, queue, status, ids, now, settings.gates) end"
+            "no_gate_at_admission": "if false then ids, gated = parking.past_gates(P, queue, status, ids, now, settings.gates) end"
         },
     ),
     "no_gate_at_the_claim": Mutant(
@@ -321,7 +321,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         {"permits_not_counted": "room.left = room.have.n"},
     ),
     "permits_given_twice": Mutant(
-        "home gives out what it has given to others",
+        "the ledger gives out what it has given to others",
         {"permits_given_twice": "local free = limit"},
     ),
     "rate_not_taken": Mutant(
@@ -352,7 +352,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "an item is taken for the one that is identical to it",
         {"identical_items_are_one": "local known = holder ~= false"},
     ),
-    "batch_end_untold": Mutant("a batch ends without its callbacks", {"batch_end_untold": "if false then"}),
+    "batch_end_unreported": Mutant("a batch ends without its callbacks", {"batch_end_unreported": "if false then"}),
     "delay_ignored": Mutant(
         "a delay is taken for none", {"delay_ignored": "local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now"}
     ),
@@ -377,11 +377,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "tick_twice": Mutant(
         "whoever finds a tick due makes its task, although somebody else has done it",
-        {"tick_twice": "if job[1] ~= args[i + 1] or job[3] then"},
+        {"tick_twice": "if generation ~= args[i + 1] or paused then"},
     ),
     "tick_at_once": Mutant(
         "a tick does not wait for the one before it",
-        {"tick_at_once": "local waits = running == '#' and (job[4] == 'queue' or job[4] == 'cancel_running')"},
+        {"tick_at_once": "local waits = running == '#' and (overlap == 'queue' or overlap == 'cancel_running')"},
     ),
     "tick_forgotten": Mutant(
         "whoever has taken a due tick and was killed takes it along",
@@ -414,7 +414,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "registered_anew": Mutant(
         "a job that is registered with other options begins anew",
-        {"registered_anew": "elseif known[1] and false and (lives or how == '2') then"},
+        {"registered_anew": "elseif generation and false and (lives or how == '2') then"},
         seeds=may_have_job,
         by="JOB",
     ),

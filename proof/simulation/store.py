@@ -531,7 +531,7 @@ class StoreServer:
         """Whether a task that fails for good stops its ordering key, by what its partition has been told of its lambda."""
         partition, queue = task_id.split("-", 1)[0], self.field(task_id, "q") or ""
         known = self._data.get(f"atf:{{{partition}}}:l:{queue.rpartition(':')[0]}".encode())
-        return known is not None and b"stop=1" in (known.value.get(b"door") or b"")
+        return known is not None and b"stop=1" in (known.value.get(b"settings") or b"")
 
     def _judge_losses(self, name: str, task_id: str, told: str, before: int, now: int) -> None:
         """Only a loss counts as one, and the one that is the task's own limit ends it: no earlier one, and none comes after it."""

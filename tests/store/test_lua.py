@@ -19,7 +19,7 @@ FILES: Final = sorted(LUA.rglob("*.lua"))
 ROOMS: Final = sorted(path.stem for path in (LUA / "shared").iterdir() if path.stem not in {"basics", "keys"})
 MOST_LINES: Final = 60
 _TOKEN: Final = re.compile(r"--[^\n]*|'(?:[^'\\\n]|\\.)*'|\b(?:function|if|do|repeat|until|end)\b|\n")
-_UNPACKED: Final = re.compile(r"local ((?:\w+, )+\w+) =\s+fields_of\((.*?), ((?:'\w+'(?:, )?)+)\)\n")
+_UNPACKED: Final = re.compile(r"local ((?:\w+, )+\w+) =\s+fields_of\(([^'\n]*?), ((?:'[\w-]+'(?:, )?)+)\)\n")
 
 
 def _functions(text: str) -> dict[int, int]:
@@ -55,7 +55,7 @@ def test_fields_are_unpacked_in_their_order() -> None:
     names: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in FILES:
         for variables, key, fields in _UNPACKED.findall(path.read_text(encoding="utf-8")):
-            unpacked, read = variables.split(", "), re.findall(r"'(\w+)'", fields)
+            unpacked, read = variables.split(", "), re.findall(r"'([\w-]+)'", fields)
             assert len(unpacked) == len(read), f"{path.name}: {variables}"
             for name, field in zip(unpacked, read, strict=True):
                 names[key.partition("(")[0], field].add(name)

@@ -751,11 +751,11 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
     await partitions.until(clock() + 40 * US)
     for partition in those:
         record = f"atf:{{{partition}}}"
-        later = int((await dump(world.store)).hash(record)["settled"])
+        later = int((await dump(world.store)).hash(record)["pause_until"])
         await set_back(world, before, partition)
         settled = str(later - 5 * US)
-        assert settled > before.hash(record).get("settled", "0")
-        await world.store.link.command("HSET", record, "settled", settled, "calm", settled, key=record)
+        assert settled > before.hash(record).get("pause_until", "0")
+        await world.store.link.command("HSET", record, "pause_until", settled, "pause_over", settled, key=record)
     ran = 0
     for _ in range(40):
         await partitions.until(clock() + 2 * US)

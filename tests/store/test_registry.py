@@ -366,7 +366,7 @@ async def test_a_partition_that_was_emptied_asks_what_holds_of_its_lambdas(world
     await world.store.apply_outbox(told)
     known = await in_partition(world, 1)
     assert (known["limit"], known["paused"]) == ("7", "1")
-    assert known["door"] == "running=1"
+    assert known["settings"] == "running=1"
     assert await world.passes(1) == (0, 0, 0)
     assert ("limit" in (await dump(world.store)).hash("atf:{1}:l:shop/other")) == (emptied != "all")
     await world.deliver()
@@ -405,17 +405,17 @@ async def test_many_lambdas_over_many_partitions(open_store: OpenStore, clock: C
 
 async def test_what_an_operator_sets_goes_before_what_the_code_says(world: World) -> None:
     await world.store.register_lambdas([record()._replace(settings="burst=9 rate=5")])
-    assert (await in_partition(world, 1))["door"] == "burst=9 rate=5"
+    assert (await in_partition(world, 1))["settings"] == "burst=9 rate=5"
     assert await world.store.set_lambda(LAMBDA, to("limit=3 rate=7.5"))
     for partition in range(2):
         stored = await in_partition(world, partition)
-        assert (stored["limit"], stored["timeout"], stored["door"]) == ("3", "10000000", "burst=9 rate=7.5")
+        assert (stored["limit"], stored["timeout"], stored["settings"]) == ("3", "10000000", "burst=9 rate=7.5")
     await world.store.register_lambdas([record(spec=b"new", queue_limit=8)._replace(settings="running=1")])
     (found,) = (await world.store.list_lambdas()).values()
     assert found == LambdaRecord(
         LAMBDA, b"new", 3, ENQUEUE_TIMEOUT_US, paused=False, settings="running=1", overrides="limit=3 rate=7.5"
     )
-    assert (await in_partition(world, 1))["door"] == "rate=7.5 running=1"
+    assert (await in_partition(world, 1))["settings"] == "rate=7.5 running=1"
 
 
 async def test_nothing_set_is_as_the_code_says(world: World) -> None:

@@ -18,7 +18,7 @@ from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
 from atf.task import US
 
-_FIELDS: Final = ("partitions", "data", "timeout", "settled", "calm", "cause")
+_FIELDS: Final = ("partitions", "data", "timeout", "pause_until", "pause_over", "cause")
 _PAUSE: Final = "@"
 """Among those who are asked after a restart: the pause that their answers may end."""
 _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
@@ -193,10 +193,10 @@ def _claims(records: Sequence[Mapping[str, str]], now_us: int) -> CheckResult:
 
 def _pause(record: Mapping[str, str], now_us: int) -> ClaimPause | None:
     """As `pause_left` of the store's functions has it; they may not be there."""
-    settled, calm = record.get("settled"), record.get("calm")
-    if settled is None or calm == settled or not now_us:
+    pause_until, pause_over = record.get("pause_until"), record.get("pause_over")
+    if pause_until is None or pause_over == pause_until or not now_us:
         return None
-    left_us = int(settled) - now_us
+    left_us = int(pause_until) - now_us
     return ClaimPause(left_us, left_us <= 0, int(record.get("waits_for", "0")), PauseCause(record["cause"]))
 
 
@@ -204,10 +204,10 @@ async def _record(link: Link, partition: int) -> dict[str, str]:
     key = keys.record(partition)
     answer: list[Any] = await link.command("HMGET", key, *_FIELDS, key=key)
     found = {name: text(value) for name, value in zip(_FIELDS, answer, strict=True) if value is not None}
-    if found.get("calm") != found.get("settled"):
+    if found.get("pause_over") != found.get("pause_until"):
         asked = list(map(text, await link.command("HGETALL", keys.asked(partition), key=key)))
         of_pause = dict(zip(asked[::2], asked[1::2], strict=True)).pop(_PAUSE, None)
-        if of_pause is not None and of_pause == found.get("settled"):
+        if of_pause is not None and of_pause == found.get("pause_until"):
             found["waits_for"] = str(len(asked) // 2 - 1)
     return found
 

@@ -23,7 +23,7 @@ PLACEHOLDER: Final = "CHANGE-ME"
 
 _TASK: Final = "atf:{0}:t:0-doctor"
 _QUEUE: Final = "rq:queue:{0}atf/doctor:1"
-_CHANNEL: Final = "atf:{0}:bell:due"
+_CHANNEL: Final = "atf:{0}:notify:due"
 
 SAMPLES: Final[dict[str, str]] = {
     # what roles call

@@ -5,10 +5,10 @@
 register('close_batch', {'allow-oom'}, function(keys, args)
   local P, now, batch = keys[1], instant(args[1]), args[2]
   local key = batches.key(P, batch)
-  local home = redis.call('HMGET', key, 'v', 'main', 'cancelled', 'deleting', 'next')
-  if not home[1] or home[2] or home[3] or home[4] then return 0 end
-  redis.call('HSET', key, 'main', args[3], 'sealed', '1', 'next', home[5] or args[3], 'prefix', args[3])
-  redis.call('HSET', key, 'v', fmt(math.max(tonumber(home[1]) + 1, now)))
+  local version, main, cancelled, deleting, next_number = fields_of(key, 'v', 'main', 'cancelled', 'deleting', 'next')
+  if not version or main or cancelled or deleting then return 0 end
+  redis.call('HSET', key, 'main', args[3], 'sealed', '1', 'next', next_number or args[3], 'prefix', args[3])
+  grown(key, 'v', now)
   batches.sync_parts(P, batch, now)
   return 1
 end)

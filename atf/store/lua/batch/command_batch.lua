@@ -7,20 +7,20 @@
 register('command_batch', {'allow-oom'}, function(keys, args)
   local P, now, batch, what = keys[1], instant(args[1]), args[2], args[3]
   local key = batches.key(P, batch)
-  local home = redis.call('HMGET', key, 'v', 'deleting', 'ended', 'cancelled', 'sums')
-  if not home[1] then return 2 end
-  if home[2] then return what == 'delete' and 1 or 2 end
+  local version, deleting, ended, cancelled, sums = fields_of(key, 'v', 'deleting', 'ended', 'cancelled', 'sums')
+  if not version then return 2 end
+  if deleting then return what == 'delete' and 1 or 2 end
   if what == 'delete' then
-    if not home[3] then return 4 end
+    if not ended then return 4 end
     batches.delete(P, batch, now)
   elseif what == 'cancel' then
-    if home[3] or home[4] then return 1 end
+    if ended or cancelled then return 1 end
     redis.call('HSET', key, 'cancelled', '1', 'sealed', '1')
     batches.walk(P, batch, what, now)
   else
-    if home[4] then return 3 end
-    if home[3] then
-      if string.match(home[5], '^%d+ %d+ (%d+)') == '0' then return 1 end
+    if cancelled then return 3 end
+    if ended then
+      if string.match(sums, '^%d+ %d+ (%d+)') == '0' then return 1 end
       batches.goes_on(P, batch, now)
       redis.call('HINCRBY', key, 'round', 1)
     end

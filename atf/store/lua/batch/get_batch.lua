@@ -5,11 +5,11 @@
 register('get_batch', {'no-writes'}, function(keys, args)
   local names = {'at', 'l', 'spec', 'd', 'ret', 'round', 'main', 'extra', 'prefix', 'ended', 'cancelled', 'deleting', 'alone', 'sums', 'err',
     'unmade'}
-  local home = redis.call('HMGET', batches.key(keys[1], args[2]), unpack(names))
-  if not home[1] then return {} end
+  local batch = redis.call('HMGET', batches.key(keys[1], args[2]), unpack(names))
+  if not batch[1] then return {} end
   local answer = {fmt(instant(args[1])), batch_parts.counted(keys[1], args[2])}
   for i, name in ipairs(names) do
-    if home[i] then answer[#answer + 1] = name; answer[#answer + 1] = home[i] end
+    if batch[i] then answer[#answer + 1] = name; answer[#answer + 1] = batch[i] end
   end
   return answer
 end)

@@ -4,8 +4,8 @@
 -- RETURNS  1; 0 where there is no such batch
 register('note_prefix', {'allow-oom'}, function(keys, args)
   local key = batches.key(keys[1], args[2])
-  local home = redis.call('HMGET', key, 'v', 'prefix')
-  if not home[1] then return 0 end
-  if tonumber(args[3]) > tonumber(home[2] or 0) then redis.call('HSET', key, 'prefix', args[3]) end
+  local version, prefix = fields_of(key, 'v', 'prefix')
+  if not version then return 0 end
+  if tonumber(args[3]) > tonumber(prefix or 0) then redis.call('HSET', key, 'prefix', args[3]) end
   return 1
 end)

@@ -5,25 +5,26 @@
 -- RETURNS  what, items in all (-1 = more may come), prefix, number of the first item of an extension, 1 = all its items lie here, description:
 --          what is 0 made, 1 there, 2 there with another description, 3 there is none, 4 it was cancelled, 5 it was deleted
 register('open_batch', {}, function(keys, args)
-  local P, now, batch, digest = keys[1], instant(args[1]), args[2], args[3]
+  local P, now, batch, wanted = keys[1], instant(args[1]), args[2], args[3]
   local key = batches.key(P, batch)
-  local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'prefix', 'alone', 'spec')
-  if not home[1] then
-    if digest == '' or args[9] == '1' then return {3, -1, 0, 0, 0, ''} end
-    redis.call('HSET', key, 'd', digest, 'spec', args[4], 'l', args[5], 'ret', args[6], 'partitions', args[7], 'alone', args[8],
+  local digest, gone, deleting, cancelled, main, extra, next_number, prefix, alone, spec =
+    fields_of(key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'prefix', 'alone', 'spec')
+  if not digest then
+    if wanted == '' or args[9] == '1' then return {3, -1, 0, 0, 0, ''} end
+    redis.call('HSET', key, 'd', wanted, 'spec', args[4], 'l', args[5], 'ret', args[6], 'partitions', args[7], 'alone', args[8],
       'at', fmt(now), 'v', '1', 'wv', '0', 'round', '1')
     redis.call('ZADD', P .. ':batches', fmt(-now), batch)
     batches.goes_on(P, batch, now)
     return {0, -1, 0, 0, tonumber(args[8]), args[4]}
   end
   local what = 1
-  if digest ~= '' and digest ~= home[1] then
+  if wanted ~= '' and wanted ~= digest then
     what = 2
-  elseif home[2] or home[3] then
+  elseif gone or deleting then
     what = 5
-  elseif home[4] then
+  elseif cancelled then
     what = 4
   end
-  local total = home[5] and tonumber(home[5]) + tonumber(home[6] or 0) or -1
-  return {what, total, tonumber(home[8] or 0), tonumber(home[7] or (home[5] or batches.EXTRA_FIRST)), tonumber(home[9] or 0), home[10] or ''}
+  local total = main and tonumber(main) + tonumber(extra or 0) or -1
+  return {what, total, tonumber(prefix or 0), tonumber(next_number or main or batches.EXTRA_FIRST), tonumber(alone or 0), spec or ''}
 end)

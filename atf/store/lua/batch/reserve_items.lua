@@ -8,20 +8,21 @@
 register('reserve_items', {}, function(keys, args)
   local P, batch, count = keys[1], args[2], tonumber(args[5])
   local key, request = batches.key(P, batch), 'x' .. args[3] .. '.' .. args[4]
-  local home = redis.call('HMGET', key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request)
-  if not home[1] then return {3, 0} end
-  if home[2] or home[3] then return {5, 0} end
-  if home[9] and args[3] ~= '' then
-    local first, asked = string.match(home[9], '^(%d+) (%d+)$')
+  local digest, gone, deleting, cancelled, main, extra, next_number, ended, before =
+    fields_of(key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request)
+  if not digest then return {3, 0} end
+  if gone or deleting then return {5, 0} end
+  if before and args[3] ~= '' then
+    local first, asked = string.match(before, '^(%d+) (%d+)$')
     if tonumber(asked) ~= count then return {2, tonumber(first)} end
     redis.call('HDEL', key, 'still')
     return {0, tonumber(first)}
   end
-  if home[4] then return {4, 0} end
-  local first = tonumber(home[7] or (home[5] or batches.EXTRA_FIRST))
-  redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(home[6] or 0) + count))
+  if cancelled then return {4, 0} end
+  local first = tonumber(next_number or main or batches.EXTRA_FIRST)
+  redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(extra or 0) + count))
   if args[3] ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
-  if home[8] and count > 0 then
+  if ended and count > 0 then
     batches.goes_on(P, batch, instant(args[1]))
     redis.call('HINCRBY', key, 'round', 1)
   end

@@ -9,8 +9,8 @@
 register('schedule_items', {}, function(keys, args)
   local P, now, batch, queue, limits, pause = keys[1], instant(args[1]), args[2], args[4], args[5], args[6]
   local at = fmt(now)
-  local part = redis.call('HMGET', part_key(P, batch), 'closed', 'home')
-  if part[1] then return {} end
+  local closed, batch_partition = fields_of(part_key(P, batch), 'closed', 'batch_partition')
+  if closed then return {} end
   local answer, earliest, keyed, stored = {}, nil, false, 0
   writes.gather((#args - 6) / 6, function(sets)
     for i = 7, #args, 6 do
@@ -46,7 +46,7 @@ register('schedule_items', {}, function(keys, args)
       answer[#answer + 1] = known and 1 or 0
     end
   end)
-  if not part[2] then redis.call('HSET', part_key(P, batch), 'home', args[3]) end
+  if not batch_partition then redis.call('HSET', part_key(P, batch), 'batch_partition', args[3]) end
   if stored > 0 then batch_parts.count(P, batch, {n = stored, c0 = stored}, now) end
   if keyed then redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
   if earliest then due_index.visit_by(P, queue, earliest) end

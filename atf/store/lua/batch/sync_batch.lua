@@ -1,4 +1,4 @@
--- sync_batch: tells a partition what the batch partition knows of it, and goes on with what is to be done to its items, a step at a time
+-- sync_batch: gives a partition what the batch partition knows, and goes on with what is to be done to its items, a step at a time
 -- MOVES    cancel: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING;
 --          retry: FATAL_FAILURE -> NEW
 -- KEYS[1]  the partition's record

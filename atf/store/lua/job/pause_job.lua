@@ -6,9 +6,9 @@
 --          deals with: call again
 register('pause_job', {'allow-oom'}, function(keys, args)
   local P, now, name = keys[1], instant(args[1]), args[2]
-  local job = redis.call('HMGET', job_key(P, name), 'g', 'n')
+  local generation, next_tick = fields_of(job_key(P, name), 'g', 'n')
   local tasks = redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE)
-  if not job[1] or job[2] == '' and tasks == 0 then return {0, tasks} end
+  if not generation or next_tick == '' and tasks == 0 then return {0, tasks} end
   if args[3] == '1' then
     redis.call('HSET', job_key(P, name), 'p', '1')
     redis.call('ZREM', P .. ':jobs', name)
@@ -16,7 +16,7 @@ register('pause_job', {'allow-oom'}, function(keys, args)
   else
     if ticks.release(P, name, now) then return {2, tasks} end  -- until the last, it is paused
     redis.call('HDEL', job_key(P, name), 'p')
-    if job[2] ~= '' then ticks.look_at_job(P, name, tonumber(job[2])) end
+    if next_tick ~= '' then ticks.look_at_job(P, name, tonumber(next_tick)) end
   end
   return {1, tasks}
 end)

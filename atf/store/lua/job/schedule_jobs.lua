@@ -13,37 +13,33 @@
 --                           2  the same, also where it has ended: then the new one has, too
 --                           3  it is replaced as if it had been deleted: its tasks are cancelled, and the new one begins anew
 -- With 1 and 2 the ticks of the job before are the new one's.
-local function goes_on(P, key, name, known, request, spec, overlap)
-  local generation = redis.call('HINCRBY', P, 'job_generation', 1)
-  redis.call('HSET', key, 'g', generation, 'd', request, 'spec', spec, 'o', overlap)
-  if known[3] ~= '' and not known[4] then ticks.look_at_job(P, name, tonumber(known[3])) end  -- by another policy it may not have to wait
-  return {3, generation, known[5]}
-end
-
-local function schedule_job(P, now, budget, name, request, how, spec, overlap, next_us, count, begins_paused, base, rhythm)
+local function schedule_job(P, now, budget, name, request, how, spec, overlap, first_tick, count, begins_paused, base, rhythm)
   local key = job_key(P, name)
-  local known = redis.call('HMGET', key, 'g', 'd', 'n', 'p', 'at', 'r')
-  local lives = known[1] and known[3] ~= ''
-  if known[1] and request ~= '' and known[2] == request then return {1, tonumber(known[1]), known[5]} end
-  if lives and how == '0' then return {2, tonumber(known[1]), known[5]} end
+  local generation, request_before, next_tick, paused, made_at, rhythm_before = fields_of(job_key(P, name), 'g', 'd', 'n', 'p', 'at', 'r')
+  local lives = generation and next_tick ~= ''
+  if generation and request ~= '' and request_before == request then return {1, tonumber(generation), made_at} end
+  if lives and how == '0' then return {2, tonumber(generation), made_at} end
   if how == '3' then
     local _, more = ticks.cancel(P, name, budget, now)
     if more then return {4, 0, '0'} end
-  elseif known[1] and known[6] == rhythm and (lives or how == '2') then  -- mutant: registered_anew
-    return goes_on(P, key, name, known, request, spec, overlap)
+  elseif generation and rhythm_before == rhythm and (lives or how == '2') then  -- mutant: registered_anew
+    local new = redis.call('HINCRBY', P, 'job_generation', 1)
+    redis.call('HSET', key, 'g', new, 'd', request, 'spec', spec, 'o', overlap)
+    if lives and not paused then ticks.look_at_job(P, name, tonumber(next_tick)) end  -- by another policy it may not have to wait
+    return {3, new, made_at}
   end
-  if next_us == '' then return {5, lives and tonumber(known[1]) or 0, '0'} end
-  local generation = redis.call('HINCRBY', P, 'job_generation', 1)  -- of the partition: a deleted job's never comes again
+  if first_tick == '' then return {5, lives and tonumber(generation) or 0, '0'} end
+  local new = redis.call('HINCRBY', P, 'job_generation', 1)  -- of the partition: a deleted job's never comes again
   -- Also one that has ended stays paused while ticks of it are kept: they must not be forgotten.
-  local stays_paused = known[4] and (lives or redis.call('ZCOUNT', ticks.key(P, name), ticks.HELD, ticks.HELD) > 0)
-  local paused = stays_paused or not lives and begins_paused == '1'
+  local stays_paused = paused and (lives or redis.call('ZCOUNT', ticks.key(P, name), ticks.HELD, ticks.HELD) > 0)
+  local is_paused = stays_paused or not lives and begins_paused == '1'
   redis.call('DEL', key)
-  redis.call('HSET', key, 'g', generation, 'd', request, 'at', fmt(now), 'spec', spec, 'o', overlap, 'n', next_us, 'k', count, 'b', base, 'r', rhythm)
-  if paused then redis.call('HSET', key, 'p', '1') end
+  redis.call('HSET', key, 'g', new, 'd', request, 'at', fmt(now), 'spec', spec, 'o', overlap, 'n', first_tick, 'k', count, 'b', base, 'r', rhythm)
+  if is_paused then redis.call('HSET', key, 'p', '1') end
   redis.call('ZADD', P .. ':jobnames', 0, name)
   redis.call('ZREM', P .. ':jobs:ended', name)
-  if paused then redis.call('ZREM', P .. ':jobs', name) else ticks.look_at_job(P, name, tonumber(next_us)) end
-  return {lives and 3 or 0, generation, fmt(now)}
+  if is_paused then redis.call('ZREM', P .. ':jobs', name) else ticks.look_at_job(P, name, tonumber(first_tick)) end
+  return {lives and 3 or 0, new, fmt(now)}
 end
 
 register('schedule_jobs', {}, function(keys, args)

@@ -11,8 +11,8 @@ register('tick', {}, function(keys, args)
     local name, following, passed = args[i], args[i + 3], tonumber(args[i + 4])
     local tick, at, id, queue = args[i + 7], args[i + 8], args[i + 9], args[i + 10]
     local key = job_key(P, name)
-    local job = redis.call('HMGET', key, 'g', 'n', 'p')
-    if job[1] ~= args[i + 1] or job[2] ~= args[i + 2] or job[3] then  -- mutant: tick_twice
+    local generation, next_tick, paused = fields_of(job_key(P, name), 'g', 'n', 'p')
+    if generation ~= args[i + 1] or next_tick ~= args[i + 2] or paused then  -- mutant: tick_twice
       answer[#answer + 1] = 0
     else
       if id ~= '' and redis.call('EXISTS', task_key(P, id)) == 0 then

@@ -5,9 +5,9 @@
 register('delete_lambda', {'allow-oom'}, function(keys, args)
   local P, now, home, name = keys[1], instant(args[1]), tonumber(args[2]), args[4]
   if redis.call('EXISTS', lambda_key(P, name)) == 0 then return 0 end
-  local owed = redis.call('HGETALL', P .. ':outbox')
-  for i = 2, #owed, 2 do
-    if string.find(owed[i], '","' .. name .. '"', 1, true) then return 2 end
+  local records = redis.call('HGETALL', P .. ':outbox')
+  for i = 2, #records, 2 do
+    if string.find(records[i], '","' .. name .. '"', 1, true) then return 2 end
   end
   local body = grown(P, 'lambda_version', now) .. '\n["forget","' .. name .. '"]'
   registry.forget(P, name)

@@ -6,7 +6,7 @@
 register('grant_permits', {'allow-oom'}, function(keys, args)
   local P, now, name, n = keys[1], instant(args[1]), args[2], {}
   for i = 3, 12 do n[i] = tonumber(args[i]) end
-  local settings = registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil)
+  local settings = registry.settings(P, name)
   local given = {nG = n[6], nR = n[7], nC = n[8], bG = n[9], bR = n[10], bC = n[11]}
   if not permit_part.sync(P, name, n[3], n[4], n[5], given, n[12], permits.limits_of(settings), now) then return 0 end
   local room = permits.room(P, name .. ':1', settings, now)

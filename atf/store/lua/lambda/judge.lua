@@ -5,6 +5,6 @@
 register('judge', {'allow-oom'}, function(keys, args)
   local P, now, name = keys[1], instant(args[1]), args[2]
   local ended, fatal = run_ends.within(P, name, now)
-  local known = redis.call('HMGET', lambda_key(P, name), 'door', 'paused')
-  return {ended or 0, fatal or 0, registry.settings_of(known[1]).fatal or '', known[2] == '1' and 1 or 0}
+  local paused, text = fields_of(lambda_key(P, name), 'paused', 'settings')
+  return {ended or 0, fatal or 0, registry.settings_of(text).fatal or '', paused == '1' and 1 or 0}
 end)

@@ -25,10 +25,9 @@ register('list_gates', {'no-writes'}, function(keys, args)
     local answer = {fmt(now), due_of(P, name, now), redis.call('HGET', gate_records.tally_key(P, name), 'dropped') or '0', text}
     for line in string.gmatch(text, '[^;]+') do
       local number = string.match(line, '^%d+')
-      local tally = redis.call('HMGET', gate_records.tally_key(P, name), number, 'r' .. number)
-      local at = #answer
-      answer[at + 1], answer[at + 2] = number, redis.call('ZCARD', parking.key(P, name, number))
-      answer[at + 3], answer[at + 4] = tally[1] or '0', tally[2] or ''
+      local dropped, record = fields_of(gate_records.tally_key(P, name), number, 'r' .. number)
+      local kept = redis.call('ZCARD', parking.key(P, name, number))
+      for _, each in ipairs({number, kept, dropped or '0', record or ''}) do answer[#answer + 1] = each end
     end
     answers[i - 1] = answer
   end

@@ -5,7 +5,7 @@
 --          of a key without unfinished tasks that has not stopped
 register('list_keys', {'no-writes'}, function(keys, args)
   local P, name, stops, answer = keys[1], args[2], stops_key(keys[1], args[2]), {}
-  local function tell(k, head, at)
+  local function add(k, head, at)
     local stopped = string.sub(head, 1, 1) == ordering_keys.STOPPED
     local id = stopped and string.sub(head, 2) or head
     local length = redis.call('LLEN', order_key(P, k)) - (stopped and 1 or 0)
@@ -15,14 +15,14 @@ register('list_keys', {'no-writes'}, function(keys, args)
   if args[3] ~= '' then
     local k = name .. ':' .. args[3]
     local head = redis.call('LINDEX', order_key(P, k), 0)
-    if head then tell(k, head, redis.call('ZSCORE', stops, k) or '0') end
+    if head then add(k, head, redis.call('ZSCORE', stops, k) or '0') end
     return answer
   end
   local start = page_start(stops, args[4], args[5])
   local found = redis.call('ZRANGE', stops, fmt(start), fmt(start + tonumber(args[6]) - 1), 'WITHSCORES')
   for i = 1, #found, 2 do
     local head = redis.call('LINDEX', order_key(P, found[i]), 0)
-    if head then tell(found[i], head, found[i + 1]) end
+    if head then add(found[i], head, found[i + 1]) end
   end
   return answer
 end)

@@ -11,8 +11,8 @@ register('list_lambdas', {'no-writes'}, function(keys, args)
   local answer = {version}
   if version == args[2] then return answer end
   for _, name in ipairs(redis.call('SMEMBERS', P .. ':lambdas')) do
-    local record = redis.call('HMGET', lambda_key(P, name), 'spec', 'limit', 'timeout', 'paused', 'code', 'set', 'gates')
-    answer[#answer + 1] = {name, record[1], record[2], record[3], record[4] or '0', record[5] or '', record[6] or '', record[7] or ''}
+    local spec, limit, timeout, paused, code, set, gates = fields_of(lambda_key(P, name), 'spec', 'limit', 'timeout', 'paused', 'code', 'set', 'gates')
+    answer[#answer + 1] = {name, spec, limit, timeout, paused or '0', code or '', set or '', gates or ''}
   end
   return answer
 end)

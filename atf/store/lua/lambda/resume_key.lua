@@ -9,9 +9,9 @@ register('resume_key', {'allow-oom'}, function(keys, args)
   local k, id = ordering_keys.stopped_at(P, name, args[3])
   if not k then return {0, ''} end
   if args[4] ~= '' and args[4] ~= id then return {3, id} end
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q')
-  if task[1] == 'FATAL_FAILURE' then
-    local holder = moves.start_afresh(P, id, task[2], task[1], k, now)
+  local status, queue = fields_of(task_key(P, id), 's', 'q')
+  if status == 'FATAL_FAILURE' then
+    local holder = moves.start_afresh(P, id, queue, status, k, now)
     return holder and {4, holder} or {1, id}
   end
   ordering_keys.pass_over(P, name, k, now)

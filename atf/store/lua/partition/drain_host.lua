@@ -18,6 +18,6 @@ register('drain_host', {'allow-oom'}, function(keys, args)
   else
     done = redis.call('HDEL', drains, host)
   end
-  redis.call('SPUBLISH', P .. ':bell:ready', '&' .. host)  -- no queue has such a name
+  redis.call('SPUBLISH', P .. ':notify:ready', '&' .. host)  -- no queue has such a name
   return done
 end)

@@ -18,7 +18,7 @@ register('enlist', {'allow-oom'}, function(keys, args)
     known, said = true, number >= tonumber(args[7]) and 'yes' or 'no'  -- mutant: answer_not_compared
     if said == 'yes' then
       redis.call('HDEL', asked, before)
-      if roster.answered(P, tonumber(redis.call('HGET', P, 'settled') or nil)) then pause = nil end
+      if roster.answered(P, tonumber(redis.call('HGET', P, 'pause_until') or nil)) then pause = nil end
     end
   end
   if name ~= '' then roster.put(listed, name, fmt(now)) end

@@ -8,8 +8,8 @@
 register('get_capacity', {'allow-oom'}, function(keys, args)
   local P, now, here = keys[1], instant(args[1]), tonumber(args[6])
   local key = P .. ':c:' .. args[2]
-  local record = redis.call('HMGET', key, 'v', 'deal', 'dealt', 'membership')
-  if not record[1] then return {} end
+  local version, deal, dealt, membership = fields_of(key, 'v', 'deal', 'dealt', 'membership')
+  if not version then return {} end
   local members, changed = key .. ':members', 0
   for i = 7, #args do
     if i < 7 + here then
@@ -21,11 +21,11 @@ register('get_capacity', {'allow-oom'}, function(keys, args)
   for _, name in ipairs(redis.call('ZRANGE', members, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
     changed = changed + redis.call('ZREM', members, name)
   end
-  local membership = record[4] or '0'
+  membership = membership or '0'
   if changed > 0 then membership = fmt(redis.call('HINCRBY', key, 'membership', changed)) end
-  local state = record[1] == args[3] and '' or redis.call('HGET', key, 'state')
-  local groups = record[2] and record[2] ~= args[4] and redis.call('HGET', key, 'groups') or ''
-  local stale = record[3] ~= membership
+  local state = version == args[3] and '' or redis.call('HGET', key, 'state')
+  local groups = deal and deal ~= args[4] and redis.call('HGET', key, 'groups') or ''
+  local stale = dealt ~= membership
   local to_deal = stale and redis.call('ZRANGE', members, 0, -1) or {}
-  return {fmt(now), record[1], state, record[2] or '0', groups, membership, stale and 1 or 0, to_deal}
+  return {fmt(now), version, state, deal or '0', groups, membership, stale and 1 or 0, to_deal}
 end)

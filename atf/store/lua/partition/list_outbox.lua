@@ -5,7 +5,7 @@
 register('list_outbox', {'no-writes'}, function(keys, args)
   local P, answer = keys[1], {}
   for _, number in ipairs(redis.call('ZRANGE', P .. ':outbox:due', 0, fmt(tonumber(args[2]) - 1))) do
-    outbox.tell(P, number, answer)
+    outbox.append(P, number, answer)
   end
   return answer
 end)

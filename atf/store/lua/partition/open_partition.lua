@@ -13,7 +13,7 @@ register('open_partition', {'allow-oom'}, function(keys, args)
     redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(now))
   end
   store_clock.note_server(P, args[2], args[3], now, tonumber(args[6]))
-  local record = redis.call('HMGET', P, 'partitions', 'data', 'timeout', 'created')
-  if not record[3] and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
-  return {record[1], record[2], record[3] or args[6], record[4]}
+  local partitions, data, timeout, created = fields_of(P, 'partitions', 'data', 'timeout', 'created')
+  if not timeout and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
+  return {partitions, data, timeout or args[6], created}
 end)

@@ -4,6 +4,6 @@
 -- RETURNS  the instant from which on claims are given again
 register('pause_claims', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local settled = redis.call('HGET', P, 'settled')
-  return fmt(store_clock.pause_claims(P, tonumber(settled or nil), now, tonumber(args[2]), args[3]))
+  local pause_until = redis.call('HGET', P, 'pause_until')
+  return fmt(store_clock.pause_claims(P, tonumber(pause_until or nil), now, tonumber(args[2]), args[3]))
 end)

@@ -18,6 +18,6 @@ register('set_capacity', {'allow-oom'}, function(keys, args)
     if args[5] ~= '' then redis.call('HSET', key, 'groups', args[5], 'deal', version) end
     if args[6] ~= '' then redis.call('HSET', key, 'dealt', args[6]) end
   end
-  redis.call('SPUBLISH', P .. ':bell:ready', '%' .. pool)  -- no queue has such a name
+  redis.call('SPUBLISH', P .. ':notify:ready', '%' .. pool)  -- no queue has such a name
   return version
 end)

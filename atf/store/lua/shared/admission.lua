@@ -6,7 +6,7 @@
 -- by what it will be brought up again.
 function admission.admit(P, queue, status, ids, now, settings, keyed)
   local gated, slotted = 0, nil
-  if settings.gates then ids, gated = parking.past_gates(P, queue, status, ids, now, settings.gates) end  -- mutant: no_gate_at_the_door
+  if settings.gates then ids, gated = parking.past_gates(P, queue, status, ids, now, settings.gates) end  -- mutant: no_gate_at_admission
   if keyed then
     local cancelled
     ids, slotted, cancelled = concurrency_keys.admit(P, queue, status, ids, now)

@@ -28,46 +28,52 @@ function batch_parts.counted(P, batch)
   return counts
 end
 
--- A part's items have been counted anew: the batch partition is told when all of them have ended, or no longer have, unless a walk is under way.
+-- A part's report to the batch partition: see batches.report; "": the part is gone.
+local function send_report(P, batch, batch_partition, version, report, now)
+  if batch_partition ~= number_of(P) then
+    outbox.add(P, batch_partition, version .. outbox.words('batch_report', batch, number_of(P), report), now)
+  elseif report ~= '' then
+    batches.report(P, batch, batch_partition, report, now)
+  else
+    batches.part_gone(P, batch, batch_partition, now)
+  end
+end
+
+-- A part's items have been counted anew: it reports to the batch partition when all of them have ended, or no longer have, unless a walk is under way.
 function batch_parts.report(P, batch, now)
   local key = part_key(P, batch)
-  local part = redis.call('HMGET', key, 'sealed', 'walk', 'n', 'c100', 'c-2', 'c-3', 'told', 'home', 'v', 'wv')
-  if part[1] ~= '1' or part[2] then return end
-  local n, done, failed, cancelled = part[3] or '0', part[4] or '0', part[5] or '0', part[6] or '0'
-  local live = tonumber(n) > tonumber(done) + tonumber(failed) + tonumber(cancelled)
-  if live and not part[7] then return end
-  local state = table.concat({part[9], part[10] or '0', live and '1' or '0', n, done, failed, cancelled}, ' ')
-  if state == part[7] then return end
-  local report = grown(key, 'number', now) .. ' ' .. state
-  if live then redis.call('HDEL', key, 'told') else redis.call('HSET', key, 'told', state) end
-  if part[8] == number_of(P) then
-    batches.report(P, batch, part[8], report, now)
-  else
-    outbox.add(P, part[8], part[9] .. outbox.words('batch_report', batch, number_of(P), report), now)
-  end
+  local sealed, walk, n, done, failed, cancelled, reported, batch_partition, version, walk_version =
+    fields_of(key, 'sealed', 'walk', 'n', 'c100', 'c-2', 'c-3', 'reported', 'batch_partition', 'v', 'wv')
+  if sealed ~= '1' or walk then return end
+  local live = tonumber(n or 0) > tonumber(done or 0) + tonumber(failed or 0) + tonumber(cancelled or 0)
+  if live and not reported then return end
+  local state = table.concat({version, walk_version or '0', live and '1' or '0', n or '0', done or '0', failed or '0', cancelled or '0'}, ' ')
+  if state == reported then return end
+  if live then redis.call('HDEL', key, 'reported') else redis.call('HSET', key, 'reported', state) end
+  send_report(P, batch, batch_partition, version, grown(key, 'number', now) .. ' ' .. state, now)
 end
 
 -- What a walk does to an item.
 local WALKS = {
   cancel = function(P, sets, id, now) moves.cancel(P, sets, id, now) end,
   retry = function(P, sets, id, now)
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
-    if task[1] == 'FATAL_FAILURE' then moves.start_afresh(P, id, task[2], task[1], task[3], now, now, sets) end
+    local status, queue, ordering = fields_of(task_key(P, id), 's', 'q', 'k')
+    if status == 'FATAL_FAILURE' then moves.start_afresh(P, id, queue, status, ordering, now, now, sets) end
   end,
   delete = function(P, sets, id, now)
     local status, _, running = unpack(moves.cancel(P, sets, id, now))
-    local task = redis.call('HMGET', task_key(P, id), 'q', 'lim', 'k', 'w', 'h')
-    if running == 1 then  -- its executor is told that it has lost it
-      moves.end_task(P, sets, id, task[1], status, 'CANCELLED', now, task[2], task[3], task[4], true, task[5])
+    local queue, limits, ordering, watched, held = fields_of(task_key(P, id), 'q', 'lim', 'k', 'w', 'h')
+    if running == 1 then  -- its executor learns that it has lost it
+      moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, ordering, watched, true, held)
       status = 'CANCELLED'
     end
-    if task[1] then sets.ZREM(done_key(P, lambda_of(task[1]), status), id) end
+    if queue then sets.ZREM(done_key(P, lambda_of(queue), status), id) end
     redis.call('DEL', task_key(P, id))
   end,
 }
 
 -- Goes on with a walk over a part's items; 1 where more are left. `at`: the number of the next one.
-local function walk_on(P, batch, wv, what, at, now)
+local function walk_on(P, batch, walk_version, what, at, now)
   local key, items = part_key(P, batch), batch_parts.items_key(P, batch)
   local found = redis.call('ZRANGE', items, fmt(at), '+inf', 'BYSCORE', 'LIMIT', 0, STEP, 'WITHSCORES')
   local ids = {}
@@ -79,36 +85,32 @@ local function walk_on(P, batch, wv, what, at, now)
   end)
   if what == 'delete' and #ids > 0 then redis.call('ZREM', items, unpack(ids)) end
   if #ids == STEP then
-    redis.call('HSET', key, 'walk', wv .. ' ' .. fmt(tonumber(found[#found]) + 1))
+    redis.call('HSET', key, 'walk', walk_version .. ' ' .. fmt(tonumber(found[#found]) + 1))
     return 1
   end
   redis.call('HDEL', key, 'walk')
-  redis.call('HSET', key, 'wv', wv)
+  redis.call('HSET', key, 'wv', walk_version)
   return 0
 end
 
--- A part is told what the batch partition knows. Returns 1 where a walk is to go on: the same once more, then.
-function batch_parts.sync(P, batch, home, v, sealed, wv, what, now)
+-- Gives a part what the batch partition knows. Returns 1 where a walk is to go on: the same once more, then.
+function batch_parts.sync(P, batch, batch_partition, version, sealed, walk_version, what, now)
   local key = part_key(P, batch)
-  local part = redis.call('HMGET', key, 'v', 'wv', 'walk')
-  if tonumber(v) < tonumber(part[1] or 0) then return 0 end  -- what came before this says it all
-  redis.call('HSET', key, 'home', home, 'v', v, 'sealed', sealed)
-  if tonumber(wv) > tonumber(part[2] or 0) then
-    local of, at = string.match(part[3] or '', '^(%d+) (%d+)$')
-    if of ~= wv then
+  local known_version, ended_walk, walk = fields_of(part_key(P, batch), 'v', 'wv', 'walk')
+  if tonumber(version) < tonumber(known_version or 0) then return 0 end  -- what came before this says it all
+  redis.call('HSET', key, 'batch_partition', batch_partition, 'v', version, 'sealed', sealed)
+  if tonumber(walk_version) > tonumber(ended_walk or 0) then
+    local of, at = string.match(walk or '', '^(%d+) (%d+)$')
+    if of ~= walk_version then
       at = '0'
-      redis.call('HSET', key, 'walk', wv .. ' 0')
+      redis.call('HSET', key, 'walk', walk_version .. ' 0')
       if what ~= 'retry' then redis.call('HSET', key, 'closed', '1') end
     end
-    if walk_on(P, batch, wv, what, tonumber(at), now) == 1 then return 1 end
+    if walk_on(P, batch, walk_version, what, tonumber(at), now) == 1 then return 1 end
   end
   if what == 'delete' then
     redis.call('DEL', key, pauses_key(P, batch), batch_parts.items_key(P, batch))
-    if home == number_of(P) then
-      batches.part_gone(P, batch, home, now)
-    else
-      outbox.add(P, home, v .. outbox.words('batch_report', batch, number_of(P), ''), now)
-    end
+    send_report(P, batch, batch_partition, version, '', now)
   else
     batch_parts.report(P, batch, now)
   end

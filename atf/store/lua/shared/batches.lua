@@ -1,7 +1,7 @@
 -- Batches. An item is a task that lies where its work-item id says; its batch has a record in one partition, its batch partition, and a part in
 -- each that may hold items of it. A part counts its items as they move (batch_parts.lua).
 --
--- Batch partition and parts tell each other what they know by outbox records, which may come late, twice, and in any order; so each says all of it.
+-- Batch partition and parts send each other what they know by outbox records, which may come late, twice, and in any order; so each says all of it.
 -- It syncs the parts (`batch_parts.sync`): the version v of what it knows, whether more items may come, and the newest walk: what is to be done
 -- to each item. A part reports (`batches.report`), numbered, each time all its items have ended, or no longer have. The batch partition ends the batch
 -- when every part has said so of the newest version and together they hold all items.
@@ -37,82 +37,87 @@ end
 -- How many items a batch is to have, of which so many are there: the batch partition gives up on numbers of extensions, if it is time to. Items that come
 -- after that count all the same, in a round of their own where the callbacks have been told of the others.
 local function reckon(key, total, items)
-  local home = redis.call('HMGET', key, 'still', 'v', 'next', 'main', 'round', 'called')
-  local at, _, v = string.match(home[1] or '', '^(%d+) (%d+) (%d+)$')
-  local main = tonumber(home[4])
-  if items < total and (v ~= home[2] or at ~= home[3] or items < main) then return total end
-  redis.call('HSET', key, 'extra', fmt(items - main))
-  if items > total and home[5] == home[6] then redis.call('HINCRBY', key, 'round', 1) end
+  local still, version, next_number, main, round, called = fields_of(key, 'still', 'v', 'next', 'main', 'round', 'called')
+  local at, _, since_version = string.match(still or '', '^(%d+) (%d+) (%d+)$')
+  if items < total and (since_version ~= version or at ~= next_number or items < tonumber(main)) then return total end
+  redis.call('HSET', key, 'extra', fmt(items - tonumber(main)))
+  if items > total and round == called then redis.call('HINCRBY', key, 'round', 1) end
   return items
 end
 
--- Ends a batch of which all items have ended, or has one go on of which an item was started afresh.
-local function settle_batch(P, batch, now)
-  local key = batches.key(P, batch)
-  local home = redis.call('HMGET', key, 'v', 'wv', 'main', 'extra', 'cancelled', 'sums', 'round', 'called', 'ret', 'partitions', 'alone')
-  local total = home[5] and 0 or home[3] and tonumber(home[3]) + tonumber(home[4] or 0)
-  local sums, all = {0, 0, 0, 0}, total ~= nil and total ~= false
-  for _, part in ipairs(all and parts_of(P, home[10], home[11]) or {}) do
+-- What all parts of a batch together have said of the newest version and walk: items, done, failed for good, cancelled; nil where one of them
+-- has not said it yet, or has items that live.
+local function sums_of(key, parts, version, walk_version)
+  local sums = {0, 0, 0, 0}
+  for _, part in ipairs(parts) do
     local report = redis.call('HGET', key, 'r' .. part) or ''
     local v, wv, live, n, done, failed, cancelled = string.match(report, '^%d+ (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
-    all = v == home[1] and wv == home[2] and live == '0'
-    if not all then break end
+    if v ~= version or wv ~= walk_version or live ~= '0' then return nil end
     for i, each in ipairs({n, done, failed, cancelled}) do sums[i] = sums[i] + tonumber(each) end
   end
-  if all and sums[1] ~= total and not home[5] then
-    total = reckon(key, total, sums[1])
-    home[7] = redis.call('HGET', key, 'round')
+  return sums
+end
+
+-- Ends a batch of which all items have ended, or has one go on of which an item was started afresh.
+local function end_or_go_on(P, batch, now)
+  local key = batches.key(P, batch)
+  local version, walk_version, main, extra, cancelled, sums, round, called, retention, partitions, alone =
+    fields_of(key, 'v', 'wv', 'main', 'extra', 'cancelled', 'sums', 'round', 'called', 'ret', 'partitions', 'alone')
+  local total = cancelled and 0 or main and tonumber(main) + tonumber(extra or 0)
+  local all = total and sums_of(key, parts_of(P, partitions, alone), version, walk_version)
+  if all and all[1] ~= total and not cancelled then
+    total = reckon(key, total, all[1])
+    round = redis.call('HGET', key, 'round')
   end
-  all = all and sums[1] >= total
-  if not all then
-    if home[6] then batches.goes_on(P, batch, now) end
+  if not all or all[1] < total then
+    if sums then batches.goes_on(P, batch, now) end
     return
   end
-  local said = fmt(sums[1]) .. ' ' .. fmt(sums[2]) .. ' ' .. fmt(sums[3]) .. ' ' .. fmt(sums[4])
-  if said == home[6] then return end
-  redis.call('HSET', key, 'sums', said, 'ended', fmt(now))
-  retained(P, batch, now, tonumber(home[9]))
-  redis.call('SPUBLISH', P .. ':bell:done', batch)
-  if tonumber(home[8] or 0) < tonumber(home[7]) then  -- mutant: batch_end_untold
-    redis.call('HSET', key, 'called', home[7])
-    outbox.add(P, number_of(P), home[7] .. outbox.words('batch_ended', batch, home[7], fmt(now), said), now)
+  local text = fmt(all[1]) .. ' ' .. fmt(all[2]) .. ' ' .. fmt(all[3]) .. ' ' .. fmt(all[4])
+  if text == sums then return end
+  redis.call('HSET', key, 'sums', text, 'ended', fmt(now))
+  retained(P, batch, now, tonumber(retention))
+  redis.call('SPUBLISH', P .. ':notify:done', batch)
+  if tonumber(called or 0) < tonumber(round) then  -- mutant: batch_end_unreported
+    redis.call('HSET', key, 'called', round)
+    outbox.add(P, number_of(P), round .. outbox.words('batch_ended', batch, round, fmt(now), text), now)
   end
 end
 
--- The batch partition hears from a part: `report` is "number v wv live items done failed cancelled".
+-- A part reports to the batch partition: `report` is "number v wv live items done failed cancelled".
 function batches.report(P, batch, part, report, now)
   local key = batches.key(P, batch)
-  local known = redis.call('HMGET', key, 'v', 'r' .. part, 'deleting')
+  local version, report_before, deleting = fields_of(key, 'v', 'r' .. part, 'deleting')
   local number = tonumber(string.match(report, '^%d+'))
-  if not known[1] or known[3] or number <= tonumber(string.match(known[2] or '0', '^%d+')) then return 0 end
+  if not version or deleting or number <= tonumber(string.match(report_before or '0', '^%d+')) then return 0 end
   redis.call('HSET', key, 'r' .. part, report)
-  settle_batch(P, batch, now)
+  end_or_go_on(P, batch, now)
   return 1
 end
 
--- The batch partition hears that a part of a batch that is deleted is gone. The id stays taken for a while, as a task's does.
+-- A part of a batch that is deleted reports that it is gone. The id stays taken for a while, as a task's does.
 function batches.part_gone(P, batch, part, now)
   local key = batches.key(P, batch)
-  local home = redis.call('HMGET', key, 'deleting', 'partitions', 'alone', 'd')
-  if not home[1] then return 0 end
+  local deleting, partitions, alone, digest = fields_of(key, 'deleting', 'partitions', 'alone', 'd')
+  if not deleting then return 0 end
   redis.call('HSET', key, 'g' .. part, '1')
-  for _, each in ipairs(parts_of(P, home[2], home[3])) do
+  for _, each in ipairs(parts_of(P, partitions, alone)) do
     if redis.call('HEXISTS', key, 'g' .. each) == 0 then return 1 end
   end
   redis.call('DEL', key)
-  redis.call('HSET', key, 'gone', fmt(now), 'd', home[4])
+  redis.call('HSET', key, 'gone', fmt(now), 'd', digest)
   retained(P, batch, now, TOMBSTONE)
   return 1
 end
 
--- Has all parts told what the batch partition knows; the part that lies here at once, as far as one step goes.
+-- Syncs all parts with what the batch partition knows; the part that lies here at once, as far as one step goes.
 function batches.sync_parts(P, batch, now)
   local own = number_of(P)
-  local home = redis.call('HMGET', batches.key(P, batch), 'v', 'sealed', 'wv', 'what', 'partitions', 'alone')
-  local v, sealed, wv, what = home[1], home[2] or '0', home[3], home[4] or ''
-  for _, part in ipairs(parts_of(P, home[5], home[6])) do
-    if part ~= own or batch_parts.sync(P, batch, own, v, sealed, wv, what, now) == 1 then
-      outbox.add(P, part, v .. outbox.words('batch', batch, own, v, sealed, wv, what), now)
+  local version, sealed, walk_version, walk, partitions, alone = fields_of(batches.key(P, batch), 'v', 'sealed', 'wv', 'what', 'partitions', 'alone')
+  sealed, walk = sealed or '0', walk or ''
+  for _, part in ipairs(parts_of(P, partitions, alone)) do
+    if part ~= own or batch_parts.sync(P, batch, own, version, sealed, walk_version, walk, now) == 1 then
+      outbox.add(P, part, version .. outbox.words('batch', batch, own, version, sealed, walk_version, walk), now)
     end
   end
 end
@@ -131,25 +136,24 @@ function batches.delete(P, batch, now)
   batches.walk(P, batch, 'delete', now)
 end
 
--- A batch has not ended for a while: its parts tell the batch partition once more how they stand, in case a server that took over has forgotten what it heard.
+-- A batch has not ended for a while: its parts report to the batch partition once more how they stand, in case a server that took over has forgotten their reports.
 function batches.check(P, batch, now)
   redis.call('ZADD', P .. ':batches:open', fmt(now + batches.CHECK), batch)
   local key = batches.key(P, batch)
-  local home = redis.call('HMGET', key, 'sealed', 'extra', 'next', 'still')
-  if home[1] ~= '1' then return end
-  local v = grown(key, 'v', now)
-  if home[2] then
-    local at, since = string.match(home[4] or '', '^(%d+) (%d+) ')
-    if at ~= home[3] then since = fmt(now) end
-    redis.call('HSET', key, 'still', home[3] .. ' ' .. since .. ' ' .. (now - tonumber(since) < batches.PATIENCE and '0' or v))
+  local sealed, extra, next_number, still = fields_of(key, 'sealed', 'extra', 'next', 'still')
+  if sealed ~= '1' then return end
+  local version = grown(key, 'v', now)
+  if extra then
+    local at, since = string.match(still or '', '^(%d+) (%d+) ')
+    if at ~= next_number then since = fmt(now) end
+    redis.call('HSET', key, 'still', next_number .. ' ' .. since .. ' ' .. (now - tonumber(since) < batches.PATIENCE and '0' or version))
   end
   batches.sync_parts(P, batch, now)
 end
 
 -- The retention of a batch is over, or the time for which the id of a deleted one stays taken.
 function batches.sweep(P, batch, now)
-  local home = redis.call('HMGET', batches.key(P, batch), 'v', 'gone')
-  if home[1] then return batches.delete(P, batch, now) end
+  if redis.call('HEXISTS', batches.key(P, batch), 'v') == 1 then return batches.delete(P, batch, now) end
   redis.call('DEL', batches.key(P, batch))
   redis.call('ZREM', P .. ':batches:ended', batch)
   redis.call('ZREM', P .. ':batches', batch)

@@ -5,7 +5,7 @@
 function due_index.visit_by(P, queue, at)
   local index = P .. ':due'
   if redis.call('ZADD', index, 'LT', 'CH', fmt(at), queue) == 0 then return end
-  if redis.call('ZRANGE', index, 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':bell:due', queue) end
+  if redis.call('ZRANGE', index, 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':notify:due', queue) end
 end
 
 -- The same for several queues, by the instants in `ats`: a few calls instead of two per queue.
@@ -19,7 +19,7 @@ function due_index.visit_all_by(P, ats)
     redis.call('ZADD', index, 'LT', unpack(scores, first, math.min(first + PART - 1, #scores)))
   end
   local after = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
-  if before[1] ~= after[1] or before[2] ~= after[2] then redis.call('SPUBLISH', P .. ':bell:due', after[1]) end
+  if before[1] ~= after[1] or before[2] ~= after[2] then redis.call('SPUBLISH', P .. ':notify:due', after[1]) end
 end
 
 -- Has all queues of a lambda looked at that hold live tasks.

@@ -1,10 +1,10 @@
 -- Shares: where tasks of several priorities of a lambda wait, what part of the places each of them has at least.
 --
--- Places are dealt at each pop and at each pass. A priority is owed its share of them; what it is owed in whole goes first, all else
--- strictly by priority. What it is owed beyond that stands over to the next time (in the lambda's record, as "priority:owed"), so that
--- a small share has its place even where places are dealt one by one. Whoever got all it wanted is owed nothing: nothing is saved up.
+-- Places are dealt at each pop and at each pass. A priority has credit for its share of them; whole places of its credit go first, all else
+-- strictly by priority. What is left of the credit is kept for the next time (in the lambda's record, as "priority:credit"), so that
+-- a small share has its place even where places are dealt one by one. A priority that got all it wanted has no credit: nothing is saved up.
 
-local WHOLE = 10000  -- shares, and what is owed of a place, are counted in parts of it
+local WHOLE = 10000  -- shares and credits are counted in parts of a place
 
 local SMALL = 20     -- a priority without a share of its own has this fraction of what the others leave
 
@@ -32,25 +32,25 @@ local function shares_of(text, queues)
 end
 
 -- Deals places among queues of a lambda: each says in `wants` how many it could use, and `gets` so many. `field` of the lambda's
--- record is where this keeps what it owes.
+-- record is where this keeps the credits.
 function fair_shares.deal(P, name, queues, places, field)
-  local record = redis.call('HMGET', lambda_key(P, name), 'door', field)
-  local wanted, shares, owed, left, over = 0, shares_of(registry.settings_of(record[1]).shares, queues), {}, places, {}
+  local text, before = fields_of(lambda_key(P, name), 'settings', field)
+  local wanted, shares, credit, left, over = 0, shares_of(registry.settings_of(text).shares, queues), {}, places, {}
   table.sort(queues, function(a, b) return a.queue < b.queue end)  -- most urgent first
-  for digit, parts in string.gmatch(record[2] or '', '(%d):(%d+)') do owed[digit] = tonumber(parts) end
+  for digit, parts in string.gmatch(before or '', '(%d):(%d+)') do credit[digit] = tonumber(parts) end
   for _, each in ipairs(queues) do wanted = wanted + each.wants end
   for _, each in ipairs(queues) do
     local digit = string.sub(each.queue, -1)
-    each.owed = (owed[digit] or 0) + places * shares[digit]
-    each.gets = wanted <= places and each.wants or math.min(math.floor(each.owed / WHOLE), each.wants)
+    each.credit = (credit[digit] or 0) + places * shares[digit]
+    each.gets = wanted <= places and each.wants or math.min(math.floor(each.credit / WHOLE), each.wants)
     left = left - each.gets
   end
   for _, each in ipairs(queues) do
-    local more = math.max(math.min(left, each.wants - each.gets), -each.gets)  -- fewer, where more is owed than there is
+    local more = math.max(math.min(left, each.wants - each.gets), -each.gets)  -- fewer, where the credits are for more than there is
     each.gets, left = each.gets + more, left - more
-    local parts = each.gets < each.wants and each.owed - each.gets * WHOLE or 0
+    local parts = each.gets < each.wants and each.credit - each.gets * WHOLE or 0
     if parts > 0 then over[#over + 1] = string.sub(each.queue, -1) .. ':' .. fmt(parts) end
   end
   over = table.concat(over, ' ')
-  if over ~= (record[2] or '') then redis.call('HSET', lambda_key(P, name), field, over) end
+  if over ~= (before or '') then redis.call('HSET', lambda_key(P, name), field, over) end
 end

@@ -6,7 +6,7 @@ gate_records.tally_key = remembered(function(P, name) return P .. ':g:' .. name 
 function gate_records.look_by(P, name, at)
   local first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')
   redis.call('ZADD', P .. ':gates', 'LT', fmt(at), name)
-  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':notify:due', '') end
 end
 
 -- Writes a lambda's gates within one partition; their numbers are those of the text. No `version`: some of them have ended, which is a

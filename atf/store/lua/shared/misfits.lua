@@ -26,7 +26,7 @@ function misfits.has(digests, digest) return string.find(',' .. digests .. ',', 
 
 -- The digests of the signatures of a lambda that live executors run, of the pool that it is given to.
 function misfits.alive(P, name, now)
-  local of = (registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door')).pool or '') .. ' ' .. name
+  local of = (registry.settings(P, name).pool or '') .. ' ' .. name
   local found = {}
   for digest in string.gmatch(redis.call('HGET', P .. ':signatures', of) or '', '%S+') do
     if tonumber(redis.call('ZSCORE', P .. ':served', of .. ' ' .. digest) or 0) > now then found[#found + 1] = digest end
@@ -97,10 +97,11 @@ end
 -- CLAIMED, PROCESSING -> NEW: a payload does not fit `digest`. `watched`, `held`: its fields w and h. More fields to set may follow.
 function misfits.back(P, sets, id, queue, status, digest, retry, grace, err, watched, held, now, ...)
   local name = lambda_of(queue)
-  local before, alive = redis.call('HMGET', task_key(P, id), 'mf', 't1', 'at'), misfits.alive(P, name, now)
+  local misfit, accepted, scheduled_at = fields_of(task_key(P, id), 'mf', 't1', 'at')
+  local alive = misfits.alive(P, name, now)
   -- One that was put off has become NEW once more since it was accepted; one with a delay is due only later.
-  local made = math.min(tonumber(before[2] or now), tonumber(before[3] or now))
-  local m = before[1] and misfits.read(before[1]) or {made = made, digests = ''}
+  local made = math.min(tonumber(accepted or now), tonumber(scheduled_at or now))
+  local m = misfit and misfits.read(misfit) or {made = made, digests = ''}
   m.digests, m.grace, m.retry = with_digest(m.digests, digest, alive), grace, retry
   m.since, m.wait = now, misfits.FIRST  -- until now it might have fitted this one
   local at = wait_on(P, id, m, now, some_other(m.digests, alive))
@@ -115,11 +116,11 @@ end
 function misfits.set_aside(P, sets, id, queue, m, now, other)
   begin(m, now)
   local at = wait_on(P, id, m, now, other)
-  local task = redis.call('HMGET', task_key(P, id), 'h', 'w')
+  local held, watched = fields_of(task_key(P, id), 'h', 'w')
   misfits.leave(P, id, queue, m)
   moves.move(P, sets, id, queue, 'ENQUEUED', 'NEW', at, now, 'e', '', 'mf', text_of(m))
-  moves.let_go(P, id, queue, task[1], now)
-  if task[2] then ticks.hold(P, sets, id, queue, 'NEW', task[2], at, nil, now) end
+  moves.let_go(P, id, queue, held, now)
+  if watched then ticks.hold(P, sets, id, queue, 'NEW', watched, at, nil, now) end
   note_lambda(P, lambda_of(queue), now)
   due_index.visit_by(P, queue, at)
 end

@@ -24,7 +24,7 @@ end
 
 -- A task has failed for good: the version of its lambda's code is noted, where the code says one.
 local function note_version(P, id, name)
-  local version = registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door')).version
+  local version = registry.settings(P, name).version
   if version then redis.call('HSET', task_key(P, id), 'v', version) end
 end
 
@@ -64,7 +64,7 @@ function moves.end_task(P, sets, id, queue, from, to, now, limits, ordering, wat
     local of = string.sub(watched, 1, 1)
     if of == ticks.OF then ticks.ended(P, string.sub(watched, 2), id, to, now) end
     if of == ticks.BESIDE_OF then ticks.drop(P, string.sub(watched, 2), id) end
-    redis.call('SPUBLISH', P .. ':bell:done', id)
+    redis.call('SPUBLISH', P .. ':notify:done', id)
   end
   if batch then sets.COUNT(P, batch, batch_parts.COUNTED[from], batch_parts.COUNTED[to], now) end
 end

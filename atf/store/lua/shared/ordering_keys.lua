@@ -46,7 +46,7 @@ function ordering_keys.release(P, key, id, queue, to, now)
   ordering_keys.pause_target(P, key, id, now)
   local name = lambda_of(queue)
   local stops = to == 'FATAL_FAILURE' and not batch_of(id)  -- mutant: stopped_key_goes_on
-  if stops and registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door')).stop == '1' then
+  if stops and registry.settings(P, name).stop == '1' then
     redis.call('LPUSH', list, ordering_keys.STOPPED .. id)
     redis.call('ZADD', stops_key(P, name), fmt(now), key)
   else

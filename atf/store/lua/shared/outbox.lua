@@ -18,7 +18,7 @@ function outbox.due(P, now)
   local due, found = P .. ':outbox:due', {}
   for _, number in ipairs(redis.call('ZRANGE', due, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 32)) do
     redis.call('ZADD', due, fmt(now + OUTBOX_RETRY), number)
-    outbox.tell(P, number, found)
+    outbox.append(P, number, found)
   end
   local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
   if first[2] then redis.call('ZADD', P .. ':due', first[2], outbox.MEMBER) else redis.call('ZREM', P .. ':due', outbox.MEMBER) end
@@ -26,7 +26,7 @@ function outbox.due(P, now)
 end
 
 -- Adds a change to an answer, as its number, its target and its body.
-function outbox.tell(P, number, answer)
+function outbox.append(P, number, answer)
   answer[#answer + 1] = number
   answer[#answer + 1], answer[#answer + 2] = string.match(redis.call('HGET', P .. ':outbox', number), '^(%d+)\n(.*)$')
 end

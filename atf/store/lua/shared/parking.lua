@@ -8,12 +8,13 @@
 parking.key = remembered(function(P, name, number) return P .. ':g:' .. name .. ':' .. number end)
 
 -- Keeps a task of a batch back: NEW, RETRIABLE_FAILURE -> the same, parked; ENQUEUED -> NEW, parked; or all of them -> CANCELLED.
--- `task`: the gates' fields of it. `kept` counts, for parking.note.
-function parking.park(P, sets, kept, id, queue, from, gate, newest, now, task)
+-- `kept` counts, for parking.note.
+function parking.park(P, sets, kept, id, queue, from, gate, newest, now, limits, ordering, watched, held)
   local name = lambda_of(queue)
   kept.count = kept.count + 1
   if gate.action == 'drop' then
-    moves.end_task(P, sets, id, queue, from, 'CANCELLED', now, task[2], task[3], task[4], false, task[6], 'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name)
+    moves.end_task(P, sets, id, queue, from, 'CANCELLED', now, limits, ordering, watched, false, held,
+      'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name)
     kept.dropped[gate.number] = (kept.dropped[gate.number] or 0) + 1
     return
   end
@@ -26,7 +27,7 @@ function parking.park(P, sets, kept, id, queue, from, gate, newest, now, task)
   else
     redis.call('HSET', task_key(P, id), 'g', fmt(gate.number), 'gd', fmt(newest))
   end
-  if task[6] then moves.let_go(P, id, queue, task[6], now) end
+  moves.let_go(P, id, queue, held, now)
   sets.ZADD(live_key(P, queue, to), '+inf', id)
   sets.ZADD(parking.key(P, name, fmt(gate.number)), fmt(at), id)
   if gate.action == 'delay' and (not kept.until_ or at < kept.until_) then kept.until_ = at end
@@ -50,12 +51,12 @@ function parking.past_gates(P, queue, status, ids, now, text)
   writes.gather(#ids, function(sets)
     for _, id in ipairs(ids) do
       if bytes > GATE_BYTES then break end
-      local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields))
-      bytes = bytes + #(task[7] or '')
+      local there, limits, ordering, watched, delayed, held, spec = fields_of(task_key(P, id), unpack(gates.fields))
+      bytes = bytes + #(spec or '')
       local gate, newest
-      if task[1] then gate, newest = gate_rules.keeper(gates, id, task[7], tonumber(task[5] or 0)) end
+      if there then gate, newest = gate_rules.keeper(gates, id, spec, tonumber(delayed or 0)) end
       if gate then
-        parking.park(P, sets, kept, id, queue, status, gate, newest, now, task)
+        parking.park(P, sets, kept, id, queue, status, gate, newest, now, limits, ordering, watched, held)
       else
         through[#through + 1] = id
       end
@@ -72,12 +73,12 @@ local function let_through(P, name, number, ids, now)
   writes.gather(#ids, function(sets)
     for _, id in ipairs(ids) do
       sets.ZREM(parking.key(P, name, number), id)
-      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'g', 'at', 'hd')
-      local kept = task[3] == number and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- mutant: gate_keeps_for_ever
+      local status, queue, gate, scheduled_at, due_at = fields_of(task_key(P, id), 's', 'q', 'g', 'at', 'hd')
+      local kept = gate == number and (status == 'NEW' or status == 'RETRIABLE_FAILURE')  -- mutant: gate_keeps_for_ever
       if kept then redis.call('HDEL', task_key(P, id), 'g') end
-      if kept and not task[5] then  -- else its job is paused, and keeps it
-        sets.ZADD(live_key(P, task[2], task[1]), fmt(math.min(tonumber(task[4]), now)), id)  -- those that waited longest come first
-        queues[task[2]] = true
+      if kept and not due_at then  -- else its job is paused, and keeps it
+        sets.ZADD(live_key(P, queue, status), fmt(math.min(tonumber(scheduled_at), now)), id)  -- those that waited longest come first
+        queues[queue] = true
       end
     end
   end)

@@ -38,9 +38,9 @@ function permits.room(P, queue, settings, now)
   if not limits then return nil end
   local name = lambda_of(queue)
   local room = {name = name, limits = limits, part = permit_part.read(P, name), running = limits.n, used = {}, have = {}, need = {}}
-  local record = redis.call('HMGET', P, 'partitions', 'settled')
-  room.partitions, room.settled = tonumber(record[1] or 1), tonumber(record[2] or 0)
-  room.epoch = permit_part.epoch_of(room.part.me, room.part.ms, room.settled)
+  local partitions, pause_until = fields_of(P, 'partitions', 'pause_until')
+  room.partitions, room.pause_until = tonumber(partitions or 1), tonumber(pause_until or 0)
+  room.epoch = permit_part.epoch_of(room.part.me, room.part.ms, room.pause_until)
   local alone, knows = room.partitions == 1, room.part.ae == room.epoch
   if limits.n then
     room.used.n, room.have.n = in_hand(P, name), alone and limits.n or knows and permit_part.may_use(room.part, 'n', limits.n) or 0
@@ -88,10 +88,10 @@ function permits.take(P, queue, room, pushed, again, short, now)
     part.z = room.bucket.z + math.ceil(entries * (room.bucket.each or 0))  -- mutant: rate_not_taken
     redis.call('HSET', key, 'z', fmt(part.z), 'log', buckets.write_log(room.bucket.log, entries, now))
   end
-  local waits, paced = noted(part.waits, digit, short and room.why == 'running'), noted(part.paced, digit, short and room.why == 'rate')
-  if waits ~= part.waits or paced ~= part.paced then
-    redis.call('HSET', key, 'w', waits, 'y', paced)
-    part.waits, part.paced = waits, paced
+  local for_running, for_rate = noted(part.for_running, digit, short and room.why == 'running'), noted(part.for_rate, digit, short and room.why == 'rate')
+  if for_running ~= part.for_running or for_rate ~= part.for_rate then
+    redis.call('HSET', key, 'w', for_running, 'y', for_rate)
+    part.for_running, part.for_rate = for_running, for_rate
   end
   if room.partitions == 1 then return false end
   if room.used.n then room.used.n = room.used.n + pushed end
@@ -101,18 +101,17 @@ end
 
 -- Digits of the priorities of a lambda whose queues are known to wait for its limits.
 function permits.waiting_priorities(P, name)
-  local known = redis.call('HMGET', permit_part.key(P, name), 'w', 'y')
-  return (known[1] or '') .. (known[2] or '')
+  local for_running, for_rate = fields_of(permit_part.key(P, name), 'w', 'y')
+  return (for_running or '') .. (for_rate or '')
 end
 
 -- Which of its lambda's limits a queue waits for: '', 'running=<number>' or 'rate=<number>'.
-function permits.why_waits(P, queue, door)
-  if not door then return '' end
-  local settings, why = registry.settings_of(door), nil
-  local known = redis.call('HMGET', permit_part.key(P, lambda_of(queue)), 'w', 'y')
-  local digit = string.sub(queue, -1)
-  if known[1] and string.find(known[1], digit, 1, true) then why = 'running' end
-  if known[2] and string.find(known[2], digit, 1, true) then why = 'rate' end
+function permits.why_waits(P, queue, settings_text)
+  if not settings_text then return '' end
+  local settings, digit, why = registry.settings_of(settings_text), string.sub(queue, -1), nil
+  local for_running, for_rate = fields_of(permit_part.key(P, lambda_of(queue)), 'w', 'y')
+  if for_running and string.find(for_running, digit, 1, true) then why = 'running' end
+  if for_rate and string.find(for_rate, digit, 1, true) then why = 'rate' end
   return why and settings[why] and why .. '=' .. settings[why] or ''
 end
 
@@ -120,12 +119,11 @@ end
 -- others wait for is given back by a visit.
 function permits.freed(P, queue, now)
   local name = lambda_of(queue)
-  local known = redis.call('HMGET', permit_part.key(P, name), 'w', 'nC')
-  local waits = known[1] or ''
-  if waits ~= '' then
+  local for_running, most_to_keep = fields_of(permit_part.key(P, name), 'w', 'nC')
+  if for_running and for_running ~= '' then
     redis.call('HSET', permit_part.key(P, name), 'w', '')
-    for digit in string.gmatch(waits, '%d') do due_index.visit_by(P, name .. ':' .. digit, now) end
-  elseif known[2] and known[2] ~= '' then
+    for digit in string.gmatch(for_running, '%d') do due_index.visit_by(P, name .. ':' .. digit, now) end
+  elseif most_to_keep and most_to_keep ~= '' then
     due_index.visit_by(P, queue, now)
   end
 end

@@ -92,11 +92,11 @@ local function leave_to_others(P, found, host, now)
       break
     end
   end
-  local owed = {}
+  local fewer = {}  -- hosts that have less than their part
   for _, each in ipairs(order) do
-    if each.host ~= host and each.count < level then owed[#owed + 1] = each.host end
+    if each.host ~= host and each.count < level then fewer[#fewer + 1] = each.host end
   end
-  for i = math.max(level - own, 0) + 1, #found.tasks do found.tasks[i].leave = #owed > 0 and owed end
+  for i = math.max(level - own, 0) + 1, #found.tasks do found.tasks[i].leave = #fewer > 0 and fewer end
 end
 
 -- Draws so many ids from a queue. Returns the number of those that this host may take.
@@ -104,12 +104,12 @@ function placement.draw(P, found, count, host, now)
   local ids = redis.call('LPOP', list_key(P, found.queue), count)
   found.tasks, found.wants = {}, 0
   for i, id in ipairs(ids) do
-    local task = redis.call('HMGET', task_key(P, id), 's', 'af', 't2', 'pb')
-    local waits = task[1] == 'ENQUEUED'  -- else it was cancelled, or is here twice: whoever claims it finds out
-    local since = tonumber(task[4] or nil)
-    if since and since < tonumber(task[3] or 0) then since = nil end  -- when it stood in the queue before
+    local status, affinity, pushed_at, passed_over = fields_of(task_key(P, id), 's', 'af', 't2', 'pb')
+    local waits = status == 'ENQUEUED'  -- else it was cancelled, or is here twice: whoever claims it finds out
+    local since = tonumber(passed_over or nil)
+    if since and since < tonumber(pushed_at or 0) then since = nil end  -- when it stood in the queue before
     if since and since > now then since = 0 end  -- the clock has stepped back: it has waited for long enough
-    found.tasks[i] = {id = id, key = waits and task[2], since = since, waits = waits}
+    found.tasks[i] = {id = id, key = waits and affinity, since = since, waits = waits}
   end
   if found.placement == 'spread' then leave_to_others(P, found, host, now) else leave_to_owners(P, found, host, now) end
   for _, each in ipairs(found.tasks) do
@@ -164,7 +164,7 @@ local function looks_of(list) return 2 + #list / 1600 end
 
 -- A host serves some lambdas: it has its part of those that are spread.
 function placement.join_spread(P, name, host, now)
-  if registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door') or nil).placement ~= 'spread' then return end
+  if registry.settings(P, name).placement ~= 'spread' then return end
   if redis.call('HEXISTS', spread_key(P, name), host) == 1 or looks_left(now) <= 0 then return end
   local counts, looked = spread_over(P, name, host, now)
   redis.call('HSET', spread_key(P, name), host, fmt(least_of(counts, host)))

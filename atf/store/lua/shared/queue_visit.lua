@@ -1,7 +1,7 @@
 -- A visit of a queue by a pass of a store consumer, in four steps: it ends leases, pushes again what went astray, pushes what is due,
 -- and says in the due index when the queue is to be visited next.
 --
--- A pass is a table of what its visits count and find (see enqueue.lua). Of a queue's lambda it has `limit`, `timeout`, `paused`, `door` (its
+-- A pass is a table of what its visits count and find (see enqueue.lua). Of a queue's lambda it has `limit`, `timeout`, `paused`, `settings` (its
 -- other settings), `gates` and `misfits_until`, as they stand in its record.
 
 local LEASED = {'CLAIMED', 'PROCESSING'}
@@ -50,13 +50,13 @@ end
 
 local visit = {}  -- one for all visits: to make it costs as much as a command
 
--- Begins a visit. `pushed` and `length` follow the queue as it changes; `door` is nil where nothing has to be checked there.
+-- Begins a visit. `pushed` and `length` follow the queue as it changes; `settings` is nil where nothing has to be checked there.
 local function open_visit(P, queue, lambda, now)
   local pushed, keyed = fields_of(queue_key(P, queue), 'pushed', 'keyed')
   local limit, timeout, list = lambda.limit, lambda.timeout, list_key(P, queue)
-  local door = (lambda.door or keyed or lambda.gates) and registry.settings_of(lambda.door) or nil
-  if door then door.gates = lambda.gates or nil end
-  visit.queue, visit.list, visit.door, visit.keyed, visit.pushed, visit.length, visit.now = queue, list, door, keyed, tonumber(pushed or 0), 0, now
+  local settings = (lambda.settings or keyed or lambda.gates) and registry.settings_of(lambda.settings) or nil
+  if settings then settings.gates = lambda.gates or nil end
+  visit.queue, visit.list, visit.settings, visit.keyed, visit.pushed, visit.length, visit.now = queue, list, settings, keyed, tonumber(pushed or 0), 0, now
   visit.unknown, visit.paused = not limit, lambda.paused == '1' or not limit  -- where it is not known, its limits and gates are not, either
   visit.limit, visit.expires = tonumber(limit or DEFAULT_QUEUE_LIMIT), now + tonumber(timeout or DEFAULT_ENQUEUE_TIMEOUT)
   visit.unfit, visit.looked, visit.enqueued, visit.again, visit.stuck, visit.held = misfits.lately(lambda.misfits_until, now), 0, 0, 0, false, false
@@ -165,7 +165,7 @@ end
 
 -- NEW, RETRIABLE_FAILURE and due: `most` of them at most are looked at, and pushed unless something keeps them.
 local function push_due(P, pass, room, most)
-  local queue, now, door, firsts = visit.queue, visit.now, visit.door, visit.firsts
+  local queue, now, settings, firsts = visit.queue, visit.now, visit.settings, visit.firsts
   for _, status in ipairs(PUSHED) do
     local left = math.min(most - visit.looked, visit.limit - visit.length)
     if room then left = math.min(left, room.left) end
@@ -173,8 +173,8 @@ local function push_due(P, pass, room, most)
     local ids = due_to_leave(P, queue, status, now, left, firsts)  -- mutant: pushed_early
     visit.looked = visit.looked + #ids
     if visit.unfit and #ids > 0 then ids, apart = misfits.sift(P, queue, status, ids, now) end
-    if door and #ids > 0 then
-      ids, gated, slotted = admission.admit(P, queue, status, ids, now, door, visit.keyed)
+    if settings and #ids > 0 then
+      ids, gated, slotted = admission.admit(P, queue, status, ids, now, settings, visit.keyed)
       pass.gated = pass.gated + gated
     end
     if #ids > 0 then push_some(P, room, status, ids, apart, slotted) end
@@ -199,7 +199,7 @@ end
 -- Says when the queue is to be visited next. `most`: of tasks that this visit might have looked at.
 local function close_visit(P, pass, room, most)
   local queue, now, next_at, short = visit.queue, visit.now, nil, false
-  if visit.door or visit.unfit then visit.firsts = none_read() end  -- gates, slots and permits move tasks of each status
+  if visit.settings or visit.unfit then visit.firsts = none_read() end  -- gates, slots and permits move tasks of each status
   for _, status in ipairs(visit.paused and not visit.unknown and LEASED or LIVE) do
     local score, waits = first_of(P, queue, status, visit.firsts), false
     if score then score, waits = look_again(pass, room, status, score) end
@@ -225,7 +225,7 @@ function queue_visit.visit(P, queue, lambda, pass, budget_again, budget, kept)
   local now = pass.now
   open_visit(P, queue, lambda, now)
   end_leases(P, pass, budget_again)
-  local room = visit.door and not visit.paused and permits.room(P, queue, visit.door, now) or nil
+  local room = visit.settings and not visit.paused and permits.room(P, queue, visit.settings, now) or nil
   push_again(P, pass, budget_again, room and room.bucket and room.bucket.left - kept or math.huge)
   if room then
     if room.bucket then permits.bound_by_rate(room, visit.again, visit.held, now) end
@@ -234,7 +234,7 @@ function queue_visit.visit(P, queue, lambda, pass, budget_again, budget, kept)
   if not visit.paused then push_due(P, pass, room, budget - kept) end
   close_visit(P, pass, room, budget - kept)
   pass.enqueued, pass.again = pass.enqueued + visit.enqueued, pass.again + visit.again
-  if visit.door then pass.rare = true end
+  if visit.settings then pass.rare = true end
   if visit.enqueued + visit.again > 0 then pass.pushed[#pass.pushed + 1] = queue end
   return visit.looked
 end

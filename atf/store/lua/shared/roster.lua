@@ -6,7 +6,7 @@
 -- A name may be struck off at any time, since that, too, is written behind all that it was answered.
 roster.key = remembered(function(P, name) return P .. ':' .. name end)
 
-roster.EPOCH = '@'  -- in `asked`, beside the names: the pause that they may end, by its `settled`; 0 = none
+roster.EPOCH = '@'  -- in `asked`, beside the names: the pause that they may end, by its `pause_until`; 0 = none
 
 roster.MEMORY = {['1'] = 2, p = 1}  -- what a server has after a restart: 1 all that it has answered, p a prefix of it, 0 nobody knows
 
@@ -28,12 +28,12 @@ end
 -- How claims are paused here, for people: for how long at least (µs), 1 = that is over and no store consumer has seen it yet, whose answers
 -- end it sooner (how many are still to answer; 0: none), its cause. Empty: claims are given.
 function roster.pause(P, now)
-  local record = redis.call('HMGET', P, 'settled', 'calm', 'cause')
-  local settled = tonumber(record[1] or nil)
-  local left = store_clock.pause_left(settled, record[2], now)
+  local pause_until, pause_over, cause = fields_of(P, 'pause_until', 'pause_over', 'cause')
+  pause_until = tonumber(pause_until or nil)
+  local left = store_clock.pause_left(pause_until, pause_over, now)
   if not left then return NOTHING end
-  local ends = tonumber(redis.call('HGET', roster.key(P, 'asked'), roster.EPOCH) or nil) == settled
-  return {fmt(left), now >= settled and 1 or 0, ends and roster.left(P) or 0, record[3]}
+  local ends = tonumber(redis.call('HGET', roster.key(P, 'asked'), roster.EPOCH) or nil) == pause_until
+  return {fmt(left), now >= pause_until and 1 or 0, ends and roster.left(P) or 0, cause}
 end
 
 -- Puts a name on a list, with its number, unless it is there.
@@ -42,25 +42,25 @@ function roster.put(list, name, number)
 end
 
 -- Ends the pause of claims where nobody is left to be asked.
-function roster.answered(P, settled)
+function roster.answered(P, pause_until)
   local asked = roster.key(P, 'asked')
   if roster.left(P) > 0 then return false end  -- mutant: silent_holder_ignored
-  if tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) ~= settled then return false end
+  if tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) ~= pause_until then return false end
   redis.call('DEL', asked)
-  redis.call('HSET', P, 'calm', fmt(settled))
+  redis.call('HSET', P, 'pause_over', fmt(pause_until))
   return true
 end
 
 -- Asks all on the roster. `before` is how long the pause before this one had still to last, and `old` its end: only one that its own answers
 -- may end does not make this one last its whole time. Returns whether there was nobody to ask: the pause is over.
-function roster.ask(P, prefix, before, old, settled)
+function roster.ask(P, prefix, before, old, pause_until)
   local listed, asked = roster.key(P, 'roster'), roster.key(P, 'asked')
   local names = redis.call('HGETALL', listed)
   for i = 1, #names, 2 do roster.put(asked, names[i], names[i + 1]) end
   redis.call('DEL', listed)
   local may = prefix and (not before or tonumber(redis.call('HGET', asked, roster.EPOCH) or nil) == old)
-  redis.call('HSET', asked, roster.EPOCH, may and fmt(settled) or '0')
-  return roster.answered(P, settled)
+  redis.call('HSET', asked, roster.EPOCH, may and fmt(pause_until) or '0')
+  return roster.answered(P, pause_until)
 end
 
 -- Strikes off who has not been heard of for long. One that lives is put there again with its next call.

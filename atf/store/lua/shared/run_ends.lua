@@ -4,7 +4,7 @@
 run_ends.key = remembered(function(P, name) return P .. ':e:' .. name end)
 
 function run_ends.within(P, name, now)
-  local settings = registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door'))
+  local settings = registry.settings(P, name)
   if not settings.fatal then return nil end
   local newest, ended, fatal = math.floor(now / run_ends.STEP), 0, 0
   local counts = redis.call('HGETALL', run_ends.key(P, name))
@@ -31,7 +31,7 @@ end
 
 function run_ends.count(P, name, ended, fatal, now)
   if tonumber(redis.call('HGET', P, 'watched') or 0) <= 0 then return end
-  if not registry.settings_of(redis.call('HGET', lambda_key(P, name), 'door')).fatal then return end
+  if not registry.settings(P, name).fatal then return end
   local step = fmt(math.floor(now / run_ends.STEP))
   redis.call('HINCRBY', run_ends.key(P, name), step, ended)
   if fatal == 0 then return end

@@ -18,7 +18,7 @@ end
 
 -- Whether a task was cancelled, by whomever, and its lambda was never called.
 function run_log.never_ran(P, id)
-  local task = redis.call('HMGET', task_key(P, id), 's', 'a', 't4', 'R')
-  if task[1] ~= 'CANCELLED' or task[2] or task[3] then return false end
-  return not string.find('\n' .. (task[4] or ''), '\n[^\t\n]*\t[1-9]')  -- a run that ended, and had started
+  local status, attempts, started, runs = fields_of(task_key(P, id), 's', 'a', 't4', 'R')
+  if status ~= 'CANCELLED' or attempts or started then return false end
+  return not string.find('\n' .. (runs or ''), '\n[^\t\n]*\t[1-9]')  -- a run that ended, and had started
 end

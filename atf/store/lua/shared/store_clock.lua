@@ -4,8 +4,8 @@
 --   stepped        the last step back of TIME, named by what `clock` was then
 --   stepped_over   the last step that some store consumer has seen a heartbeat timeout go by since
 --   stepped_start  the step that a store consumer which had just started met, and when
---   settled        when the last pause of claims ends at the soonest; also its name, which strictly increases
---   calm           `settled` of the last pause that has ended
+--   pause_until    when the last pause of claims ends at the soonest; also its name, which strictly increases
+--   pause_over     `pause_until` of the last pause that has ended
 --
 -- Leases end by TIME only as far as a store consumer believes it:
 --
@@ -17,22 +17,22 @@
 -- Claims are given unless the server may have forgotten some:
 --
 --                     another server process that forgets, or an import (store_clock.pause_claims)
---   claims given  ──────────────────────────────────────────────────────────────────────▶  paused (`calm` ≠ `settled`)
---   (`calm` = `settled`) ◀── a pass has seen `settled` go by, on the clock it believes ─────┤
+--   claims given  ──────────────────────────────────────────────────────────────────────▶  paused (`pause_over` ≠ `pause_until`)
+--   (`pause_over` = `pause_until`) ◀── a pass has seen `pause_until` go by, on the clock it believes ─────┤
 --                     ◀── all on the roster have answered: nothing was forgotten ───────────┘
 
 local known = {}  -- one for all calls: to make it costs as much as half a command
 
 -- What a pass of a store consumer needs of it.
 function store_clock.read(P)
-  known.settled, known.clock, known.stepped, known.calm, known.forgot = fields_of(P, 'settled', 'clock', 'stepped', 'calm', 'forgot')
+  known.pause_until, known.clock, known.stepped, known.pause_over, known.forgot = fields_of(P, 'pause_until', 'clock', 'stepped', 'pause_over', 'forgot')
   return known
 end
 
 -- Whether claims are given now.
 function store_clock.gives(P, now)
-  local settled, calm = fields_of(P, 'settled', 'calm')
-  return not settled or not store_clock.pause_left(tonumber(settled), calm, now)
+  local pause_until, pause_over = fields_of(P, 'pause_until', 'pause_over')
+  return not pause_until or not store_clock.pause_left(tonumber(pause_until), pause_over, now)
 end
 
 -- Notes how far TIME has come, where that is `least` further than it was noted to be (`clock`). Where TIME has gone back, leases end early
@@ -48,20 +48,20 @@ function store_clock.note(P, now, clock, least)
   end
 end
 
--- How long no claims are given at least, or nil: a pause of claims is over once `calm` is `settled`. That is so when a pass of a store
--- consumer has seen `settled` go by on the clock that it believes, since this server's clock may leap ahead while executors whose claims
+-- How long no claims are given at least, or nil: a pause of claims is over once `pause_over` is `pause_until`. That is so when a pass of a store
+-- consumer has seen `pause_until` go by on the clock that it believes, since this server's clock may leap ahead while executors whose claims
 -- were forgotten live on; or as soon as it is known that nothing was forgotten.
-function store_clock.pause_left(settled, calm, now)
-  if not settled or tonumber(calm or nil) == settled then return nil end
-  return now < settled and settled - now or store_clock.REVISIT
+function store_clock.pause_left(pause_until, pause_over, now)
+  if not pause_until or tonumber(pause_over or nil) == pause_until then return nil end
+  return now < pause_until and pause_until - now or store_clock.REVISIT
 end
 
 -- No claims are given from now on, for so long. `cause` is for people: "restart", "emptied" or "import". Returns the pause's end: another
 -- one each time, since it is an epoch, too.
-function store_clock.pause_claims(P, settled, now, time, cause)
-  settled = math.max((settled or 0) + 1, now + time)
-  redis.call('HSET', P, 'settled', fmt(settled), 'cause', cause)
-  return settled
+function store_clock.pause_claims(P, pause_until, now, time, cause)
+  pause_until = math.max((pause_until or 0) + 1, now + time)
+  redis.call('HSET', P, 'pause_until', fmt(pause_until), 'cause', cause)
+  return pause_until
 end
 
 -- Notes which server process this is. One that restarted or took over may have forgotten claims that their executors still
@@ -70,17 +70,17 @@ end
 -- a longer timeout, which is on record then, the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has
 -- gates that look at single tasks; and how far TIME was noted to have come.
 function store_clock.note_server(P, server, memory, now, timeout)
-  local before, settled, durable, gated, clock, calm = fields_of(P, 'server', 'settled', 'durable', 'gated', 'clock', 'calm')
-  settled = tonumber(settled or nil)
-  local pause = store_clock.pause_left(settled, calm, now)
+  local before, pause_until, durable, gated, clock, pause_over = fields_of(P, 'server', 'pause_until', 'durable', 'gated', 'clock', 'pause_over')
+  pause_until = tonumber(pause_until or nil)
+  local pause = store_clock.pause_left(pause_until, pause_over, now)
   if server ~= '' and before ~= server then
     redis.call('HSET', P, 'server', server, 'durable', memory)
     if before and (memory ~= '1' or durable ~= '1') then
-      local known, old = redis.call('HGET', P, 'timeout'), settled
-      settled = store_clock.pause_claims(P, settled, now, math.max(timeout, tonumber(known or 0)), 'restart')
+      local known, old = redis.call('HGET', P, 'timeout'), pause_until
+      pause_until = store_clock.pause_claims(P, pause_until, now, math.max(timeout, tonumber(known or 0)), 'restart')
       redis.call('HSET', P, 'forgot', '1')
-      local over = roster.ask(P, roster.MEMORY[memory] and roster.MEMORY[durable], pause, old, settled)
-      pause = not over and settled - now or nil
+      local over = roster.ask(P, roster.MEMORY[memory] and roster.MEMORY[durable], pause, old, pause_until)
+      pause = not over and pause_until - now or nil
     end
   elseif server ~= '' and (roster.MEMORY[memory] or 0) < (roster.MEMORY[durable] or 0) then
     redis.call('HSET', P, 'durable', memory)  -- its settings were changed: what it forgets from now on, it forgets
@@ -122,13 +122,13 @@ end
 -- the registry partition says it all again (resync_lambdas.lua).
 function store_clock.note_pass(P, now, lease_now, known)
   if now - tonumber(known.clock or 0) > store_clock.IDLE then redis.call('HSET', P, 'clock', fmt(now)) end
-  local settled = tonumber(known.settled or 0)
+  local pause_until = tonumber(known.pause_until or 0)
   if known.forgot then
     redis.call('HDEL', P, 'forgot')
     if redis.call('HGET', P, 'partitions') ~= '1' then outbox.add(P, 0, '0\n["resync",""]', now) end
   end
-  if tonumber(known.calm or 0) == settled then return nil end
-  if lease_now < settled then return math.min(settled - lease_now, store_clock.REVISIT) end
-  redis.call('HSET', P, 'calm', fmt(settled))
+  if tonumber(known.pause_over or 0) == pause_until then return nil end
+  if lease_now < pause_until then return math.min(pause_until - lease_now, store_clock.REVISIT) end
+  redis.call('HSET', P, 'pause_over', fmt(pause_until))
   redis.call('DEL', roster.key(P, 'asked'))  -- whoever has not answered holds nothing any more that was forgotten
 end

@@ -17,7 +17,7 @@ function ticks.key(P, name) return P .. ':ticks:' .. name end
 function ticks.look_at_job(P, name, at)
   local first = redis.call('ZRANGE', P .. ':jobs', 0, 0, 'WITHSCORES')
   redis.call('ZADD', P .. ':jobs', fmt(at), name)
-  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':bell:due', '') end
+  if not first[2] or at < tonumber(first[2]) then redis.call('SPUBLISH', P .. ':notify:due', '') end
 end
 
 -- A task of a job is live from now on. The name is listed where its deletion by prefix finds it, also when the job has ended.
@@ -40,15 +40,15 @@ end
 -- A tick of a job has ended: what waits for that may be due.
 function ticks.ended(P, name, id, status, now)
   ticks.drop(P, name, id)
-  local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'p', 'task', 'o')
-  if not job[1] then return end
-  if job[4] == id then redis.call('HSET', job_key(P, name), 'out', status) end
+  local generation, next_tick, paused, newest, overlap = fields_of(job_key(P, name), 'g', 'n', 'p', 'task', 'o')
+  if not generation then return end
+  if newest == id then redis.call('HSET', job_key(P, name), 'out', status) end
   if redis.call('ZCOUNT', ticks.key(P, name), ticks.ORPHAN, ticks.HELD) == 0 then
     redis.call('HSET', job_key(P, name), 'ended', fmt(now))
-  elseif job[5] ~= 'cancel_running' then  -- else the next of them is to be cancelled
+  elseif overlap ~= 'cancel_running' then  -- else the next of them is to be cancelled
     return
   end
-  if job[2] ~= '' and not job[3] then ticks.look_at_job(P, name, tonumber(job[2])) end
+  if next_tick ~= '' and not paused then ticks.look_at_job(P, name, tonumber(next_tick)) end
 end
 
 -- Keeps a tick that waits, or is about to, until its job goes on: NEW, RETRIABLE_FAILURE -> the same, never due; ENQUEUED -> NEW, never due.
@@ -100,17 +100,16 @@ end
 -- Keeps ticks that wait, from now on or as soon as their runs have failed, until their job goes on. Returns whether there are more.
 function ticks.hold_all(P, name, now)
   for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.TICK, ticks.TICK, 'BYSCORE', 'LIMIT', 0, TICKS_PER_CALL)) do
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'at', 'g', 'h', 'mf')
-    local status = task[1]
+    local status, queue, scheduled_at, gate, held, misfit = fields_of(task_key(P, id), 's', 'q', 'at', 'g', 'h', 'mf')
     redis.call('ZADD', ticks.key(P, name), ticks.HELD, id)
-    if task[4] then  -- a gate keeps it as well
-      redis.call('HSET', task_key(P, id), 'hd', task[3])
+    if gate then  -- it keeps it as well
+      redis.call('HSET', task_key(P, id), 'hd', scheduled_at)
     elseif status == 'NEW' or status == 'RETRIABLE_FAILURE' then
-      ticks.keep(P, writes.AT_ONCE, name, id, task[2], status, tonumber(redis.call('ZSCORE', live_key(P, task[2], status), id)), nil, now)
+      ticks.keep(P, writes.AT_ONCE, name, id, queue, status, tonumber(redis.call('ZSCORE', live_key(P, queue, status), id)), nil, now)
     elseif status == 'ENQUEUED' then
-      if task[6] then misfits.leave(P, id, task[2], misfits.read(task[6])) end
+      if misfit then misfits.leave(P, id, queue, misfits.read(misfit)) end
       -- from its own instant on, so that those that stood in the queue come back in their order
-      ticks.keep(P, writes.AT_ONCE, name, id, task[2], status, math.min(tonumber(task[3]), now), task[5], now)
+      ticks.keep(P, writes.AT_ONCE, name, id, queue, status, math.min(tonumber(scheduled_at), now), held, now)
     end
   end
   return redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.TICK) > 0
@@ -119,13 +118,13 @@ end
 -- Lets ticks go on that a pause has kept: they are due when they would have been. Returns whether there are more.
 function ticks.release(P, name, now)
   for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.HELD, ticks.HELD, 'BYSCORE', 'LIMIT', 0, TICKS_PER_CALL)) do
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'hd', 'g')
+    local status, queue, due_at, gate = fields_of(task_key(P, id), 's', 'q', 'hd', 'g')
     redis.call('ZADD', ticks.key(P, name), ticks.TICK, id)
-    if task[3] then
+    if due_at then
       redis.call('HDEL', task_key(P, id), 'hd')
-      if not task[4] then  -- else a gate keeps it
-        redis.call('ZADD', live_key(P, task[2], task[1]), task[3], id)
-        due_index.visit_by(P, task[2], math.max(tonumber(task[3]), now))
+      if not gate then  -- else that keeps it
+        redis.call('ZADD', live_key(P, queue, status), due_at, id)
+        due_index.visit_by(P, queue, math.max(tonumber(due_at), now))
       end
     end
   end
@@ -148,18 +147,16 @@ end
 function ticks.due_jobs(P, now, most, answer)
   local bytes = 0
   for _, name in ipairs(redis.call('ZRANGE', beside_key(P, 'jobs'), '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))) do
-    local job = redis.call('HMGET', job_key(P, name), 'g', 'n', 'k', 'o', 'p', 'ended', 'b')
-    if not job[1] or job[2] == '' or job[5] then
+    local generation, next_tick, count, overlap, paused, ended, base = fields_of(job_key(P, name), 'g', 'n', 'k', 'o', 'p', 'ended', 'b')
+    if not generation or next_tick == '' or paused then
       redis.call('ZREM', beside_key(P, 'jobs'), name)
     else
       local running = live_tick(P, name, now)
-      local waits = running ~= '' and (job[4] == 'queue' or job[4] == 'cancel_running')  -- mutant: tick_at_once
+      local waits = running ~= '' and (overlap == 'queue' or overlap == 'cancel_running')  -- mutant: tick_at_once
       redis.call('ZADD', beside_key(P, 'jobs'), fmt(now + (waits and JOB_WAIT or JOB_RETRY)), name)  -- mutant: tick_forgotten
-      if not waits or job[4] == 'cancel_running' then
-        local count = #answer
-        answer[count + 1], answer[count + 2], answer[count + 3], answer[count + 4] = name, job[1], job[2], job[3]
+      if not waits or overlap == 'cancel_running' then
         local spec = redis.call('HGET', job_key(P, name), 'spec')
-        answer[count + 5], answer[count + 6], answer[count + 7], answer[count + 8] = running, job[6] or '', job[7], spec
+        for _, each in ipairs({name, generation, next_tick, count, running, ended or '', base, spec}) do answer[#answer + 1] = each end
         bytes = bytes + #spec
         if bytes > JOBS_BYTES then break end
       end

@@ -5,7 +5,7 @@
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
--- RETURNS  {"unlisted"} = the name is not on the roster; {"settling", then as of `claim_pauses`} while no claims are given; else per id {id, counter, spec,
+-- RETURNS  {"unlisted"} = the name is not on the roster; {"paused", then as of `claim_pauses`} while no claims are given; else per id {id, counter, spec,
 --          attempt, run, losses, at, alone}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
@@ -15,11 +15,11 @@ local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
   known[name] = known[name] or gate_rules.of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
   local gates = known[name]
   if #gates == 0 then return false end
-  local task = redis.call('HMGET', task_key(P, id), unpack(gates.fields, 1, 6))
-  local gate, newest = gate_rules.keeper(gates, id, spec, tonumber(task[5] or 0))
+  local _, limits, ordering, watched, delayed, held = fields_of(task_key(P, id), unpack(gates.fields, 1, 6))
+  local gate, newest = gate_rules.keeper(gates, id, spec, tonumber(delayed or 0))
   if not gate then return false end
   kept[name] = kept[name] or parking.none()
-  parking.park(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, task)
+  parking.park(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, limits, ordering, watched, held)
   return true
 end
 
@@ -74,7 +74,7 @@ register('claim', {'allow-oom'}, function(keys, args)
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
   store_clock.note(P, now, clock, store_clock.NOTED)
-  if pause then return {'settling', unpack(roster.pause(P, now))} end
+  if pause then return {'paused', unpack(roster.pause(P, now))} end
 
   local answer, leased, kept = {}, {}, {}
   writes.gather(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)

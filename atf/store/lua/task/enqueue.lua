@@ -52,12 +52,12 @@ end
 -- what they were dealt: so the more urgent ones get what it does not use.
 local function by_shares(P, queues, lambda, now, places)
   if not lambda.limit then places = 0 end  -- nothing of it is pushed
-  local name, door = lambda_of(queues[1]), lambda.paused ~= '1' and lambda.door
-  local waits = door and permits.waiting_priorities(P, name) or ''
+  local name, settings = lambda_of(queues[1]), lambda.paused ~= '1' and lambda.settings
+  local waits = settings and permits.waiting_priorities(P, name) or ''
   if #queues == 1 and (waits == '' or waits == string.sub(queues[1], -1)) then return queues, NOTHING end
   local claims, known = {}, {}
   for _, queue in ipairs(queues) do known[queue] = true end
-  local room = door and permits.room(P, queues[1], registry.settings_of(door), now)
+  local room = settings and permits.room(P, queues[1], registry.settings_of(settings), now)
   if room and room.left > 0 then
     for digit in string.gmatch(waits, '%d') do
       local queue = name .. ':' .. digit
@@ -106,8 +106,8 @@ end
 -- Visits the due queues of one lambda. What is dealt to a queue is kept from those that are visited before it.
 local function visit_lambda(P, queues)
   local name = lambda_of(queues[1])
-  lambda.limit, lambda.timeout, lambda.paused, lambda.door, lambda.gates, lambda.misfits_until =
-    fields_of(lambda_key(P, name), 'limit', 'timeout', 'paused', 'door', 'gates', 'mis')
+  lambda.limit, lambda.timeout, lambda.paused, lambda.settings, lambda.gates, lambda.misfits_until =
+    fields_of(lambda_key(P, name), 'limit', 'timeout', 'paused', 'settings', 'gates', 'mis')
   local places, kept = math.min(pass.budget, pass.each * #queues), 0
   if not lambda.limit then registry.ask_of(P, name, pass.now) end
   local order, shares = by_shares(P, queues, lambda, pass.now, places)
@@ -142,7 +142,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
     if queues[1] == outbox.MEMBER then pass.owed = outbox.due(P, now) else visit_lambda(P, queues) end
     if pass.budget <= 0 then break end
   end
-  if #pass.pushed > 0 then redis.call('SPUBLISH', beside_key(P, 'bell:ready'), table.concat(pass.pushed, '\n')) end
+  if #pass.pushed > 0 then redis.call('SPUBLISH', beside_key(P, 'notify:ready'), table.concat(pass.pushed, '\n')) end
   pass.next_in = sooner(pass.next_in, store_clock.note_pass(P, now, lease_now, known))
   look_at_rare(P, tonumber(args[4]))
   local wait = sooner(pass.next_in, due_index.first_in(beside_key(P, 'due'), now))

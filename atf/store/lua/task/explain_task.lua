@@ -26,7 +26,7 @@ register('explain_task', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
   local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g', 'kc')
   if not task[2] then return {} end
-  local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit', 'door')
+  local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit', 'settings')
   local list = list_key(P, task[2])
   local place = redis.call('LPOS', list, id)
   local position, behind, stopped = place or -1, '', ''
