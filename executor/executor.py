@@ -20,10 +20,10 @@ from .deadlines import Deadlines
 from .fetch import Asker, fetches
 from .first_time import FirstTimes
 from .heartbeat import Heard, Heartbeats
-from .held import HeldTask, Ledger, StartCheck
+from .held import HeldTask, Ledger
 from .interrupts import Interrupts
 from .isolation.runs import IsolatedRuns
-from .perform import Performer
+from .perform import Performer, StartCheck
 from .pipeline import Pipeline
 from .prefetch import Prefetch
 from .report import Reporter

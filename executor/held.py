@@ -1,4 +1,4 @@
-"""Keeps one record per claim that this executor holds, from its arrival until its end is recorded, and says whether it may start.
+"""Keeps one record per claim that this executor holds, from its arrival until its end is recorded.
 
 Owns the record, the slots of the table, and the age of the oldest lease. Three threads touch it. The event loop of the
 executor takes and releases; a worker's thread marks a start; the heartbeats' thread renews leases. Records are replaced in one
@@ -10,19 +10,17 @@ from __future__ import annotations
 import asyncio
 import threading  # noqa: TID251  the heartbeats have a thread of their own, whatever the role does
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from atf.config.settings import Timing
 from atf.rpc import task_pb2 as t
-from atf.runtime import Runtime
 from atf.sdk.redaction import NOTHING, Redactor
 from atf.task import DEFAULT_MAX_LOSSES, MAX_PROGRESS_BYTES, US, clip
 
-from .outcome import Outcome, RunStopped
+from .outcome import Outcome
 from .table import SlotState, Stage, Table
 
 if TYPE_CHECKING:
@@ -214,32 +212,3 @@ class Ledger:
         """Its body does not end: how it is to be reported once this process is dead."""
         task.overrun = True
         self._table.overrun(task.slot, state, error, retry_in_us)
-
-
-MayStart = Callable[[HeldTask], bool]
-"""Says whether the task's lambda starts now. False: with an outcome, it has ended without running; without, it is lost
-or has too little of its lease left."""
-
-
-class StartCheck:
-    """A MayStart; called by the worker that is about to run the task."""
-
-    def __init__(self, ledger: Ledger, timing: Timing, runtime: Runtime) -> None:
-        self._slack_us = round((timing.heartbeat_timeout - timing.start_margin) * US)
-        self._ledger = ledger
-        self._boottime_us = runtime.boottime_us
-        self._monotonic = runtime.monotonic
-
-    def __call__(self, task: HeldTask) -> bool:
-        if task.lost or self._stopped(task) or self._boottime_us() > task.lease_us + self._slack_us:
-            return False
-        task.started_at = self._monotonic()
-        self._ledger.start(task)
-        # Once more, now that `started` is set: whoever sets one of these from here on sees that it runs (see HeldTask).
-        return not task.lost and not self._stopped(task)
-
-    @staticmethod
-    def _stopped(task: HeldTask) -> bool:
-        if task.cancelled:
-            task.outcome = RunStopped("cancelled before it started", began=False)
-        return task.cancelled

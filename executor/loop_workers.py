@@ -20,9 +20,9 @@ from typing import Final
 
 from atf.exits import EXIT_FORKED
 
-from .held import HeldTask, MayStart
+from .held import HeldTask
 from .outcome import Outcome
-from .perform import Performer, Unawaited
+from .perform import MayStart, Performer, Unawaited
 from .queues import CompletionQueue, line_up, take_all
 
 SLICE_S: Final = 0.005

@@ -1,4 +1,4 @@
-"""Prepares a claimed task's call and makes it, up to its outcome.
+"""Checks whether a claimed task may start, prepares its call and makes it, up to its outcome.
 
 Runs user code, and lets nothing that it raises through. It reports nothing and knows no other role; it runs in whatever
 thread or on whatever loop a worker calls it.
@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from atf import errors
-from atf.errors import InvalidArgument
+from atf.config.settings import Timing
+from atf.errors import InvalidArgument, Misfit
 from atf.runtime import Runtime
-from atf.sdk.context import Context, FirstTimeCheck, Flag, InBatch
-from atf.sdk.options import from_us
+from atf.sdk.context import FirstTimeCheck, Flag
 from atf.sdk.redaction import NOTHING
-from atf.sdk.work_items import parse
 from atf.task import US
 
 from .around import HookRaised, await_within, call_within
 from .exception_text import text_of
-from .held import HeldTask
+from .held import HeldTask, Ledger
 from .outcome import (
     DoesNotFit,
     GaveUp,
@@ -42,19 +40,17 @@ from .outcome import (
 )
 from .output import capture as output
 from .output.current_run import current
+from .run_context import context_of
 
 if TYPE_CHECKING:
     from atf.sdk.lambdas import Lambda
 
     from .isolation.runs import IsolatedRuns
 
-
 NO_LAMBDA_S: Final = 1.0
 """Seconds that a task waits which came to an executor without its lambda."""
 CUT: Final = HandedBack("cut: the executor was ending, and the run did not end within drain_timeout")
 """The outcome of a coroutine that a drain has cancelled."""
-
-
 Call = partial[Any]
 """What runs the lambda, and gives what it returned; of an `async def` what has to be awaited."""
 
@@ -69,13 +65,40 @@ class Unawaited:
         return self.value
 
 
+MayStart = Callable[[HeldTask], bool]
+"""Says whether the task's lambda starts now. False: with an outcome, it has ended without running; without, it is lost
+or has too little of its lease left."""
+
+
+class StartCheck:
+    """A MayStart; called by the worker that is about to run the task."""
+
+    def __init__(self, ledger: Ledger, timing: Timing, runtime: Runtime) -> None:
+        self._slack_us = round((timing.heartbeat_timeout - timing.start_margin) * US)
+        self._ledger, self._boottime_us, self._monotonic = ledger, runtime.boottime_us, runtime.monotonic
+
+    def __call__(self, task: HeldTask) -> bool:
+        if task.lost or self._stopped(task) or self._boottime_us() > task.lease_us + self._slack_us:
+            return False
+        task.started_at = self._monotonic()
+        self._ledger.start(task)
+        # Once more, now that `started` is set: whoever sets one of these from here on sees that it runs (see HeldTask).
+        return not task.lost and not self._stopped(task)
+
+    @staticmethod
+    def _stopped(task: HeldTask) -> bool:
+        if task.cancelled:
+            task.outcome = RunStopped("cancelled before it started", began=False)
+        return task.cancelled
+
+
 class Performer:
     """Runs lambdas by name.
 
     Args:
         lambdas: all that this executor can run.
         runtime: clocks.
-        first_time: answers to what the lambda of a task, by its id and its name, asks by ctx.first_time; None: each is the first.
+        first_time: gives what answers to ctx.first_time of a task, by its id and its lambda's name; None: each is the first.
         draining: whether the executor takes no more; None: it never drains.
         isolated: runs lambdas with isolate=True in processes of their own; None: they run here.
     """
@@ -84,12 +107,12 @@ class Performer:
         self,
         lambdas: Mapping[str, Lambda[..., Any]],
         runtime: Runtime,
-        first_time: Callable[[str, str], FirstTimeCheck] | None = None,
+        first_time: Callable[[str, str], FirstTimeCheck | None] = lambda _task_id, _lambda_name: None,
         draining: Flag | None = None,
         isolated: IsolatedRuns | None = None,
     ) -> None:
         self._lambdas = lambdas
-        self._first_time_of = first_time
+        self._first_time = first_time
         self._draining = draining
         self._isolated = isolated
         self._runtime = runtime
@@ -97,16 +120,14 @@ class Performer:
 
     def is_async(self, task: HeldTask) -> bool:
         """Whether the task's lambda is an `async def`, or its `def` has returned what is awaited now."""
-        if task.awaiting:
-            return True
         known = self._lambdas.get(task.lambda_name)
-        return known is not None and known.is_async
+        return task.awaiting or (known is not None and known.is_async)
 
     def run(self, task: HeldTask) -> Outcome | Unawaited:
         """Runs a `def` to its end, and notes when that was. What it returns unawaited `finish` awaits, on an event loop."""
         step: Outcome | Unawaited | Call
         try:
-            step = (self._isolated is not None and self._run_isolated(task)) or self.prepare(task)
+            step = self._run_isolated(task) or self.prepare(task)
             if isinstance(step, partial):
                 current.set(task)
                 try:
@@ -166,7 +187,7 @@ class Performer:
             task.redact = known.redactor(spec.payload, spec.encoding)
         try:
             values = known.decode(spec.payload, spec.encoding)
-        except errors.Misfit as error:
+        except Misfit as error:
             return DoesNotFit(str(error), known.digest)
         except InvalidArgument as error:
             return GaveUp(str(error))
@@ -174,53 +195,26 @@ class Performer:
             return RunFailed(f"{task.lambda_name} can't be called: {reason(error, task.redact)}")
         if known.redacts:
             task.redact.add(values)
-        if not known.around:
-            return (
-                partial(known.fn, self._context(task, known), **values)
-                if known.takes_context
-                else partial(known.fn, **values)
-            )
-        ctx = self._context(task, known)
+        if not known.around and not known.takes_context:
+            return partial(known.fn, **values)
+        first_time = self._first_time(task.task_id, task.lambda_name)
+        ctx = context_of(task, known, first_time, self._draining, self._runtime)
         call = partial(known.fn, *((ctx,) if known.takes_context else ()), **values)
-        return partial(await_within if known.is_async else call_within, known.around, ctx, call)
-
-    def _context(self, task: HeldTask, known: Lambda[..., Any]) -> Context:
-        left_us = round(task.timeout * US)
-        tick = task.spec.tick
-        scheduled_at = from_us(max(1, tick.at_us or task.scheduled_at_us))
-        assert scheduled_at is not None
-        return Context(
-            task_id=task.task_id,
-            lambda_name=task.lambda_name,
-            attempt=task.attempt,
-            run=task.run,
-            fence=task.counter,
-            scheduled_at=scheduled_at,
-            job=tick.job,
-            tick=tick.number,
-            batch=_batch_of(task, known) if task.spec.HasField("batch") else None,
-            deadline=from_us(self._runtime.wall_us() + left_us) if left_us else None,
-            labels=dict(task.spec.labels),
-            cancelled=task,
-            stopping=self._draining,
-            progress=task.say,
-            first_time=self._first_time(task),
+        return (
+            partial(await_within if known.is_async else call_within, known.around, ctx, call) if known.around else call
         )
-
-    def _first_time(self, task: HeldTask) -> FirstTimeCheck | None:
-        return None if self._first_time_of is None else self._first_time_of(task.task_id, task.lambda_name)
 
     def _run_isolated(self, task: HeldTask) -> Outcome | None:
         """Runs a task in a process of its own; None: its lambda runs here."""
         known, spec = self._lambdas.get(task.lambda_name), task.spec
-        if known is None or not known.isolate or self._isolated is None:
+        if self._isolated is None or known is None or not known.isolate:
             return None
         # Its arguments are decoded there, and a failure of that is told there: this is so that nothing redacted is said of it here.
         task.redact = known.redactor(spec.payload, spec.encoding)
         if task.redact:
             with contextlib.suppress(Exception):
                 task.redact.add(known.decode(spec.payload, spec.encoding))
-        return self._isolated.run(task, self._first_time(task))
+        return self._isolated.run(task, self._first_time(task.task_id, task.lambda_name))
 
     def _raised(self, task: HeldTask, error: BaseException) -> Outcome:
         if isinstance(error, HookRaised):
@@ -229,23 +223,17 @@ class Performer:
         if task.timed_out:
             return timed_out(task)
         if task.cancelled:
-            return RunStopped(
-                "cancelled"
-                if isinstance(error, asyncio.CancelledError)
-                else f"cancelled; {text_of(error, task.redact)}"
-            )
+            raised = "" if isinstance(error, asyncio.CancelledError) else f"; {text_of(error, task.redact)}"
+            return RunStopped(f"cancelled{raised}")
         if task.cut:
             return CUT
         draining = self._draining is not None and self._draining.is_set()
         return of_exception(error, draining=draining, redact=task.redact)
 
     def _returned(self, task: HeldTask, value: Any) -> Outcome | Unawaited:
-        if task.timed_out or task.cut:
+        if task.timed_out or task.cut:  # it did not get to where it was going, whatever it says
             _close(value)
-        if task.timed_out:
-            return timed_out(task)
-        if task.cut:
-            return CUT  # it did not get to where it was going, whatever it says
+            return timed_out(task) if task.timed_out else CUT
         try:
             return Returned(*self._lambdas[task.lambda_name].encode_result(value))
         except Exception as error:  # noqa: BLE001  a return value that can't be encoded never can
@@ -254,13 +242,6 @@ class Performer:
             if isinstance(error, InvalidArgument):
                 return GaveUp(str(error))
             return GaveUp(f"what {task.lambda_name} returned can't be encoded: {reason(error, task.redact)}")
-
-
-def _batch_of(task: HeldTask, known: Lambda[..., Any]) -> InBatch:
-    made, item = task.spec.batch, parse(task.task_id)
-    if item is None:
-        return InBatch(made.id, None, "", task.task_id)
-    return InBatch(item.batch_id, made.number, item.work_item_id, task.task_id, known)
 
 
 def _not_judged(error: BaseException) -> Outcome:

@@ -5,7 +5,7 @@
 1. ask      asks the controller for as much as there is room for (fetch.py, prefetch.py)
 2. arrive   writes the claims of an answer into the ledger and its table (held.py)
 3. release  lets them through to the workers; suspects one by one (suspects.py, workers.py)
-4. check    a worker looks whether the task may start now (held.py)
+4. check    a worker looks whether the task may start now (perform.py)
 5. prepare  finds its lambda, and decodes its arguments (perform.py)
 6. call     runs the lambda; what that did becomes an Outcome (perform.py, outcome.py)
 7. collect  takes ended tasks from the workers, a burst at a time (report.py)

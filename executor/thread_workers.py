@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 
 from atf.exits import EXIT_FORKED
 
-from .held import HeldTask, MayStart
+from .held import HeldTask
 from .outcome import Outcome
-from .perform import Performer, Unawaited
+from .perform import MayStart, Performer, Unawaited
 from .queues import CompletionQueue, line_up, take_all
 
 Finish = Callable[[HeldTask, Unawaited], Outcome]

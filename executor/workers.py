@@ -17,10 +17,10 @@ from atf.exits import EXIT_FORKED
 from atf.log import get_logger
 
 from .first_time import ExecutorBridge, ExecutorLoop
-from .held import HeldTask, MayStart
+from .held import HeldTask
 from .loop_workers import LoopWorkers
 from .outcome import Outcome, RunFailed
-from .perform import Performer, Unawaited
+from .perform import MayStart, Performer, Unawaited
 from .queues import CompletionQueue
 from .thread_workers import ThreadWorkers
 

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from atf.executor.first_time import ExecutorLoop
-from atf.executor.held import HeldTask, MayStart
+from atf.executor.held import HeldTask
 from atf.executor.loop_workers import LoopWorkers
-from atf.executor.perform import Performer, Unawaited
+from atf.executor.perform import MayStart, Performer, Unawaited
 from atf.executor.queues import CompletionQueue
 from atf.exits import EXIT_FORKED
 

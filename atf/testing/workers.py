@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from atf.executor.held import HeldTask, MayStart
+from atf.executor.held import HeldTask
 from atf.executor.outcome import RunStopped
-from atf.executor.perform import CUT, Performer, Unawaited, timed_out
+from atf.executor.perform import CUT, MayStart, Performer, Unawaited, timed_out
 
 from .turns import ThreadTurn
 

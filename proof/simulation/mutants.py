@@ -20,9 +20,10 @@ from atf.errors import Unavailable
 from atf.executor.executor import Executor
 from atf.executor.guarding.guard import Guard, WorkerEnd
 from atf.executor.heartbeat import Heartbeats
-from atf.executor.held import Ledger, StartCheck
+from atf.executor.held import Ledger
 from atf.executor.interrupts import Interrupts
 from atf.executor.outcome import HandedBack
+from atf.executor.perform import StartCheck
 from atf.executor.pipeline import Pipeline
 from atf.frontend import view
 from atf.frontend.service import FrontendService

@@ -12,9 +12,9 @@ import atf
 from atf.config.settings import Timing
 from atf.errors import DeadlineExceeded, InvalidArgument, Unavailable
 from atf.executor.first_time import PATIENCE_S, ExecutorLoop, FirstTimes
-from atf.executor.held import HeldTask, Ledger, StartCheck
+from atf.executor.held import HeldTask, Ledger
 from atf.executor.outcome import Outcome, Returned, RunFailed
-from atf.executor.perform import Performer
+from atf.executor.perform import Performer, StartCheck
 from atf.executor.table import Table
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.rpc import hsc_pb2 as h

@@ -14,9 +14,9 @@ import pytest
 
 import atf
 from atf.config.settings import Timing
-from atf.executor.held import HeldTask, Ledger, StartCheck
+from atf.executor.held import HeldTask, Ledger
 from atf.executor.outcome import HandedBack, Returned, RunStopped
-from atf.executor.perform import Performer, Unawaited
+from atf.executor.perform import Performer, StartCheck, Unawaited
 from atf.executor.prefetch import Prefetch
 from atf.executor.table import Table
 from atf.executor.workers import ThreadAndLoopWorkers

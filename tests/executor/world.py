@@ -14,9 +14,9 @@ import atf
 from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import AtfError
 from atf.executor.first_time import ExecutorLoop
-from atf.executor.held import HeldTask, MayStart
+from atf.executor.held import HeldTask
 from atf.executor.outcome import Outcome, Returned
-from atf.executor.perform import Performer, timed_out
+from atf.executor.perform import MayStart, Performer, timed_out
 from atf.executor.table import SlotState, Table, TableEntry
 from atf.executor.workers import Workers
 from atf.rpc import controller_pb2 as c

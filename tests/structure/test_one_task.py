@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,13 @@ def test_the_hops_are_numbered_and_every_other_file_that_is_named_is_there() -> 
     assert [number for number, *_ in HOPS] == list(range(1, len(HOPS) + 1))
     named = set(re.findall(r"`([\w/]+\.(?:py|lua))`", PAGE.read_text("utf-8")))
     assert [each for each in sorted(named) if not (ROOT / each).exists()] == []
+
+
+def test_a_task_that_has_left_a_file_does_not_come_back() -> None:
+    """Within a process, that is: it visits the HSC twice."""
+    for section in PAGE.read_text("utf-8").split("\n## "):
+        path = [file for file, _ in groupby(file for _, file, _ in _ROW.findall(section))]
+        assert [file for file in path if path.count(file) > 1] == [], section.partition("\n")[0]
 
 
 def test_a_task_crosses_few_files() -> None:
