@@ -18,8 +18,8 @@ from atf.store.capacity import CapacityRecord
 from atf.store.values.explained import ExplainedTask
 from atf.task import check_lambda, check_name, pool_called, pool_stored
 
-from .explain_cores import no_core
 from .explain_words import ExplainAnswer
+from .explain_workers import no_core
 from .parts import FrontendParts
 from .validate import shown
 

@@ -26,7 +26,7 @@ def explain(
     Args:
         found: what surrounds the task.
         gates: of its lambda, where one keeps it or the lambda is paused; None: they can't be read.
-        no_core: that its lambda has no core, where it waits for nothing else (explain_cores.py).
+        no_core: that its lambda has no core, where it waits for nothing else (explain_workers.py).
     """
     answer = held_by_job(found) or gated(found, gates) or no_core or _answer(found, pause_of(found, gates))
     return f.ExplainTaskReply(

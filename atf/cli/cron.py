@@ -12,12 +12,10 @@ import click
 from atf.errors import InvalidArgument
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK
 from atf.runtime import SystemRuntime
-from atf.schedule.clock_changes import TicksAroundChange, ticks_around_changes
-from atf.schedule.dst import Cron
+from atf.schedule.dst import Cron, TicksAroundChange, ticks_around_changes
 from atf.schedule.instants import EPOCH, parse_instant, text_of
-from atf.schedule.plan import Plan
+from atf.schedule.plan import UTC, Plan
 from atf.schedule.refusal import GivenText
-from atf.schedule.schedule_text import UTC
 from atf.schedule.zones import offset_s
 from atf.task import US
 from atf.times import length

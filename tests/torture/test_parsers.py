@@ -72,12 +72,7 @@ FUZZED: Final = {
     **{
         f"atf/schedule/{each}": _SCHEDULES
         for each in (
-            *(
-                "plan.py::Plan.parse",
-                "schedule_text.py::parse_schedule",
-                "schedule_text.py::parse_clocks",
-                "zones.py::parse_zone",
-            ),
+            *("plan.py::Plan.parse", "plan.py::parse_schedule", "plan.py::parse_clocks", "zones.py::parse_zone"),
             *("cron.py::parse_cron", "fields.py::parse_field", "every.py::parse_every", "every.py::parse_period"),
             *("durations.py::parse_go", "durations.py::parse_iso"),
             *("instants.py::parse_instant", "instants.py::parse_point"),
