@@ -50,7 +50,8 @@ def check_who(who: str, why: str) -> None:
 
 
 def _entry(entry: AuditEntry) -> f.AuditEntry:
-    made = f.AuditEntry(
+    return f.AuditEntry(
+        **{"lambda": entry.lambda_name},
         number=entry.number,
         at_us=entry.at_us,
         what=entry.what,
@@ -59,5 +60,3 @@ def _entry(entry: AuditEntry) -> f.AuditEntry:
         why=entry.why,
         detail=entry.detail,
     )
-    setattr(made, "lambda", entry.lambda_name)
-    return made

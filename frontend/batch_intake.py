@@ -61,7 +61,11 @@ class ScheduleBatchRpc(FrontendParts):
         if not header.extend:
             await self._store.close_batch(header.id, numbers.end, keep_open=header.keep_open)
         _log.debug("schedule_batch", batch=header.id, items=sent, stored=writer.stored, extend=header.extend)
-        items = await self._items(header.id) if header.extend else numbers.end
+        items = numbers.end
+        if header.extend:
+            if (record := await self._store.get_batch(header.id)) is None:
+                raise no_batch(header.id)
+            items = record.items
         return b.ScheduleBatchReply(id=header.id, stored=writer.stored, items=max(items, opened.total))
 
     async def _open(self, header: b.BatchHeader) -> tuple[OpenedBatch, ItemTemplate]:
@@ -163,12 +167,6 @@ class ScheduleBatchRpc(FrontendParts):
         numbered = await self._store.get_tasks([f"{each}-{number}" for each, number in zip(ids, numbers, strict=True)])
         either = zip(plain, numbered, numbers, strict=True)
         return [bool(other) or (first is not None and first.number == number) for first, other, number in either]
-
-    async def _items(self, batch_id: str) -> int:
-        record = await self._store.get_batch(batch_id)
-        if record is None:
-            raise no_batch(batch_id)
-        return record.items
 
 
 class ItemNumbers:

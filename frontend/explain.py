@@ -142,18 +142,17 @@ def _signatures(digests: Sequence[str]) -> str:
 def _short_of_permits(found: ExplainedTask) -> ExplainAnswer:
     """Its lambda's limits keep it back."""
     name, (limit, _, number) = found.record.lambda_name, found.waits_for.partition("=")
-    if limit == "running" and found.in_hand < int(number):
-        return ExplainAnswer(
-            "max_running",
-            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues, and the partition"
-            " that gives out permits has been asked. If this stays so, no store consumer is running, or a partition's server is away.",
-        )
     if limit == "running":
-        return ExplainAnswer(
-            "max_running",
-            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues. It is"
-            f" pushed when one of them ends; atf lambda set {name} max_running=… changes the limit.",
+        waits = (
+            f"It is due and waits for a permit: {found.in_hand} of {number} tasks of {name} run or stand in its queues"
         )
+        more = f". It is pushed when one of them ends; atf lambda set {name} max_running=… changes the limit."
+        if found.in_hand < int(number):
+            more = (
+                ", and the partition that gives out permits has been asked. If this stays so, no store consumer is running, or a"
+                " partition's server is away."
+            )
+        return ExplainAnswer("max_running", waits + more)
     if limit == "burst":
         return ExplainAnswer(
             "rate",

@@ -210,7 +210,8 @@ def sentence(gate: NewGate) -> str:
 
 def to_proto(gate: Gate) -> f.Gate:
     """A gate on the wire."""
-    made = f.Gate(
+    return f.Gate(
+        **{"lambda": gate.lambda_name},
         labels=gate.labels,
         action=_NUMBERS[gate.action],
         delay_us=int(gate.amount) if gate.action is GateAction.DELAY else 0,
@@ -224,5 +225,3 @@ def to_proto(gate: Gate) -> f.Gate:
         dropped=gate.dropped,
         number=gate.number,
     )
-    setattr(made, "lambda", gate.lambda_name)
-    return made

@@ -120,7 +120,10 @@ class Lambdas:
 
     def unknown(self, name: str) -> UnknownLambda:
         """The error that names the nearest lambdas of the copy."""
-        return UnknownLambda(f"no lambda {name!r} is registered{self._hint(name)}")
+        hint = did_you_mean(name, self._known)
+        if not self._known:
+            hint = "; there are none yet: start an executor with your app, or run atf lambda register MODULE:APP"
+        return UnknownLambda(f"no lambda {name!r} is registered{hint or '; atf lambda lists those that are'}")
 
     def find(self, name: str) -> KnownLambda | None:
         """A lambda of the copy; None: there is none of this name."""
@@ -135,13 +138,6 @@ class Lambdas:
         if known is not None and known.record == record:
             return known
         return KnownLambda(record, spec_of(record))
-
-    def _hint(self, name: str) -> str:
-        if meant := did_you_mean(name, self._known):
-            return meant
-        if not self._known:
-            return "; there are none yet: start an executor with your app, or run atf lambda register MODULE:APP"
-        return "; atf lambda lists those that are"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

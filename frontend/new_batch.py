@@ -15,7 +15,7 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 
 from .lambdas import Lambdas
-from .validate import check_labels, check_size, check_spec, checked_lambda, lambda_of, shown, within
+from .validate import check_labels, check_size, check_spec, checked_lambda, known_fields, lambda_of, shown, within
 from .view import stored
 
 MAX_WORKERS: Final = 1_000
@@ -72,9 +72,7 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
             " leave max_in_flight out"
         )
     check_size("spec", asked.ByteSize(), " with its callbacks")
-    spec = b.BatchSpec()
-    spec.CopyFrom(asked)
-    spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
+    spec = known_fields(asked)
     known = lambdas.get(lambda_of(asked))
     spec.options.CopyFrom(known.options(asked.options))
     spec.options.max_attempts = min(spec.options.max_attempts, max_attempts, max_attempts_cap)

@@ -14,7 +14,7 @@ from atf.schedule.job_plan import counts_from_base, ends_at_instant, plan_of, rh
 from atf.store.values.jobs import NewJob, ReplaceJob
 
 from .lambdas import Lambdas
-from .validate import check_spec, lambda_of, shown
+from .validate import check_spec, known_fields, lambda_of, shown
 
 MAX_RETRIES: Final = 1_000_000
 DEFAULT_RETRIES: Final = 3
@@ -27,6 +27,13 @@ _OVERLAPS: Final = {
     j.CANCEL_RUNNING: "cancel_running",
 }
 """As the store knows them."""
+_NOT_OF_TICKS: Final = {
+    "ordering_key": "its ticks follow each other by the overlap policy",
+    "concurrency": "whether its ticks run beside each other says the overlap policy",
+    "unique": "a job's name and tick make it the only one",
+    "affinity_key": "its ticks prefer no host",
+}
+"""What the task of a tick can't have, and why."""
 _CODE: Final = re.compile(r"[A-Za-z0-9]{0,64}")
 
 
@@ -56,9 +63,7 @@ def new_job(
         raise InvalidArgument("anew: it says how overwrite replaces a job; set overwrite as well, or leave anew out")
     if asked.base_at_us:
         raise InvalidArgument("base_at_us: only the frontend sets it; due_time says when the job ticks first")
-    spec = j.JobSpec()
-    spec.CopyFrom(asked)
-    spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
+    spec = known_fields(asked)
     spec.retention_us = asked.retention_us or rules.DEFAULT_RETENTION_US
     spec.base_at_us = now_us
     rhythm, replace = rhythm_of(spec), _replace(request)
@@ -72,11 +77,7 @@ def new_job(
 
 
 def _first_us(spec: j.JobSpec, *, may_have_ticked: bool) -> int | None:
-    """When a job would tick first; None: it is past its last tick, and may be one that ticked before.
-
-    Raises:
-        InvalidArgument: it never ticks, or not within ten years; says why.
-    """
+    """When a job would tick first; None: it is past its last tick, and may be one that ticked before."""
     if may_have_ticked and ends_at_instant(spec) and plan_of(spec).first_us() is None:
         endless = j.JobSpec()
         endless.CopyFrom(spec)
@@ -98,25 +99,19 @@ def _replace(request: f.ScheduleJobRequest) -> ReplaceJob:
 def _fill_in(options: t.TaskOptions, full: t.TaskOptions, policy: j.FailurePolicy, max_attempts_cap: int) -> None:
     """Leaves nothing open in the options of a job's tasks."""
     options.CopyFrom(full)
-    retries, interval_us = _retries(policy)
+    retries, interval_us = (0, 0) if policy.drop else (DEFAULT_RETRIES, DEFAULT_INTERVAL_US)
+    if policy.HasField("max_retries"):
+        retries = policy.max_retries
+    if policy.HasField("interval_us"):
+        interval_us = policy.interval_us
     options.max_attempts = min(1 + retries, max_attempts_cap)
     options.backoff.CopyFrom(t.Backoff(base_us=interval_us, factor=1, max_us=interval_us, jitter=0))
 
 
 def _check_task(task: t.TaskSpec) -> None:
-    """What the task of a tick can't have."""
-    if task.ordering_key:
-        raise InvalidArgument(
-            "task.ordering_key: the task of a job has none; its ticks follow each other by the overlap policy"
-        )
-    if task.HasField("concurrency"):
-        raise InvalidArgument(
-            "task.concurrency: the task of a job has none; whether its ticks run beside each other says the overlap policy"
-        )
-    if task.HasField("unique"):
-        raise InvalidArgument("task.unique: the task of a job has none; a job's name and tick make it the only one")
-    if task.affinity_key:
-        raise InvalidArgument("task.affinity_key: the task of a job has none; its ticks prefer no host")
+    for field, _ in task.ListFields():
+        if why := _NOT_OF_TICKS.get(field.name):
+            raise InvalidArgument(f"task.{field.name}: the task of a job has none; {why}")
 
 
 def _check_policies(spec: j.JobSpec) -> None:
@@ -142,10 +137,3 @@ def _check_policies(spec: j.JobSpec) -> None:
         raise InvalidArgument(
             "task.options: failure_policy says how a job's tasks are retried; leave max_attempts and backoff out"
         )
-
-
-def _retries(policy: j.FailurePolicy) -> tuple[int, int]:
-    if policy.drop:
-        return 0, 0
-    retries = policy.max_retries if policy.HasField("max_retries") else DEFAULT_RETRIES
-    return retries, policy.interval_us if policy.HasField("interval_us") else DEFAULT_INTERVAL_US

@@ -19,7 +19,15 @@ from .capacity import CapacityRpcs
 from .lambdas import KnownLambda, spec_of
 from .settings import ALL, admission_settings, in_force, overridden, said
 from .status import is_served
-from .validate import MAX_REGISTERED_AT_ONCE, bad_page_token, check_lambda_spec, lambda_of, page_size, shown
+from .validate import (
+    MAX_REGISTERED_AT_ONCE,
+    bad_page_token,
+    check_lambda_spec,
+    known_fields,
+    lambda_of,
+    page_size,
+    shown,
+)
 from .view import ANSWER_BYTES
 
 _log = get_logger()
@@ -130,12 +138,9 @@ def _page(every: Sequence[KnownLambda], token: str, size: int) -> tuple[Sequence
 
 
 def _record(spec: f.LambdaSpec) -> LambdaRecord:
-    known = f.LambdaSpec()
-    known.CopyFrom(spec)
-    known.DiscardUnknownFields()  # of any size, and no rule has looked at them
     return LambdaRecord(
         name=spec.name,
-        spec=known.SerializeToString(deterministic=True),
+        spec=known_fields(spec).SerializeToString(deterministic=True),
         queue_limit=spec.queue_limit or DEFAULT_QUEUE_LIMIT,
         enqueue_timeout_us=spec.enqueue_timeout_us or DEFAULT_ENQUEUE_TIMEOUT_US,
         paused=False,  # the store leaves it as it stands

@@ -19,7 +19,7 @@ from atf.store.values.tasks import NewTask, Scheduled
 
 from .parts import FrontendParts
 from .pending import Admission, too_many
-from .validate import asked_durability, check_spec, check_when, lambda_of, shown, spec_lambdas
+from .validate import asked_durability, check_spec, check_when, known_fields, lambda_of, shown, spec_lambdas
 from .view import set_error
 
 MAX_REQUESTS: Final = 1_000
@@ -142,9 +142,7 @@ class ScheduleRpcs(FrontendParts):
         at_us, delay_us = check_when(request, self._runtime.wall_us())
         known = self._lambdas.get(lambda_of(asked))
         full = known.options(asked.options)
-        spec = t.TaskSpec()
-        spec.CopyFrom(asked)
-        spec.DiscardUnknownFields()  # of any size, and no rule has looked at them
+        spec = known_fields(asked)
         spec.options.CopyFrom(full)
         max_attempts = min(full.max_attempts, self._cap)
         spec.options.max_attempts = max_attempts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -28,6 +28,9 @@ MAX_SIGNATURE_CHARS: Final = 2_000
 MAX_SCHEDULE_CHARS: Final = 1_000
 MAX_REGISTERED_AT_ONCE: Final = 1_000
 _SHOWN_CHARS: Final = 80
+
+M = TypeVar("M", bound=Message)
+
 _DIGEST: Final = re.compile(r"[a-z0-9_-]{1,32}")
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
 _POLICIES: Final = frozenset(t.Concurrency.Policy.values())
@@ -183,6 +186,14 @@ def lambda_of(message: Message) -> str:
 def checked_lambda(message: Message) -> str:
     """The same, if a lambda may be called so."""
     return rules.check_lambda(shown(lambda_of(message)))
+
+
+def known_fields(message: M) -> M:
+    """A copy without the fields that this release does not know: they may be of any size, and no rule has looked at them."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    copy.DiscardUnknownFields()
+    return copy
 
 
 def page_size(asked: int, most: int = rules.MAX_BATCH, default: int = 100) -> int:

@@ -150,9 +150,7 @@ class TaskWaits:
                     continue
                 looked_at = now
                 idle = 0 if self._calls or self._notified else idle + 1
-                await self._read_everywhere([each for each, calls in self._calls.items() if any(map(_is_open, calls))])
+                await self._read_everywhere(
+                    [each for each, calls in self._calls.items() if not all(call.enough.is_set() for call in calls)]
+                )
             self._listener = None  # at once, not after the notifications have been let go: a call may come in between
-
-
-def _is_open(call: _Waiter) -> bool:
-    return not call.enough.is_set()
