@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.options import duration_us, from_us
+from atf.sdk.from_messages import value_of
+from atf.sdk.options import duration_us
 from atf.task import DEFAULT_POOL, US
 
 if TYPE_CHECKING:
@@ -75,39 +76,19 @@ class CapacityInfo:
 
     @classmethod
     def from_proto(cls, capacity: f.Capacity) -> CapacityInfo:
-        return cls(
-            pool=capacity.pool,
-            cores=[_core(number, each) for number, each in enumerate(capacity.cores)],
+        return value_of(
+            cls,
+            capacity,
+            cores=[
+                value_of(CoreInfo, each, number=number, state=f.CoreState.Name(each.state).lower())
+                for number, each in enumerate(capacity.cores)
+            ],
             groups=[list(each.executors) for each in capacity.groups],
             queue=[(getattr(each, "lambda"), each.core) for each in capacity.queue],
             beyond=[getattr(each, "lambda") for each in capacity.beyond],
-            reserved=dict(sorted(capacity.reserved.items())),
-            lookahead=capacity.lookahead,
-            rotation=capacity.rotation,
-            next_rotation_at=from_us(capacity.next_rotation_at_us),
             away=list(capacity.away),
-            max_retries=capacity.max_retries,
-            hand_over=capacity.hand_over_us / US,
-            reserved_timeout=capacity.reserved_timeout_us / US,
-            multiplexed_timeout=capacity.multiplexed_timeout_us / US,
             rotation_interval=capacity.rotation_us / US,
-            dropped=capacity.dropped,
-            timed_out=capacity.timed_out,
         )
-
-
-def _core(number: int, core: f.Core) -> CoreInfo:
-    return CoreInfo(
-        number=number,
-        state=f.CoreState.Name(core.state).lower(),
-        lambda_name=getattr(core, "lambda"),
-        reserved=core.reserved,
-        group=core.group,
-        since=from_us(core.since_us),
-        until=from_us(core.until_us),
-        next_up_on_available=core.next_up_on_available,
-        next_up_on_time_out=core.next_up_on_time_out,
-    )
 
 
 class CapacityCalls:

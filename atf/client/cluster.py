@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from atf.errors import FailedPrecondition
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.from_messages import value_of
 from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US
 from atf.times import length
@@ -47,16 +48,7 @@ class HostInfo:
         aside = {
             getattr(each, "lambda"): from_us(each.until_us) if each.until_us > now_us else None for each in host.aside
         }
-        return cls(
-            name=host.name,
-            pool=host.pool,
-            aside=aside,
-            executors=host.executors,
-            draining=host.draining,
-            drain_until=from_us(host.drain_until_us),
-            starting=host.starting,
-            why_not=host.why_not,
-        )
+        return value_of(cls, host, aside=aside)
 
 
 @dataclass(frozen=True)
@@ -84,19 +76,7 @@ class LambdaStatus:
 
     @classmethod
     def from_proto(cls, each: f.LambdaStatus) -> LambdaStatus:
-        return cls(
-            name=getattr(each, "lambda"),
-            paused=each.paused,
-            gated=each.gated,
-            served=each.served,
-            waiting=each.waiting,
-            later=each.later,
-            running=each.running,
-            due_since=from_us(each.due_since_us),
-            dead=each.dead,
-            failed_recently=each.failed_recently,
-            failed_id=each.failed_id,
-        )
+        return value_of(cls, each, name=getattr(each, "lambda"))
 
 
 @dataclass(frozen=True)

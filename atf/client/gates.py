@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, new_id
+from atf.sdk.from_messages import value_of
 from atf.sdk.options import Duration, duration_us, from_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
@@ -54,20 +55,7 @@ class GateInfo:
 
     @classmethod
     def from_proto(cls, gate: f.Gate) -> GateInfo:
-        return cls(
-            lambda_name=getattr(gate, "lambda"),
-            action=_WORDS.get(gate.action, ""),
-            labels=dict(sorted(gate.labels.items())),
-            delay=gate.delay_us / 1e6,
-            share=gate.share,
-            until=from_us(gate.until_at_us),
-            who=gate.who,
-            why=gate.why,
-            automatic=gate.automatic,
-            set_at=from_us(gate.set_at_us),
-            waiting=gate.waiting,
-            dropped=gate.dropped,
-        )
+        return value_of(cls, gate, action=_WORDS.get(gate.action, ""), until=from_us(gate.until_at_us))
 
 
 @dataclass(frozen=True)
@@ -85,15 +73,7 @@ class AuditInfo:
 
     @classmethod
     def from_proto(cls, entry: f.AuditEntry) -> AuditInfo:
-        return cls(
-            from_us(entry.at_us),
-            entry.what,
-            getattr(entry, "lambda"),
-            dict(sorted(entry.labels.items())),
-            entry.who,
-            entry.why,
-            entry.detail,
-        )
+        return value_of(cls, entry)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
+from atf.sdk.from_messages import value_of
 from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result
 from atf.task import Status
@@ -71,33 +72,12 @@ class TaskInfo:
 
     @classmethod
     def from_proto(cls, task: t.Task) -> TaskInfo:
-        return cls(
-            id=task.id,
-            lambda_name=getattr(task, "lambda"),
-            priority=task.priority,
+        return value_of(
+            cls,
+            task,
             status=Status(task.status),
-            attempts=task.attempts,
-            losses=task.losses,
-            runs=task.runs,
-            scheduled_at=from_us(task.scheduled_at_us),
-            next_at=from_us(task.next_at_us),
-            created_at=from_us(task.created_at_us),
-            enqueued_at=from_us(task.enqueued_at_us),
-            claimed_at=from_us(task.claimed_at_us),
-            started_at=from_us(task.started_at_us),
-            failed_at=from_us(task.failed_at_us),
-            finished_at=from_us(task.finished_at_us),
-            owner=task.owner,
-            cancel_requested=task.cancel_requested,
             result=decode_result(task.id, task.result, task.result_encoding),
-            error=task.error,
-            error_type=task.error_type,
-            error_message=task.error_message,
-            progress=task.progress,
-            ended_runs=tuple(
-                EndedRun(each.owner, from_us(each.started_at_us), from_us(each.ended_at_us), each.why, each.attempt)
-                for each in task.ended_runs
-            ),
+            ended_runs=tuple(value_of(EndedRun, each) for each in task.ended_runs),
             labels=dict(sorted(task.spec.labels.items())),
         )
 
@@ -150,7 +130,7 @@ class KeyInfo:
 
     @classmethod
     def from_proto(cls, info: f.KeyInfo) -> KeyInfo:
-        return cls(info.key, from_us(info.stopped_at_us), info.task_id, info.error, info.unfinished)
+        return value_of(cls, info)
 
 
 @dataclass(frozen=True)
@@ -167,7 +147,7 @@ class ConcurrencyKeyInfo:
 
     @classmethod
     def from_proto(cls, info: f.ConcurrencyKeyInfo) -> ConcurrencyKeyInfo:
-        return cls(info.key, info.taken, info.limit, info.waiting)
+        return value_of(cls, info)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import new_id
+from atf.sdk.from_messages import value_of
 from atf.sdk.handle import Handle
 from atf.sdk.job import OF_TASKS, TIMING, job_spec
 from atf.sdk.lambdas import Prepared
@@ -58,21 +59,14 @@ class JobInfo:
 
     @classmethod
     def from_proto(cls, job: j.Job) -> JobInfo:
-        return cls(
+        return value_of(
+            cls,
+            job,
             name=job.spec.name,
             lambda_name=getattr(job.spec.task, "lambda"),
             schedule=job.spec.schedule,
             tz=job.spec.tz,
-            next_tick_at=from_us(job.next_tick_at_us),
-            last_tick_at=from_us(job.last_tick_at_us),
-            last_task_id=job.last_task_id,
             last_status=Status(job.last_status) if job.last_status else None,
-            ticks=job.ticks,
-            skipped=job.skipped,
-            skipped_why=job.skipped_why,
-            paused=job.paused,
-            generation=job.generation,
-            created_at=from_us(job.created_at_us),
             from_code=bool(job.spec.code),
         )
 

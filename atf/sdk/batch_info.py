@@ -12,7 +12,7 @@ from atf.rpc import batch_pb2 as b
 from atf.task import US
 
 from .batch import BatchStatus, ItemStatus
-from .options import from_us
+from .from_messages import value_of
 from .payload import decode_result, short
 
 _WINDOW_US: Final = 10 * US
@@ -76,26 +76,7 @@ class BatchProgress:
 
     @classmethod
     def from_proto(cls, batch: b.Batch, rate: float = 0.0) -> BatchProgress:
-        return cls(
-            id=batch.id,
-            lambda_name=getattr(batch, "lambda"),
-            status=BatchStatus(batch.status),
-            items=batch.items,
-            created=batch.created,
-            in_progress=batch.in_progress,
-            done=batch.done,
-            failed=batch.failed,
-            permanently_failed=batch.permanently_failed,
-            cancelled=batch.cancelled,
-            sealed=batch.sealed,
-            prefix=batch.prefix,
-            created_at=from_us(batch.created_at_us),
-            ended_at=from_us(batch.ended_at_us),
-            round=batch.round,
-            cancel_requested=batch.cancel_requested,
-            error=batch.error,
-            rate=rate,
-        )
+        return value_of(cls, batch, status=BatchStatus(batch.status), rate=rate)
 
 
 @dataclass(frozen=True)
@@ -129,21 +110,13 @@ class ItemInfo:
     @classmethod
     def from_proto(cls, item: b.Item, decode: Callable[[bytes, int], Any]) -> ItemInfo:
         done = item.status == b.ITEM_DONE
-        return cls(
-            number=item.number,
-            work_item_id=item.work_item_id,
-            task_id=item.task_id,
+        return value_of(
+            cls,
+            item,
             status=ItemStatus(item.status),
             result=decode(item.result, item.result_encoding) if done else None,
-            error=item.error,
-            error_type=item.error_type,
-            error_message=item.error_message,
-            attempts=item.attempts,
-            chunk=item.chunk,
-            peer=item.peer,
             arguments=tuple(item.arguments),
             payload=decode_result(item.task_id, item.payload, 0) if item.payload else None,
-            finished_at=from_us(item.finished_at_us),
         )
 
 
