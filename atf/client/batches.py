@@ -13,9 +13,11 @@ from atf.errors import NotFound
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import ItemStatus
 from atf.sdk.batch_info import BatchProgress
+from atf.sdk.messages import of_lambda
 from atf.sdk.work_items import EXTRA_FIRST
-from atf.task import MAX_BATCH, US
+from atf.task import US
 
+from .paging import entries
 from .tasks import TaskCalls
 
 _PAGE: Final = 500
@@ -35,17 +37,9 @@ class BatchCalls(TaskCalls):
             lambda_name: only those of this lambda; empty: of all.
             limit: how many at most.
         """
-        found: builtins.list[BatchProgress] = []
-        request = b.ListBatchesRequest()
-        setattr(request, "lambda", lambda_name)
-        while len(found) < limit:
-            request.page_size = min(limit - len(found), MAX_BATCH)
-            reply = await self._calls.list_batches(request)
-            found += map(BatchProgress.from_proto, reply.batches)
-            request.page_token = reply.next_page_token
-            if not request.page_token:
-                break
-        return found
+        request = b.ListBatchesRequest(**of_lambda(lambda_name))
+        found = await entries(self._calls.list_batches, request, lambda page: page.batches, limit)
+        return [BatchProgress.from_proto(each) for each in found]
 
     async def get_batch(self, batch_id: str, until: float | None = None) -> b.Batch:
         """A batch as the frontend sent it; `until`: as of Calls."""

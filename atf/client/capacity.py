@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.from_messages import value_of
+from atf.sdk.messages import value_of
 from atf.sdk.options import duration_us
 from atf.task import DEFAULT_POOL, US
 

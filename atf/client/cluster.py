@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from atf.errors import FailedPrecondition
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.from_messages import value_of
+from atf.sdk.messages import of_lambda, value_of
 from atf.sdk.options import Duration, duration_us, from_us
 from atf.task import US
 from atf.times import length
@@ -191,8 +191,9 @@ class ClusterCalls:
             UnknownLambda: no such lambda is registered.
             FailedPrecondition: live workers run it, tasks of it wait or run, or a job names it.
         """
-        request = f.DeleteLambdaRequest(cancel_waiting=cancel_waiting, who=who or whoami(), why=why)
-        setattr(request, "lambda", lambda_name)
+        request = f.DeleteLambdaRequest(
+            cancel_waiting=cancel_waiting, who=who or whoami(), why=why, **of_lambda(lambda_name)
+        )
         return await delete_lambda(self._calls.delete_lambda, request)
 
 

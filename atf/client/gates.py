@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, new_id
-from atf.sdk.from_messages import value_of
+from atf.sdk.messages import of_lambda, value_of
 from atf.sdk.options import Duration, duration_us, from_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
@@ -139,8 +139,8 @@ class GateCalls:
             who=who or whoami(),
             why=why,
             request_id=new_id(self._runtime.random),
+            **of_lambda(lambda_name),
         )
-        setattr(request, "lambda", lambda_name)
         if isinstance(until, datetime):
             request.until_at_us = instant_us(until, "until")
         elif until is not None:
@@ -162,15 +162,17 @@ class GateCalls:
             how many were lifted; 0: there was none.
         """
         request = f.LiftGateRequest(
-            labels=labels or {}, action=None if action is None else action_of(action), who=who or whoami(), why=why
+            labels=labels or {},
+            action=None if action is None else action_of(action),
+            who=who or whoami(),
+            why=why,
+            **of_lambda(lambda_name),
         )
-        setattr(request, "lambda", lambda_name)
         return (await self._calls.lift_gate(request)).lifted
 
     async def gates(self, lambda_name: str = "") -> builtins.list[GateInfo]:
         """The gates of a lambda, or of all, with what each keeps and has dropped."""
-        request = f.ListGatesRequest()
-        setattr(request, "lambda", lambda_name)
+        request = f.ListGatesRequest(**of_lambda(lambda_name))
         return [GateInfo.from_proto(each) for each in (await self._calls.list_gates(request)).gates]
 
     async def redrive(
@@ -212,8 +214,8 @@ class GateCalls:
             dry_run=dry_run,
             who=who or whoami(),
             why=why,
+            **of_lambda(lambda_name),
         )
-        setattr(request, "lambda", lambda_name)
         return await redrive_all(request, self._calls.redrive)
 
     async def audit(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[AuditInfo]:
@@ -235,8 +237,7 @@ async def audit_all(
         size = (
             MAX_BATCH if lambda_name else min(limit - len(found), MAX_BATCH)
         )  # a page looks through a few times its size
-        request = f.ListAuditRequest(page_size=size, before=before)
-        setattr(request, "lambda", lambda_name)
+        request = f.ListAuditRequest(page_size=size, before=before, **of_lambda(lambda_name))
         reply = await call(request)
         found += reply.entries
         before = reply.before

@@ -9,7 +9,7 @@ from typing import Any
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.sdk.from_messages import value_of
+from atf.sdk.messages import value_of
 from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result
 from atf.task import Status

@@ -12,10 +12,10 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.runtime import new_id
-from atf.sdk.from_messages import value_of
 from atf.sdk.handle import Handle
 from atf.sdk.job import OF_TASKS, TIMING, job_spec
 from atf.sdk.lambdas import Prepared
+from atf.sdk.messages import value_of
 from atf.sdk.option_kinds import JobOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import from_us, instant_us

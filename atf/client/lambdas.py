@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from atf.rpc import frontend_pb2 as f
-from atf.task import MAX_BATCH
+from atf.sdk.messages import of_lambda
 
 from .info import ConcurrencyKeyInfo, KeyInfo, LambdaInfo
+from .paging import pages
 from .registration import every_lambda
 from .retrying import Calls
 from .settings import written
@@ -26,15 +27,8 @@ class LambdaCalls:
 
     async def stopped_keys(self, lambda_name: str) -> list[KeyInfo]:
         """The ordering keys of a lambda that have stopped at a task which failed for good."""
-        found: list[KeyInfo] = []
-        request = f.ListKeysRequest(page_size=MAX_BATCH)
-        setattr(request, "lambda", lambda_name)
-        while True:
-            reply = await self._calls.list_keys(request)
-            found += [KeyInfo.from_proto(each) for each in reply.keys]
-            request.page_token = reply.next_page_token
-            if not request.page_token:
-                return found
+        request = f.ListKeysRequest(**of_lambda(lambda_name))
+        return [KeyInfo.from_proto(each) async for page in pages(self._calls.list_keys, request) for each in page.keys]
 
     async def concurrency_keys(self, lambda_name: str, key: str = "") -> list[ConcurrencyKeyInfo]:
         """The concurrency keys of a lambda for which tasks wait; or one key, as it stands.
@@ -43,14 +37,10 @@ class LambdaCalls:
             UnknownLambda: no such lambda is registered.
         """
         found: dict[str, ConcurrencyKeyInfo] = {}  # one that a store consumer looked at meanwhile comes twice
-        request = f.ListConcurrencyKeysRequest(key=key, page_size=MAX_BATCH)
-        setattr(request, "lambda", lambda_name)
-        while True:
-            reply = await self._calls.list_concurrency_keys(request)
-            found |= {each.key: ConcurrencyKeyInfo.from_proto(each) for each in reply.keys}
-            request.page_token = reply.next_page_token
-            if not request.page_token:
-                return list(found.values())
+        request = f.ListConcurrencyKeysRequest(key=key, **of_lambda(lambda_name))
+        async for page in pages(self._calls.list_concurrency_keys, request):
+            found |= {each.key: ConcurrencyKeyInfo.from_proto(each) for each in page.keys}
+        return list(found.values())
 
     async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
         """Lets a stopped ordering key go on with the task that stopped it, which starts afresh.
@@ -63,14 +53,12 @@ class LambdaCalls:
         Raises:
             FailedPrecondition: it has not stopped, or at another task.
         """
-        request = f.ResumeKeyRequest(key=key, task_id=task_id)
-        setattr(request, "lambda", lambda_name)
+        request = f.ResumeKeyRequest(key=key, task_id=task_id, **of_lambda(lambda_name))
         await self._calls.resume_key(request)
 
     async def skip_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
         """Lets a stopped ordering key go on without the task that stopped it; that one stays a dead letter. As resume_key otherwise."""
-        request = f.SkipKeyRequest(key=key, task_id=task_id)
-        setattr(request, "lambda", lambda_name)
+        request = f.SkipKeyRequest(key=key, task_id=task_id, **of_lambda(lambda_name))
         await self._calls.skip_key(request)
 
     async def pause(self, lambda_name: str, *, why: str = "", who: str = "") -> None:
@@ -79,8 +67,7 @@ class LambdaCalls:
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        request = f.PauseLambdaRequest(who=who or whoami(), why=why)
-        setattr(request, "lambda", lambda_name)
+        request = f.PauseLambdaRequest(who=who or whoami(), why=why, **of_lambda(lambda_name))
         await self._calls.pause_lambda(request)
 
     async def resume(self, lambda_name: str, *, why: str = "", who: str = "") -> None:
@@ -89,8 +76,7 @@ class LambdaCalls:
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        request = f.ResumeLambdaRequest(who=who or whoami(), why=why)
-        setattr(request, "lambda", lambda_name)
+        request = f.ResumeLambdaRequest(who=who or whoami(), why=why, **of_lambda(lambda_name))
         await self._calls.resume_lambda(request)
 
     async def set_lambda(
@@ -108,6 +94,7 @@ class LambdaCalls:
             UnknownLambda: no such lambda is registered.
             InvalidArgument: there is no such setting, or a value breaks its rule.
         """
-        request = f.SetLambdaRequest(set={name: written(value) for name, value in settings.items()}, unset=unset)
-        setattr(request, "lambda", lambda_name)
+        request = f.SetLambdaRequest(
+            set={name: written(value) for name, value in settings.items()}, unset=unset, **of_lambda(lambda_name)
+        )
         return LambdaInfo.from_proto(await self._calls.set_lambda(request))

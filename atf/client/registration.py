@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.api import Frontend
+from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH
 
 from .paging import pages
@@ -26,9 +27,7 @@ class Lists(Protocol):
 async def listed(frontend: Lists, lambda_name: str = "") -> f.ListLambdasReply:
     """What is said of one registered lambda, or of all by name (""): all pages as one."""
     whole = f.ListLambdasReply()
-    async for page in pages(
-        frontend.list_lambdas, f.ListLambdasRequest(page_size=MAX_BATCH, **{"lambda": lambda_name})
-    ):
+    async for page in pages(frontend.list_lambdas, f.ListLambdasRequest(page_size=MAX_BATCH, **of_lambda(lambda_name))):
         whole.lambdas.extend(page.lambdas)
         whole.claims_paused = page.claims_paused
     return whole

@@ -13,9 +13,11 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle
+from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH, Status, key_held
 
 from .info import Explanation, TaskInfo
+from .paging import entries
 from .retrying import Calls
 
 
@@ -53,21 +55,9 @@ class TaskCalls:
             status: only those; None: all.
             limit: how many at most.
         """
-        found: list[TaskInfo] = []
-        token = ""
-        while len(found) < limit:
-            request = f.ListTasksRequest(
-                status=None if status is None else status.name,
-                page_size=min(limit - len(found), MAX_BATCH),
-                page_token=token,
-            )
-            setattr(request, "lambda", lambda_name)
-            reply = await self._calls.list_tasks(request)
-            found += map(TaskInfo.from_proto, reply.tasks)
-            token = reply.next_page_token
-            if not token:
-                break
-        return found
+        request = f.ListTasksRequest(status=None if status is None else status.name, **of_lambda(lambda_name))
+        found = await entries(self._calls.list_tasks, request, lambda page: page.tasks, limit)
+        return [TaskInfo.from_proto(each) for each in found]
 
     async def wait(
         self, tasks: Iterable[str | Handle[Any]], *, timeout: float | None = None, first: bool = False

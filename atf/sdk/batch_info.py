@@ -12,7 +12,7 @@ from atf.rpc import batch_pb2 as b
 from atf.task import US
 
 from .batch import BatchStatus, ItemStatus
-from .from_messages import value_of
+from .messages import value_of
 from .payload import decode_result, short
 
 _WINDOW_US: Final = 10 * US

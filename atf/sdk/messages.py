@@ -1,4 +1,4 @@
-"""Makes the plain frozen values that callers see of messages."""
+"""Makes the plain frozen values that callers see of messages, and fills in the one field that Python can't name."""
 
 from __future__ import annotations
 
@@ -52,3 +52,8 @@ def _in_order(given: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _seconds(given: int) -> float:
     return given / US
+
+
+def of_lambda(name: str) -> dict[str, Any]:
+    """The field `lambda` of a message, to be unpacked where the message is made."""
+    return {"lambda": name}
