@@ -240,7 +240,9 @@ class Coalescer(Generic[T, R]):
 
     def _drop(self) -> None:
         while entries := self._pending.take():
-            _unheard(entries, asyncio.CancelledError())
+            for _, caller, _ in entries:
+                if caller is not None:
+                    caller.fail(asyncio.CancelledError())
 
     def _start(self) -> None:
         while self._goes_on(len(self._senders)):
@@ -272,36 +274,42 @@ class Coalescer(Generic[T, R]):
             self._start()  # of use only if a bug ended this
 
     async def _send_next(self, me: asyncio.Task[None]) -> None:
-        batch = [each for each in self._pending.take() if each[1] is None or not each[1].answered.done()]
+        batch = self._pending.take()
+        callers = {caller: caller is None or not caller.answered.done() for _, caller, _ in batch}  # in their order
+        if not all(callers.values()):  # some have given up
+            batch = [each for each in batch if callers[each[1]]]
         if not batch:
             return
-        items = [item for item, _, _ in batch]
-        times = {math.inf if caller is None else caller.until for _, caller, _ in batch}
-        until, least = max(times), min(times)
-        timers = self._timers(me, batch, until) if self._limits.late_s < math.inf or least < until - _SLACK_S else ()
+        nobody = None in callers
+        heard = [each for each, waits in callers.items() if each is not None and waits]
+        until = math.inf if nobody else max([each.until for each in heard])
+        timers = self._timers(me, heard, until)
         self._under_way.append(batch)
         try:
-            answers = await self._call(items, until)
-            for (_, caller, place), answer in zip(batch, answers, strict=True):
-                if caller is not None:
-                    caller.answer(place, answer)
+            answers = await self._call([item for item, _, _ in batch], until)
+            if heard:
+                for (_, caller, place), answer in zip(batch, answers, strict=True):
+                    if caller is not None:
+                        caller.answer(place, answer)
         except BaseException as error:
-            if _unheard(batch, error):
+            for each in heard:
+                each.fail(error)
+            if nobody or not isinstance(error, Exception):
                 raise
         finally:
             self._under_way.remove(batch)
             for timer in timers:
                 timer.cancel()
 
-    def _timers(self, me: asyncio.Task[None], batch: list[_Entry[T]], until: float) -> list[asyncio.TimerHandle]:
-        loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+    def _timers(self, me: asyncio.Task[None], heard: list[_Caller], until: float) -> list[asyncio.TimerHandle]:
+        call_later, timers = asyncio.get_running_loop().call_later, []
         if self._limits.late_s < math.inf:
-            timers.append(loop.call_later(self._limits.late_s, self._relieve, me))
-        for _, caller, _ in batch:
+            timers.append(call_later(self._limits.late_s, self._relieve, me))
+        for each in heard:
             # Callers of a kind have the same time; only what is repeated has less left than its company.
-            if caller is not None and caller.until < until - _SLACK_S:
+            if each.until < until - _SLACK_S:
                 error = DeadlineExceeded(f"{self._name}: no answer in time")
-                timers.append(loop.call_later(caller.until - self._runtime.monotonic(), caller.fail, error))
+                timers.append(call_later(each.until - self._runtime.monotonic(), each.fail, error))
         return timers
 
     def _relieve(self, sender: asyncio.Task[None]) -> None:
@@ -309,15 +317,6 @@ class Coalescer(Generic[T, R]):
             self._senders.discard(sender)
             self._late.add(sender)
             self._start()
-
-
-def _unheard(batch: Sequence[_Entry[Any]], error: BaseException) -> bool:
-    """Tells the callers of a call how it failed. Whether somebody else has to hear of it: nobody waits for an item, or it was cancelled."""
-    callers = {caller for _, caller, _ in batch}
-    for each in callers:
-        if each is not None:
-            each.fail(error)
-    return None in callers or not isinstance(error, Exception)
 
 
 class KeyedCoalescer(Generic[K, T, R]):
