@@ -17,10 +17,10 @@ from atf.sdk.default_client import default_client as _default_client
 from atf.sdk.default_client import register_client as _register_client
 from atf.sdk.default_client import use_client as use_client
 from atf.sdk.lambdas import Lambda as Lambda
-from atf.sdk.lambdas import Prepared as Prepared
 from atf.sdk.options import Backoff as Backoff
 from atf.sdk.options import Concurrency as Concurrency
 from atf.sdk.options import Unique as Unique
+from atf.sdk.schedulable import Prepared as Prepared
 
 from .client import AsyncClient as AsyncClient
 from .client import Batch as Batch

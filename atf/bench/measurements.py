@@ -16,7 +16,7 @@ from atf.cli.local.cluster import Cluster
 from atf.client import AsyncClient, Client, Handle, TaskInfo
 from atf.errors import Internal, Unavailable
 from atf.runtime import SystemRuntime
-from atf.sdk.lambdas import Prepared, named
+from atf.sdk.schedulable import Prepared, named
 from atf.task import Status
 from atf.verify.outcome import percentile
 from atf.verify.stored import StoredTasks

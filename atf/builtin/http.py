@@ -14,7 +14,7 @@ from atf.errors import Fatal, InvalidArgument, Retry
 from atf.runtime import Runtime
 from atf.sdk.app import App
 from atf.sdk.context import Context
-from atf.sdk.lambdas import Prepared, named
+from atf.sdk.schedulable import Prepared, named
 from atf.task import US
 
 from .http_answer import UNAVAILABLE, HttpAnswer, error_of, result_of, retry_after_s

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from atf.client.gates import RedriveInfo, redrive_all
+from atf.client.gates import redrive_all
+from atf.client.info import RedriveInfo
 from atf.client.whoami import whoami
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f

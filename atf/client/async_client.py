@@ -18,11 +18,11 @@ from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle
-from atf.sdk.lambdas import Prepared, Schedulable, named
 from atf.sdk.option_kinds import CallOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import Duration
 from atf.sdk.payload import short
+from atf.sdk.schedulable import Prepared, Schedulable, named
 
 from .capacity import CapacityCalls
 from .chains import ChainCalls

@@ -9,11 +9,11 @@ from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.batch import OF_SINGLE_TASKS
 from atf.sdk.chains import Step
-from atf.sdk.lambdas import Schedulable, named
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import checked_labels, duration_us, run_options
 from atf.sdk.payload import short
+from atf.sdk.schedulable import Schedulable, named
 from atf.task import check_key
 
 MESSAGE_ITEMS: Final = 1_000

@@ -15,9 +15,9 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import new_id
 from atf.sdk.batch_handle import Batch, R
 from atf.sdk.items import Elements, Target, check_target, elements_of
-from atf.sdk.lambdas import Schedulable
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.payload import short
+from atf.sdk.schedulable import Schedulable
 from atf.sdk.work_items import check_batch_id
 from atf.task import check_lambda
 

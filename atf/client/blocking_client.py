@@ -19,9 +19,9 @@ from atf.sdk.chain_handle import ChainHandle
 from atf.sdk.chains import Chain
 from atf.sdk.handle import Handle
 from atf.sdk.items import Target
-from atf.sdk.lambdas import Prepared, Schedulable
 from atf.sdk.option_kinds import BatchOptions, CallOptions
 from atf.sdk.options import Duration
+from atf.sdk.schedulable import Prepared, Schedulable
 
 from .async_client import AsyncClient
 from .batch_upload import BatchPlan, add_note

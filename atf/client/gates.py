@@ -5,92 +5,26 @@ from __future__ import annotations
 import builtins
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, new_id
-from atf.sdk.messages import of_lambda, value_of
+from atf.sdk.messages import of_lambda
 from atf.sdk.options import Duration, duration_us, from_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
 
+from .info import ACTION_WORDS, AuditInfo, GateInfo, RedriveInfo
 from .whoami import whoami
 
 if TYPE_CHECKING:
     from .retrying import Calls
 
-_ACTIONS: Final = {"pause": f.Gate.PAUSE, "drop": f.Gate.DROP, "delay": f.Gate.DELAY, "admit": f.Gate.ADMIT}
+_ACTIONS: Final = {word: number for number, word in ACTION_WORDS.items()}
 MOST_IDS: Final = 5
 MOST_ERRORS: Final = 20
-_WORDS: Final = {int(number): word for word, number in _ACTIONS.items()}
-
-
-@dataclass(frozen=True)
-class GateInfo:
-    """A gate at one instant."""
-
-    lambda_name: str
-    action: str
-    """pause, drop, delay or admit."""
-    labels: Mapping[str, str]
-    """That a task must have for the gate to meet it; empty: it meets all."""
-    delay: float
-    """Of `delay`: seconds."""
-    share: float
-    """Of `admit`: 0 to 1."""
-    until: datetime | None
-    """None: until it is lifted."""
-    who: str
-    why: str
-    automatic: bool
-    """ATF set it by itself: see gate_at_fatal."""
-    set_at: datetime | None
-    waiting: int
-    """Tasks that it keeps; of a pause of the whole lambda those that are due."""
-    dropped: int
-    """Tasks that it has dropped."""
-
-    @classmethod
-    def from_proto(cls, gate: f.Gate) -> GateInfo:
-        return value_of(cls, gate, action=_WORDS.get(gate.action, ""), until=from_us(gate.until_at_us))
-
-
-@dataclass(frozen=True)
-class AuditInfo:
-    """What somebody did to a lambda."""
-
-    at: datetime | None
-    what: str
-    """set_gate, lift_gate, redrive."""
-    lambda_name: str
-    labels: Mapping[str, str]
-    who: str
-    why: str
-    detail: str
-
-    @classmethod
-    def from_proto(cls, entry: f.AuditEntry) -> AuditInfo:
-        return value_of(cls, entry)
-
-
-@dataclass(frozen=True)
-class RedriveInfo:
-    """What a redrive came to."""
-
-    matched: int
-    """Dead letters that match the filter."""
-    redriven: int
-    """Of those, started afresh; 0 in a dry run."""
-    looked_at: int
-    errors: Mapping[str, int]
-    """Last lines of their errors, and how many have each; the commonest."""
-    ids: tuple[str, ...]
-    """Of some of them."""
-    last_due_at: datetime | None
-    """When the last one becomes due; None in a dry run."""
 
 
 class GateCalls:
@@ -282,6 +216,6 @@ def _bound_us(at: datetime | None, option: str) -> int:
     return 0 if at is None else max(1, instant_us(at, option))
 
 
-def word_of(action: int) -> str:
+def word_of(action: f.Gate.Action) -> str:
     """The word of an action."""
-    return _WORDS.get(action, f"ACTION_{action}")
+    return ACTION_WORDS.get(action, f"ACTION_{action}")

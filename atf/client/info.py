@@ -1,11 +1,11 @@
-"""What a client tells about tasks and lambdas: plain frozen values, instants as UTC datetimes."""
+"""What a client tells about tasks, lambdas and gates: plain frozen values, instants as UTC datetimes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -15,6 +15,13 @@ from atf.sdk.payload import decode_result
 from atf.task import Status
 
 from .settings import settings_of
+
+ACTION_WORDS: Final = {
+    f.Gate.PAUSE: "pause",
+    f.Gate.DROP: "drop",
+    f.Gate.DELAY: "delay",
+    f.Gate.ADMIT: "admit",
+}
 
 
 @dataclass(frozen=True)
@@ -178,3 +185,68 @@ class Explanation:
             position=None if reply.position < 0 else reply.position,
             behind=reply.behind,
         )
+
+
+@dataclass(frozen=True)
+class GateInfo:
+    """A gate at one instant."""
+
+    lambda_name: str
+    action: str
+    """pause, drop, delay or admit."""
+    labels: Mapping[str, str]
+    """That a task must have for the gate to meet it; empty: it meets all."""
+    delay: float
+    """Of `delay`: seconds."""
+    share: float
+    """Of `admit`: 0 to 1."""
+    until: datetime | None
+    """None: until it is lifted."""
+    who: str
+    why: str
+    automatic: bool
+    """ATF set it by itself: see gate_at_fatal."""
+    set_at: datetime | None
+    waiting: int
+    """Tasks that it keeps; of a pause of the whole lambda those that are due."""
+    dropped: int
+    """Tasks that it has dropped."""
+
+    @classmethod
+    def from_proto(cls, gate: f.Gate) -> GateInfo:
+        return value_of(cls, gate, action=ACTION_WORDS.get(gate.action, ""), until=from_us(gate.until_at_us))
+
+
+@dataclass(frozen=True)
+class AuditInfo:
+    """What somebody did to a lambda."""
+
+    at: datetime | None
+    what: str
+    """set_gate, lift_gate, redrive."""
+    lambda_name: str
+    labels: Mapping[str, str]
+    who: str
+    why: str
+    detail: str
+
+    @classmethod
+    def from_proto(cls, entry: f.AuditEntry) -> AuditInfo:
+        return value_of(cls, entry)
+
+
+@dataclass(frozen=True)
+class RedriveInfo:
+    """What a redrive came to."""
+
+    matched: int
+    """Dead letters that match the filter."""
+    redriven: int
+    """Of those, started afresh; 0 in a dry run."""
+    looked_at: int
+    errors: Mapping[str, int]
+    """Last lines of their errors, and how many have each; the commonest."""
+    ids: tuple[str, ...]
+    """Of some of them."""
+    last_due_at: datetime | None
+    """When the last one becomes due; None in a dry run."""

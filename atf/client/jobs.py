@@ -14,13 +14,13 @@ from atf.rpc import task_pb2 as t
 from atf.runtime import new_id
 from atf.sdk.handle import Handle
 from atf.sdk.job import OF_TASKS, TIMING, job_spec
-from atf.sdk.lambdas import Prepared
 from atf.sdk.messages import value_of
 from atf.sdk.option_kinds import JobOptions
 from atf.sdk.option_names import check_names
 from atf.sdk.options import from_us, instant_us
 from atf.sdk.payload import short
 from atf.sdk.requests import of_single_tasks
+from atf.sdk.schedulable import Prepared
 from atf.task import Status
 
 from .paging import entries

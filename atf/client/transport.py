@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
-from atf.rpc.channel import Connection, blocking_connection, nearly_over
+from atf.rpc.connection import Connection, blocking_connection, nearly_over
 from atf.rpc.failure import to_error
 from atf.runtime import end
 

@@ -8,52 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
-from atf.config.settings import ADDRESS, FRONTEND_PORT
-from atf.errors import Internal, InvalidArgument, Unavailable
+from atf.errors import Unavailable
 from atf.runtime import end
 
-from .failure import MAX_MESSAGE_BYTES, ConnectionSign, sign_of, to_error
+from .connection import Connection, blocking_connection, check_address, nearly_over
+from .failure import to_error
 
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
 
-_WITH_SCHEME: Final = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.")
-CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # Notices within 30 s a peer that is gone, or that takes bytes and never answers: what waits on the connection ends with Unavailable.
-    # Also while nothing is asked, so that whatever stands between does not forget an idle connection. A server of ours allows pings
-    # this often (server.py).
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.ping_timeout_ms", 10_000),  # its default of a minute would count instead
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    # Without its own pool of subchannels a channel would share the connection that others of the process have to this address, and so
-    # would get the very one that they have given up.
-    ("grpc.use_local_subchannel_pool", 1),
-    # A role that restarts is back within a second: gRPC's own backoff of up to two minutes would outlast it by far.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    # A frontend that is replaced may have another address under the same name: gRPC's own 30 s between two looks would outlast a caller.
-    ("grpc.dns_min_time_between_resolutions_ms", 1_000),
-    # A proxy of the environment's is for the web; it can't carry calls between roles on one network.
-    ("grpc.enable_http_proxy", 0),
-)
-
-
-_NEARLY: Final = 0.95
-"""Of a call's time: one that its caller gives up behind that was given up for its time."""
 _NOT_SENT: Final = "Internal error from Core"
 """What grpc.aio takes a call to have ended with, where it could not send a message: seldom, when the server has ended it just then, and
 its reason is lost. A caller that repeats what is Unavailable learns it."""
@@ -90,125 +60,6 @@ class StreamingChannel(Channel, Protocol):
     def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
         """A call of one request and many replies; closing the generator gives the call up. Errors as of `call`."""
         ...
-
-
-_ANY_ADDRESS: Final = '{"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": true}}]}'
-"""gRPC's word for: of the addresses of a name, begin with any. In the place of a peer that went silent, another one is likelier to answer."""
-
-
-class _Live(NamedTuple):
-    """What the next call goes by."""
-
-    channel: Any
-    methods: dict[str, Any]
-    """By path."""
-
-
-class Connection:
-    """What channels share: a gRPC channel that is made at the first call, and its methods by path.
-
-    A gRPC channel is given up, and the next call opens another, where gRPC calls it broken, or where the time of a call is over and not
-    one answer has come on the channel since the call began: a frozen host, or a balancer without a backend, acknowledges whatever
-    it is sent, and so does a connection look that a router in between has forgotten. Calls that are under way on a channel which was given
-    up end on it, by themselves or by gRPC's keepalive.
-
-    Args:
-        address: host:port, or whatever else gRPC takes as a target.
-        connect: makes a gRPC channel with these options.
-    """
-
-    def __init__(self, address: str, connect: Callable[[Sequence[tuple[str, Any]]], Any]) -> None:
-        self.address = address
-        self._connect = connect
-        self._live: _Live | None = None
-        self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Of which calls are still under way: each holds its channel."""
-        self._replaced = False
-        self._heard = 0
-        """Grows with each answer of the peer. Whether it has grown is all that counts, so threads need no lock for it."""
-        self._closed = False
-
-    def _method(self, path: str, request: type[Message], kind: str = "unary_unary") -> tuple[Any, Any]:
-        """The method, which answers in bytes (see `_decoded`), and its channel. Its kind is gRPC's word for what streams."""
-        if self._closed:
-            raise Unavailable(f"the connection to {self.address} is closed")
-        # Another thread may give the channel up meanwhile: so each is read once, and a method is never kept beside another channel.
-        live = self._live
-        if live is None:
-            more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
-            live = self._live = _Live(self._connect([*CHANNEL_OPTIONS, *more]), {})
-        method = live.methods.get(path)
-        if method is None:
-            made = getattr(live.channel, kind)
-            method = live.methods[path] = made(path, request_serializer=request.SerializeToString)
-        return method, live.channel
-
-    def _failed(self, error: Any, channel: Any, heard: int) -> None:
-        """Learns from a call that has failed what its connection is worth.
-
-        Args:
-            error: what gRPC raised.
-            channel: that the call was made on.
-            heard: `_heard` as it was when the call began.
-        """
-        match sign_of(error):
-            case ConnectionSign.ALIVE:
-                self._heard += 1
-            case ConnectionSign.BROKEN:
-                self._give_up(channel)
-            case ConnectionSign.SILENT if self._heard == heard:
-                self._give_up(channel)
-
-    def _left(self, channel: Any, heard: int, until: float) -> None:
-        """Learns from a call that its caller has given up, which keeps the time, too, and may be a hair faster than gRPC.
-
-        Args:
-            channel, heard: as of `_failed`.
-            until: as of `nearly_over`.
-        """
-        if self._heard == heard and asyncio.get_running_loop().time() >= until:
-            self._give_up(channel)
-
-    def _give_up(self, channel: Any) -> None:
-        if self._live is not None and self._live.channel is channel:
-            self._given_up.add(channel)
-            self._live, self._replaced = None, True
-
-    def _channels(self) -> list[Any]:
-        """All on which calls may be under way."""
-        return [*([self._live.channel] if self._live is not None else []), *self._given_up]
-
-    def _decoded(self, path: str, reply: type[R], data: bytes) -> R:
-        self._heard += 1
-        # Not by gRPC: its asyncio half answers None where the bytes can't be read.
-        try:
-            return reply.FromString(data)
-        except DecodeError as error:
-            method, name = path.rpartition("/")[2], reply.DESCRIPTOR.name
-            raise Internal(f"{method}: what {self.address} answered is no {name}: {error}") from None
-
-
-def nearly_over(timeout: float) -> float:
-    """When the time of a call that begins now is nearly over, by the clock of the event loop."""
-    return asyncio.get_running_loop().time() + _NEARLY * timeout
-
-
-def check_address(address: str) -> None:
-    """Lets pass what a server can be at: host:port, or what gRPC names with a scheme, such as unix:/path and dns:///name:port.
-
-    Raises:
-        InvalidArgument: it is something else, of which gRPC would say that it can't be reached.
-    """
-    if not (ADDRESS.fullmatch(address) or _WITH_SCHEME.match(address)):
-        raise InvalidArgument(
-            f"{address[:80]!r} is no address of a server: write HOST:PORT, such as localhost:{FRONTEND_PORT}"
-        )
-
-
-def blocking_connection(address: str) -> Callable[[Sequence[tuple[str, Any]]], Any]:
-    """What makes channels of gRPC's blocking API."""
-    check_address(address)
-    return lambda options: grpc.insecure_channel(address, options=options)
 
 
 class AioChannel(Connection):

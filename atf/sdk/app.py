@@ -13,9 +13,10 @@ from .context import Context
 from .default_client import default_client
 from .handlers import check_handler, is_async, is_nested
 from .hooks import AroundRun, AroundRunFunction, WorkerHook, WorkerHookFunction, around_run, worker_hook
-from .lambdas import AsyncLambda, DefLambda, Lambda, Schedulable
+from .lambdas import AsyncLambda, DefLambda, Lambda
 from .option_kinds import BatchOptions, LambdaOptions
 from .option_names import check_names
+from .schedulable import Schedulable
 
 if TYPE_CHECKING:
     from .batch_handle import Batch

@@ -10,18 +10,15 @@ from atf.rpc import batch_pb2 as b
 
 from .batch import ItemStatus
 from .batch_info import BatchProgress, ItemInfo, Rate, error_of, statuses_of
-from .blocking import Bridged, LoopBridge, blocking
+from .blocking import Bridged, LoopBridge, Pages, blocking
 from .items import Elements, Target, check_target
 from .payload import decode_result, short
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 Failed = Literal["raise", "yield", "skip"]
 """What `results` does at an item that failed for good or was cancelled."""
 _FAILURES: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
-Pages = tuple[AsyncGenerator[Any, None], Callable[[Any], Iterable[T]]]
-"""An iterator on the client's loop, and what each page that it gives holds for the caller."""
 
 
 class BatchClient(Protocol):
@@ -273,33 +270,3 @@ class Batch(Bridged, Generic[R]):
             raise error
         stands_in: Any = error
         return (stands_in,) if failed == "yield" else ()
-
-    async def _hops(self, pages: Pages[T]) -> AsyncGenerator[T, None]:
-        """What an iterator on the client's loop gives, for any loop."""
-        steps, parts_of = pages
-        try:
-            while (found := await self._loop_bridge.hop(_next(steps))) is not None:
-                for part in parts_of(found[0]):
-                    yield part
-        finally:
-            await self._loop_bridge.hop(_close(steps))
-
-    def _steps(self, pages: Pages[T]) -> Iterator[T]:
-        """The same for a thread that blocks."""
-        steps, parts_of = pages
-        try:
-            while (found := self._loop_bridge.run(_next(steps))) is not None:
-                yield from parts_of(found[0])
-        finally:
-            self._loop_bridge.run(_close(steps))
-
-
-async def _next(steps: AsyncIterator[T]) -> tuple[T] | None:
-    try:
-        return (await anext(steps),)
-    except StopAsyncIteration:
-        return None
-
-
-async def _close(steps: AsyncGenerator[Any, None]) -> None:
-    await steps.aclose()

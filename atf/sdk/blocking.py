@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+T = TypeVar("T")
+Pages = tuple[AsyncGenerator[Any, None], Callable[[Any], Iterable[T]]]
+"""An iterator on the client's loop, and what each page that it gives holds for the caller."""
 
 
 class LoopBridge(Protocol):
@@ -32,6 +35,25 @@ class Bridged:
     def _block(self, method: Callable[..., Coroutine[Any, Any, R]], args: Any, kwargs: Any) -> R:
         return self._loop_bridge.run(method(self, *args, **kwargs))
 
+    async def _hops(self, pages: Pages[T]) -> AsyncGenerator[T, None]:
+        """What an iterator on the client's loop gives, for any loop."""
+        steps, parts_of = pages
+        try:
+            while (found := await self._loop_bridge.hop(_next(steps))) is not None:
+                for part in parts_of(found[0]):
+                    yield part
+        finally:
+            await self._loop_bridge.hop(_close(steps))
+
+    def _steps(self, pages: Pages[T]) -> Iterator[T]:
+        """The same for a thread that blocks."""
+        steps, parts_of = pages
+        try:
+            while (found := self._loop_bridge.run(_next(steps))) is not None:
+                yield from parts_of(found[0])
+        finally:
+            self._loop_bridge.run(_close(steps))
+
 
 def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
     """The blocking face of a coroutine method, with the same arguments and documentation."""
@@ -42,3 +64,14 @@ def blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Cal
         return answer
 
     return call
+
+
+async def _next(steps: AsyncIterator[T]) -> tuple[T] | None:
+    try:
+        return (await anext(steps),)
+    except StopAsyncIteration:
+        return None
+
+
+async def _close(steps: AsyncGenerator[Any, None]) -> None:
+    await steps.aclose()

@@ -19,7 +19,7 @@ from .option_kinds import BatchOptions
 
 if TYPE_CHECKING:
     from .chain_handle import ChainHandle
-    from .lambdas import Schedulable
+    from .schedulable import Schedulable
 
 R = TypeVar("R")
 S = TypeVar("S")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .batch_handle import Batch
     from .batch_info import BatchProgress
     from .items import Target
-    from .lambdas import Schedulable
+    from .schedulable import Schedulable
 
 _log: Final = logging.getLogger("atf.task")
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .chain_handle import ChainHandle
     from .chains import Chain
     from .handle import Handle
-    from .lambdas import Prepared, Schedulable
     from .option_kinds import BatchOptions
+    from .schedulable import Prepared, Schedulable
 
 R = TypeVar("R")
 

@@ -10,7 +10,7 @@ from .options import Concurrency, Duration, RunOptions, Unique
 
 if TYPE_CHECKING:
     from .chains import Step
-    from .lambdas import Schedulable
+    from .schedulable import Schedulable
 
 Point = str | datetime | timedelta
 """An instant, or a duration from some other one: RFC 3339 or ISO 8601 or Go's, in text; or a value of Python's."""

@@ -17,7 +17,8 @@ from atf.errors import InvalidArgument
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
 
-from .values import ENCODER, form_of, lost_key
+from .arrivals import lost_key
+from .values import ENCODER, form_of
 
 _ANY: Final = msgspec.json.Decoder(Any)
 FAILS: Final = (TypeError, ValueError, OverflowError, RecursionError)

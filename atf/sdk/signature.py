@@ -16,6 +16,7 @@ import msgspec
 from atf.errors import InvalidArgument, Misfit
 from atf.rpc import task_pb2 as t
 
+from .arrivals import difference, same
 from .handlers import check_parameters, hints_of, signature_of
 from .option_names import line_for
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
@@ -23,7 +24,7 @@ from .redaction import MASK, NOTHING, Redactor, checked_redact
 from .signature_checks import changed, check_context, checked_aliases, is_context, place_of, with_value
 from .signature_digest import digest_of
 from .signature_text import signature_text
-from .values import NoFormError, decoder_of, difference, plain_types, same, travelling, travelling_result
+from .values import NoFormError, decoder_of, plain_types, travelling, travelling_result
 
 _MISSING: Final = object()
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

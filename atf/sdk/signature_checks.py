@@ -9,8 +9,8 @@ from typing import Any, Final, get_args
 
 from atf.errors import InvalidArgument
 
+from .arrivals import NOWHERE
 from .payload import short
-from .values import NOWHERE
 
 _CONTEXT_BY_NAME: Final = re.compile(r"(\w+\.)*Context")
 

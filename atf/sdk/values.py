@@ -1,4 +1,4 @@
-"""Converts values to JSON and back: which types travel, in what form, and whether a value arrives as what it was.
+"""Converts values to JSON and back: which types travel and in what form.
 
 Owns the forms of what msgspec does not know by itself: paths are text, Pydantic models what they dump and validate, subclasses of text,
 numbers and instants what they are derived from. Pydantic is never imported here: who has a model has imported it.
@@ -7,12 +7,11 @@ numbers and instants what they are derived from. Pydantic is never imported here
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import sys
 import types
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import PurePath
@@ -22,12 +21,11 @@ from uuid import UUID  # noqa: TID251  the type, which makes none
 import msgspec
 from msgspec import inspect as mi
 
-_SCALARS: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
+SCALARS: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
 """What JSON holds as it is."""
-_TEXTS: Final = frozenset({str})
-_BUILTIN: Final = (*_SCALARS, list, dict)
+_BUILTIN: Final = (*SCALARS, list, dict)
 _PLAIN: Final[Mapping[type, frozenset[type]]] = {
-    mi.AnyType: _SCALARS,
+    mi.AnyType: SCALARS,
     mi.StrType: frozenset({str}),
     mi.IntType: frozenset({int}),
     mi.FloatType: frozenset({float}),
@@ -40,7 +38,7 @@ class NoFormError(TypeError):
     """A form is none of the type that it should become."""
 
 
-def _model_class() -> Any:
+def model_class() -> Any:
     """Pydantic's BaseModel; the empty tuple, which nothing is an instance of, where nobody has imported Pydantic."""
     return getattr(sys.modules.get("pydantic"), "BaseModel", ())
 
@@ -71,7 +69,7 @@ def form_of(value: Any) -> Any:
     for base, form in _BASES if type(value) is not bool else ():  # a key that is one would become a number
         if isinstance(value, base):
             return form(value)
-    if isinstance(value, _model_class()):
+    if isinstance(value, model_class()):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(
         f"objects of type {type(value).__name__} have no form in JSON: give what they are made of, such as text or numbers"
@@ -89,7 +87,7 @@ def from_form(kind: Any, form: Any) -> Any:
     try:
         if isinstance(kind, _UnionOfModels):
             return kind.adapter.validate_json(ENCODER.encode(form))
-        if issubclass(kind, _model_class()):
+        if issubclass(kind, model_class()):
             return kind.model_validate_json(ENCODER.encode(form))
     except sys.modules["pydantic"].ValidationError as error:
         raise ValueError("; ".join(_said_of_field(each) for each in error.errors())) from None
@@ -188,7 +186,7 @@ def _check_private(cls: Any) -> None:
 
 
 def _check_class(cls: Any) -> None:
-    if isinstance(cls, _UnionOfModels) or issubclass(cls, PurePath) or issubclass(cls, _model_class()):
+    if isinstance(cls, _UnionOfModels) or issubclass(cls, PurePath) or issubclass(cls, model_class()):
         return
     with contextlib.suppress(TypeError):  # a Protocol that can't be asked
         if any(issubclass(each, cls) for each in _BUILTIN):  # such as object, Iterable and Hashable
@@ -202,18 +200,14 @@ def _check_class(cls: Any) -> None:
 def _with_unions_of_models(kind: Any) -> Any:
     """A type with stand-ins for the unions of Pydantic models in it."""
     origin, given = get_origin(kind), get_args(kind)
-    if not given or origin is typing.Literal or not _model_class():
+    if not given or origin is typing.Literal or not model_class():
         return kind
     if origin is Annotated:
         inner = _with_unions_of_models(given[0])
         return kind if inner is given[0] else Annotated[(inner, *kind.__metadata__)]
     union = origin in {Union, types.UnionType}
     others = [each for each in given if each is not type(None)]
-    if (
-        union
-        and len(others) > 1
-        and any(isinstance(each, type) and issubclass(each, _model_class()) for each in others)
-    ):
+    if union and len(others) > 1 and any(isinstance(each, type) and issubclass(each, model_class()) for each in others):
         stand_in: Any = _union_of_models(tuple(others))
         return Union[stand_in, None] if len(others) < len(given) else stand_in  # noqa: UP007  its class has no `|`
     made = tuple(map(_with_unions_of_models, given))
@@ -236,7 +230,7 @@ def schema_of(kind: Any) -> Any:
     """What a Pydantic model, or a union of them, reads, as its JSON schema without what is meant for people; None: it is none."""
     if isinstance(kind, _UnionOfModels):
         return _bare(kind.adapter.json_schema())
-    return _bare(kind.model_json_schema()) if issubclass(kind, _model_class()) else None
+    return _bare(kind.model_json_schema()) if issubclass(kind, model_class()) else None
 
 
 def _bare(schema: Any) -> Any:
@@ -247,113 +241,3 @@ def _bare(schema: Any) -> Any:
             if name not in {"title", "description", "examples", "default"}
         }
     return [_bare(each) for each in schema] if isinstance(schema, list) else schema
-
-
-# --- what arrives -------------------------------------------------------------------------------------------------------
-
-
-NOWHERE: Final = object()
-"""Stands for what has not arrived at all."""
-
-
-def difference(given: Any, arrived: Any, place: str = "") -> tuple[str, Any, Any] | None:
-    """Where a value has changed on the way: the place, such as "[3].name", and what was given and has arrived there, or NOWHERE.
-
-    Called only for values that are unequal, since it is slow: equality may fail to say that two are the same.
-    """
-    if isinstance(given, Mapping) and isinstance(arrived, Mapping):
-        return _difference_of_mappings(given, arrived, place)
-    if isinstance(given, list | tuple) and isinstance(arrived, list if isinstance(given, list) else tuple):
-        if len(given) == len(arrived):
-            pairs = ((f"{place}[{number}]", *pair) for number, pair in enumerate(zip(given, arrived, strict=True)))
-            return next((found for each in pairs if (found := difference(each[1], each[2], each[0]))), None)
-    elif type(given) is type(arrived) and (names := _fields_of(given)):
-        fields = ((f"{place}.{name}", getattr(given, name, None), getattr(arrived, name, None)) for name in names)
-        return next((found for each in fields if (found := difference(each[1], each[2], each[0]))), None)
-    if same(given, arrived):
-        return None
-    return place, given, arrived
-
-
-def same(given: Any, arrived: Any) -> bool:
-    """Whether two values are equal, as far as their own `==` says so, or both no number, or the same instant.
-
-    Python finds no instant in the hour that clocks pass twice equal to one with another tzinfo.
-    """
-    try:
-        if given == arrived:
-            return True
-        if isinstance(given, datetime) and isinstance(arrived, datetime):
-            at, offset = given.replace(tzinfo=None, fold=0), given.utcoffset()
-            return offset is not None and offset == arrived.utcoffset() and at == arrived.replace(tzinfo=None, fold=0)
-        return type(given) is type(arrived) and given != given and arrived != arrived  # noqa: PLR0124  as NaN is
-    except Exception:  # noqa: BLE001  an __eq__ of the user's
-        return False
-
-
-def _difference_of_mappings(
-    given: Mapping[Any, Any], arrived: Mapping[Any, Any], place: str
-) -> tuple[str, Any, Any] | None:
-    for key, value in given.items():
-        if key not in arrived:
-            became = next((each for each in arrived if str(each) in {str(key), str(_text_of(key))}), NOWHERE)
-            return f"{place}, a key" if place else "a key", key, became
-        if found := difference(value, arrived[key], f"{place}[{key!r}]"):
-            return found
-    return None
-
-
-def _text_of(key: Any) -> Any:
-    """What a key becomes."""
-    return next(iter(msgspec.json.decode(ENCODER.encode({key: None}))))
-
-
-def _fields_of(value: Any) -> tuple[str, ...]:
-    """The names of what an object is made of; none, if it is no such object."""
-    extra = value.model_extra if isinstance(value, _model_class()) else None
-    kind: Any = type(value)
-    return (*_fields_of_class(kind), *(extra or ()))
-
-
-@functools.lru_cache(maxsize=1024)
-def _fields_of_class(kind: Any) -> tuple[str, ...]:
-    if issubclass(kind, _model_class()):
-        return tuple(kind.model_fields)
-    if issubclass(kind, msgspec.Struct):
-        return tuple(kind.__struct_fields__)
-    if dataclasses.is_dataclass(kind):
-        return tuple(each.name for each in dataclasses.fields(kind))
-    return tuple(each.name for each in getattr(kind, "__attrs_attrs__", ()))
-
-
-def lost_key(value: Any) -> str:
-    """Which key of a mapping within `value` is the same text as another one in JSON, and would be lost: "1 and '1'"; "" if none is."""
-    if type(value) in _SCALARS:
-        return ""
-    stack = [value]
-    while stack:
-        each = stack.pop()
-        kind = type(each)
-        inner: Iterable[Any]
-        if kind is dict or isinstance(each, Mapping):
-            if not _TEXTS.issuperset(map(type, each)) and (found := _same_text(each)):
-                return found
-            inner = each.values()
-        elif kind is list or isinstance(each, list | tuple | set | frozenset):
-            inner = each
-        else:
-            inner = [getattr(each, name, None) for name in _fields_of(each)]
-        if not _SCALARS.issuperset(map(type, inner)):
-            stack.extend(each for each in inner if type(each) not in _SCALARS)
-    return ""
-
-
-def _same_text(mapping: Mapping[Any, Any]) -> str:
-    """Two of its keys that are one in JSON."""
-    seen: dict[Any, Any] = {}
-    for key in mapping:
-        text = key if type(key) is str else _text_of(key)
-        if text in seen:
-            return f"{seen[text]!r} and {key!r}"
-        seen[text] = key
-    return ""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from atf.client import AsyncClient
 from atf.errors import AtfError, DeadlineExceeded, ResourceExhausted, Unavailable
-from atf.sdk.lambdas import Prepared, named
+from atf.sdk.schedulable import Prepared, named
 from atf.task import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOSSES, US
 
 from .events import Accepted, Called, Event

@@ -22,7 +22,8 @@ from google.protobuf.message import DecodeError
 from atf.errors import AtfError, Internal, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc.server import MAX_SENTENCE_BYTES, free_address
+from atf.rpc.listen_address import free_address
+from atf.rpc.server import MAX_SENTENCE_BYTES
 from atf.task import clip
 
 from .jobs import TIMING

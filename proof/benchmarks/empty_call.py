@@ -22,7 +22,7 @@ import grpc
 import uvloop
 
 from atf.bench import proc
-from atf.rpc.channel import CHANNEL_OPTIONS, blocking_connection
+from atf.rpc.connection import CHANNEL_OPTIONS, blocking_connection
 from atf.rpc.server import SERVER_OPTIONS
 
 from .known import ROOT

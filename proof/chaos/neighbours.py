@@ -12,7 +12,7 @@ from typing import Final
 
 import atf
 from atf.client import AsyncClient
-from atf.sdk.lambdas import named
+from atf.sdk.schedulable import named
 from atf.verify import record
 
 RETENTION_S: Final = 5.0

@@ -93,7 +93,7 @@ async def life(world: World, client: AsyncClient) -> None:
     for number in range(TASKS):
         await asyncio.sleep(chance.expovariate(TASKS / 60))
         payload, key = chance.choice((*PAYLOADS, *PAYLOADS[:2])), f"painted-{number}"
-        from atf.sdk.lambdas import named
+        from atf.sdk.schedulable import named
 
         await schedule(world, client, named(NAME, payload, {"key": key}), stored_id(key, key))
     await beside

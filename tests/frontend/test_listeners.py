@@ -17,7 +17,8 @@ from atf.frontend.listeners import Listeners
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import open_channel
-from atf.rpc.server import Server, free_address, serve
+from atf.rpc.listen_address import free_address
+from atf.rpc.server import Server, serve
 from atf.rpc.stubs import FrontendStub
 
 from .conftest import Bench

@@ -10,7 +10,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from atf.errors import ConfigError
 from atf.rpc import hsc_pb2 as h
-from atf.rpc.server import Service, serve, split_address
+from atf.rpc.listen_address import split_address
+from atf.rpc.server import Service, serve
 from atf.rpc.stub import snake_case
 
 HSC = h.DESCRIPTOR.services_by_name["HSC"]

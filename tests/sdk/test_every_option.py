@@ -25,8 +25,9 @@ from atf.rpc.api import Frontend
 from atf.sdk.app import App
 from atf.sdk.context import InBatch
 from atf.sdk.job import TIMING
-from atf.sdk.lambdas import Lambda, Schedulable
+from atf.sdk.lambdas import Lambda
 from atf.sdk.option_kinds import BatchOptions, CallOptions, JobOptions, LambdaOptions
+from atf.sdk.schedulable import Schedulable
 from atf.testing import Harness
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime

@@ -33,7 +33,7 @@ import pytest
 
 import atf
 from atf.rpc import task_pb2 as t
-from atf.sdk.values import difference
+from atf.sdk.arrivals import difference
 from atf.testing import Harness
 
 
@@ -383,7 +383,7 @@ TWICE: dict[Any, str] = {1: "a", "1": "b"}
 
 @pytest.mark.parametrize("value", [TWICE, {"a": [{UUID_1: 1, str(UUID_1): 2}]}, [Form(NOON, TWICE)]])
 def test_keys_that_are_the_same_text_are_refused_also_where_nothing_else_is_known(value: Any) -> None:
-    from atf.sdk.lambdas import named
+    from atf.sdk.schedulable import named
 
     with pytest.raises(atf.InvalidArgument, match=r"a/b: of the keys .* and .* JSON would keep one"):
         named("a/b", {"value": value}, {})
@@ -392,7 +392,7 @@ def test_keys_that_are_the_same_text_are_refused_also_where_nothing_else_is_know
 
 
 def test_a_caller_that_knows_the_name_alone_may_give_what_the_handler_reads() -> None:
-    from atf.sdk.lambdas import named
+    from atf.sdk.schedulable import named
 
     spec = named("v/echo", {"value": ANNA}, {}).request.spec
     assert taking(User).decode(spec.payload, spec.encoding) == {"value": ANNA}

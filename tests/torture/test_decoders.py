@@ -36,10 +36,10 @@ from atf.rpc import status_pb2
 from atf.rpc import task_pb2 as t
 from atf.rpc.failure import DETAILS_KEY, to_error
 from atf.runtime import SystemRuntime
-from atf.sdk.lambdas import named
 from atf.sdk.options import Backoff, duration_us, instant_us, priority_number
 from atf.sdk.payload import decode_result, encode_result
 from atf.sdk.requests import request_template
+from atf.sdk.schedulable import named
 from atf.store import keys
 from atf.store.records import task_record
 

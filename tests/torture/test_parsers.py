@@ -85,7 +85,7 @@ OTHERS: Final = {
     "atf/cli/batch/rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
     "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
-    "atf/rpc/server.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
+    "atf/rpc/listen_address.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
     "atf/config/allowed_hosts.py::split_authority": _URLS,
     "atf/builtin/http_request.py::_address": _URLS,
     "atf/builtin/http_answer.py::retry_after_s": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",

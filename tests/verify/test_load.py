@@ -11,7 +11,7 @@ import pytest
 
 from atf.client import AsyncClient, Handle
 from atf.errors import InvalidArgument, Unavailable
-from atf.sdk.lambdas import Prepared
+from atf.sdk.schedulable import Prepared
 from atf.verify import load as module
 from atf.verify.events import Accepted, Called
 from atf.verify.load import Load, PlannedTask, Stream, planned

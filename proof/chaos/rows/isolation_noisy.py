@@ -27,7 +27,7 @@ from atf.embedded.child import Child
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import FrontendStub
-from atf.sdk.lambdas import named
+from atf.sdk.schedulable import named
 from atf.verify.outcome import percentile
 from atf.verify.record import DIRECTORY, VerifyRecord
 from proof.chaos.bench import environment

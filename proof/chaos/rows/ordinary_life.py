@@ -30,7 +30,7 @@ from atf.cli.local.supervisor import RoleProcess, Supervisor
 from atf.client import AsyncClient
 from atf.errors import AtfError
 from atf.sdk.handle import Handle
-from atf.sdk.lambdas import named
+from atf.sdk.schedulable import named
 from atf.verify.load import Load, PlannedTask, Stream
 from atf.verify.record import pid_of
 from proof.chaos import ordinary

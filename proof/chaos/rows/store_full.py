@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from atf.client import AsyncClient
 from atf.errors import AtfError, ResourceExhausted
-from atf.sdk.lambdas import named
+from atf.sdk.schedulable import named
 from atf.verify.bench import LoadedCluster
 from atf.verify.events import Accepted, Called, Event, Found, Gone
 from atf.verify.history import check
