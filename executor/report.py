@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
-from atf.calls.coalescing import CallLimits, Coalescer
+from atf.calls.coalescing import CallLimits, Pending
 from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument
@@ -176,35 +176,26 @@ class ClaimSender:
         self._log = get_logger(duty=self.what)
         self._trouble = Trouble(self._log, "hsc")
         self._asking_since: float | None = None
-        self._over = False
-        self._bugs: asyncio.Queue[Exception] = asyncio.Queue()
-        self._calls: Coalescer[HeldTask, None] = Coalescer(
-            self._send_all, size=_bytes_of, limits=LIMITS, runtime=self.runtime, name=self.what
-        )
+        self._pending: Pending[HeldTask] = Pending(LIMITS)
+        self._waits = asyncio.Event()
 
     def add(self, tasks: Sequence[HeldTask]) -> None:
-        """Sends this, as soon as it can; once `run` has ended, nothing more: the process is about to be gone."""
-        if not self._over:
-            self._calls.add(tasks)
+        """Has `run` send this, as soon as it can; once that has ended, nothing is sent any more: the process is about to be gone."""
+        if tasks:
+            self._pending.extend(tasks, list(map(_bytes_of, tasks)))
+            self._waits.set()
 
     def unanswered(self, now: float) -> float:
         """Seconds of the monotonic clock for which calls have gone without an answer; 0: none is asked for."""
         return 0.0 if self._asking_since is None else now - self._asking_since
 
     async def run(self) -> None:
-        """Lasts until it is cancelled, and gives up then what is not answered. Raises what a bug raised."""
-        try:
-            raise await self._bugs.get()
-        finally:
-            self._over = True
-            await self._calls.close()
-
-    async def _send_all(self, batch: list[HeldTask], _until: float) -> list[None]:
-        try:
-            await self._send(batch)
-        except Exception as error:  # noqa: BLE001  raised by `run`
-            self._bugs.put_nowait(error)
-        return [None] * len(batch)
+        """Sends what is added until it is cancelled, and gives up then what is not answered."""
+        while True:
+            await self._waits.wait()
+            while len(self._pending):
+                await self._send(self._pending.take())
+            self._waits.clear()
 
     async def _send(self, batch: list[HeldTask]) -> None:
         """Sends one batch until it is answered."""
@@ -225,7 +216,7 @@ class ClaimSender:
         else:
             if ours:
                 self._answered(ours, verdicts)
-            if ours or not self._calls.waiting:
+            if ours or not len(self._pending):
                 self._asking_since = None
 
     def _still_ours(self, batch: list[HeldTask]) -> list[HeldTask]:

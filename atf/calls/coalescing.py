@@ -218,11 +218,6 @@ class Coalescer(Generic[T, R]):
         self._pending.extend([(item, None, 0) for item in items], list(map(self._size, items)))
         self._start()
 
-    @property
-    def waiting(self) -> int:
-        """Items that are in no call yet."""
-        return len(self._pending)
-
     def oldest(self) -> T | None:
         """Of the items that are not answered, the one that came first."""
         first = self._under_way[0][0] if self._under_way else self._pending.first
