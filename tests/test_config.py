@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from atf.cli import remote, store
-from atf.cli.local import cluster
+from atf.cli.local import cluster_settings
 from atf.config.loading import TABLES, load
 from atf.config.settings import (
     ControllerSettings,
@@ -149,11 +149,11 @@ def test_no_pool_is_called_as_the_hosts_without_one(tmp_path: Path) -> None:
 
 
 def test_every_setting_may_stand_in_the_file(tmp_path: Path) -> None:
-    commands = (cluster.ClusterSettings, remote._FrontendAddress, store._StoreFlags)
+    commands = (cluster_settings.ClusterSettings, remote._FrontendAddress, store._StoreFlags)
     for cls in (*commands, StoreSettings, FrontendSettings, StoreConsumerSettings, HscSettings, ControllerSettings,
                 ExecutorSettings, Timing, LogSettings):  # fmt: skip
         assert {each.name for each in fields(cls)} <= TABLES[""], cls
-    assert {each.name for each in fields(cluster.ClusterSettings)} == TABLES["up"]
+    assert {each.name for each in fields(cluster_settings.ClusterSettings)} == TABLES["up"]
     path = toml(tmp_path, "threads = 3\nfrontend = 'h:1'\n[executor]\nthreads = 4\n[up]\nexecutors = 2")
     assert load(ExecutorSettings, table="executor", env={}, path=path).threads == 4
 

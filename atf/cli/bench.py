@@ -14,7 +14,7 @@ import click
 from atf.bench.measurements import BenchPlan
 from atf.bench.run import BenchReport
 from atf.bench.run import bench as run_bench
-from atf.cli.local.cluster import ClusterSettings
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.exits import EXIT_OK
 
 from .json_values import print_json

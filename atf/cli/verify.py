@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from atf.cli.local.cluster import ClusterSettings
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
 from atf.verify.run import RecoveryRow, VerifyPlan, VerifyReport, kinds

@@ -21,9 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.processes import ExecutorPids
-from atf.cli.local.supervisor import Say
+from atf.cli.local.role_process import Say
 from atf.client import AsyncClient
 from atf.config.loading import load
 from atf.config.settings import Timing

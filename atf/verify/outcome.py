@@ -11,7 +11,8 @@ from typing import Any, Final
 from atf.task import US
 
 from .events import Began, Called, Ended, Event, Gone, Keyed
-from .history import Breach, check
+from .history import check
+from .judgement import Breach
 from .load import PlannedTask
 
 _SHOWN: Final = 20

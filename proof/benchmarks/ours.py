@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, Final
 
 from atf.bench import proc
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.processes import ExecutorPids, executors_of
-from atf.cli.local.supervisor import RoleProcess
+from atf.cli.local.role_process import RoleProcess
 
 from .roles import GRACE_S, LOOK_S, UP_S, BenchError, kill_all
 

@@ -15,7 +15,8 @@ from typing import Final
 
 import redis
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.processes import ExecutorPids
 from atf.embedded import find_binary
 from atf.errors import AtfError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli.local.cluster import ROLES
+from atf.cli.local.ports import ROLES
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import ItemStatus
 from atf.sdk.batch_info import BatchProgress, ItemInfo

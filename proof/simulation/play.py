@@ -14,7 +14,8 @@ import atf.log
 from atf.task import FINISHED, Status
 from atf.testing.runtime import EPOCH_US
 from atf.verify.events import Found
-from atf.verify.history import Breach, Finding, check
+from atf.verify.history import check
+from atf.verify.judgement import Breach, Finding
 from tests.store.world import read, violations
 
 from . import batches, jobs, lambdas, link, mutants, starts

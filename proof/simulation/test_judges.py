@@ -16,7 +16,7 @@ import pytest
 
 from atf.process.role import Process as Frame
 from atf.verify.events import Accepted, Rescheduled
-from atf.verify.history import Breach
+from atf.verify.judgement import Breach
 from proof.chaos.rows import simulation as row
 
 from . import __main__ as command

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from atf.cli.local.supervisor import STEADY_AFTER, EndedEarly, Supervisor, how_it_ended
+from atf.cli.local.role_process import EndedEarly, how_it_ended
+from atf.cli.local.supervisor import STEADY_AFTER, Supervisor
 from atf.errors import Unavailable
 
 

@@ -15,7 +15,8 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.wrappers_pb2 import StringValue
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from atf.errors import Internal
 from atf.rpc import dapr_runtime_pb2 as d

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from atf.demo.record import DIRECTORY
 from atf.embedded import find_binary

@@ -14,7 +14,8 @@ from aiohttp.test_utils import TestServer
 
 import atf
 from atf.builtin import http_request
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 
 pytestmark = pytest.mark.timeout(120)
 

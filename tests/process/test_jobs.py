@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient, Handle, TaskInfo
 from atf.demo.record import DIRECTORY, DemoRecord, concurrent
 from atf.demo.strike import KilledWorker, kill_one

@@ -17,7 +17,8 @@ from typing import Final
 
 import pytest
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient, Handle
 from atf.config.settings import StoreSettings, Timing
 from atf.demo.record import DIRECTORY, DemoRecord, concurrent

@@ -6,8 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
-from atf.cli.local.supervisor import RoleProcess, Supervisor
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
+from atf.cli.local.role_process import RoleProcess
+from atf.cli.local.supervisor import Supervisor
 from atf.cli.local.up import _announce
 from atf.errors import ConfigError
 from atf.store.servers.address import parse, safe_url

@@ -19,7 +19,8 @@ from atf.verify.events import (
     Rescheduled,
     SetBack,
 )
-from atf.verify.history import Breach, Judgement, check
+from atf.verify.history import check
+from atf.verify.judgement import Breach, Judgement
 
 DUE = 1_000
 END = 10_000

@@ -14,93 +14,28 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from atf.config.allowed_hosts import AllowedHosts
-from atf.config.allowed_programs import AllowedPrograms
 from atf.config.loading import load
-from atf.config.settings import (
-    ControllerSettings,
-    ExecutorSettings,
-    FrontendSettings,
-    HscSettings,
-    StoreConsumerSettings,
-    setting,
-)
+from atf.config.settings import ExecutorSettings
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.errors import AtfError, ConfigError
 from atf.exits import EXIT_UNAVAILABLE
 
+from .cluster_settings import ClusterSettings
+from .ports import free_if_taken
 from .processes import ExecutorPids, executors_of
-from .supervisor import (
-    READY_TIMEOUT,
-    STEADY_AFTER,
-    EndedEarly,
-    RoleProcess,
-    Say,
-    Supervisor,
-    child_with_word,
-    first_line,
-    how_it_ended,
-)
+from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, child_with_word, first_line, how_it_ended
+from .supervisor import STEADY_AFTER, Supervisor
 
-ROLES: Final[dict[str, type[Any]]] = {
-    "hsc": HscSettings,
-    "frontend": FrontendSettings,
-    "store-consumer": StoreConsumerSettings,
-    "controller": ControllerSettings,
-}
-"""The roles with a server, in the order of their start; the end goes the other way, the store last."""
-
-EMBEDDED_ONLY: Final = ("store_bin", "data_dir", "maxmemory_mib")
-"""Settings of a store of one's own, which `redis_url` leaves unused."""
 _FINAL: Final = {"controller": frozenset({EXIT_UNAVAILABLE})}
 """Exit codes after which a role is not started again: a controller has tried for itself, start_retries times."""
 _STOP_GRACE: Final = 10.0
 """Seconds a role gets to end in order; a controller gets its executors' drain_timeout more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterSettings:
-    """Every role on this machine."""
-
-    redis_url: str = setting("", "a running Redis or Valkey to use as the task store; empty: one of its own")
-    store_bin: str = setting("", "the valkey-server or redis-server to run as the task store; empty: look for one")
-    data_dir: str = setting(".atf", "directory in which the embedded store keeps the tasks")
-    durability: str = setting(
-        "",
-        "disk: on disk before it is accepted; relaxed: up to 2 s of tasks may go with the power; replicated: for a store with"
-        " replicas; empty: disk for the embedded store, the roles' setting otherwise",
-    )
-    maxmemory_mib: int = setting(0, "MiB of tasks at which the embedded store takes no more; 0: half of the memory")
-    partitions: int = setting(
-        0, "partitions of the store's keys; 0: what it has on record, and 1 in a new embedded store"
-    )
-    executors: int = setting(1, "executor processes")
-    threads: int = setting(0, "tasks of `def` lambdas that one executor runs at once; 0: the executor's own setting")
-    http_allow: str = setting(
-        "",
-        "hosts that `atf/http` may call: HOST, HOST:PORT or *.DOMAIN with commas between; *: any; empty: as executors are set",
-    )
-    command_allow: str = setting(
-        "",
-        "programs that `atf/command` may run: /PATH/TO/PROGRAM or NAME=/PATH/TO/PROGRAM with commas between; empty: as executors are set",
-    )
-    free_ports: bool = setting(False, "take free ports for every role, whatever is set")
-
-    def __post_init__(self) -> None:
-        if self.executors < 1:
-            raise ConfigError(f"executors = {self.executors}: at least 1")
-        if self.threads < 0:
-            raise ConfigError(f"threads = {self.threads}: at least 1, or 0 for the executor's own setting")
-        AllowedHosts.parse(self.http_allow)
-        AllowedPrograms.parse(self.command_allow)
 
 
 class Cluster:
@@ -331,20 +266,6 @@ class Cluster:
             return ExecutorSettings().drain_timeout  # the roles have said what is wrong with the settings
 
 
-def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> str:
-    """Where a role is to listen: as it is set; on a free port where the default one is taken, or with `free` anyway."""
-    settings = ROLES[role]
-    default: str = settings().listen
-    wanted: str = load(settings, table=role.replace("-", "_"), env=env).listen
-    host, _, port = wanted.rpartition(":")
-    if free:
-        return f"{host}:0"
-    if wanted == default and _taken(host, int(port)):
-        say(role, f"port {port} is taken; it will listen on a free one")
-        return f"{host}:0"
-    return wanted
-
-
 async def _all(starts: Sequence[Any]) -> None:
     """Runs them together; when one fails, the others are ended, and its error is raised."""
     running = [asyncio.ensure_future(each) for each in starts]
@@ -356,13 +277,3 @@ async def _all(starts: Sequence[Any]) -> None:
         for each in running:
             each.cancel()
         await asyncio.wait(running)
-
-
-def _taken(host: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))  # without listening, which would refuse the port to a role that binds it just now
-        except OSError:
-            return True
-    return False

@@ -49,7 +49,8 @@ from atf.sdk.loading import load_apps, load_lambdas
 from atf.store.store import Store
 from atf.testing.wiring import Wiring
 
-from .cluster import ClusterSettings, free_if_taken
+from .cluster_settings import ClusterSettings
+from .ports import free_if_taken
 from .user_code import check_imports, end
 
 

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, Protocol
 
-from atf.embedded.child import Child
-from atf.errors import AtfError, Unavailable
-from atf.exits import READY_FD
+from atf.errors import AtfError
 from atf.process.descriptors import error_text
 
-READY_TIMEOUT: Final = 60.0
-"""Seconds a role gets to say that it is ready."""
+from .role_process import EndedEarly, Say, how_it_ended
+
 STEADY_AFTER: Final = 10.0
 """Seconds of life after which an end counts as the first again, unless said otherwise."""
 _FIRST_DELAY, _MAX_DELAY = 0.1, 10.0
-
-Say = Callable[[str, str], None]
-"""Takes the name of a process and a line about it or of it."""
 
 
 class Member(Protocol):
@@ -51,89 +45,6 @@ class Member(Protocol):
     async def stop(self, grace: float) -> None: ...
 
     def kill(self) -> None: ...
-
-
-class RoleProcess:
-    """One role as a process.
-
-    Args:
-        name: the role's name.
-        command: makes the command line; called with the address the role had before ("" at first), so that a role that was given
-            a free port gets the same one again.
-        env: its environment.
-        say: takes its name and each line that it writes.
-        patience: seconds that it gets to say that it is ready; None: as long as it needs.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        command: Callable[[str], Sequence[str]],
-        env: Mapping[str, str],
-        say: Say,
-        *,
-        patience: float | None = READY_TIMEOUT,
-    ) -> None:
-        self.name, self._command, self._env, self._say = name, command, env, say
-        self._patience = patience
-        self.address = ""
-        self.dapr_http = ""
-        """Where a frontend serves Dapr's HTTP API, if it does."""
-        self._child: Child | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid if self._child and self._child.running else 0
-
-    async def start(self) -> None:
-        """Starts the role and waits for its word on ATF_READY_FD.
-
-        Raises:
-            EndedEarly: it ended.
-            Unavailable: it said nothing in time.
-        """
-        self._child, reader = child_with_word(
-            self._command(self.address), self._env, lambda line: self._say(self.name, line)
-        )
-        try:
-            said = await asyncio.wait_for(first_line(reader), self._patience)
-        except TimeoutError:
-            self._child.kill_group()
-            raise Unavailable(f"{self.name} was not ready within {self._patience:g} s") from None
-        except BaseException:
-            self._child.kill_group()
-            raise
-        where = json.loads(said or "{}")
-        if "address" not in where:
-            code = await (self._child.wait() if where else self._child.stop(1))
-            await self._child.last_lines(1)
-            raise EndedEarly(self.name, code, str(where.get("error", "")))
-        self.address = str(where.get("address") or self.address)
-        self.dapr_http = str(where.get("dapr_http", ""))
-
-    async def wait(self) -> int:
-        return await self._child.wait() if self._child else 0
-
-    async def stop(self, grace: float) -> None:
-        if self._child is not None:
-            # Not SIGTERM: whoever stops us may have sent that already, and a second one would end the role at once (stops.py).
-            await self._child.stop(grace, signal.SIGHUP)
-
-    def kill(self) -> None:
-        if self._child is not None:
-            self._child.kill_group()
-
-
-class EndedEarly(Unavailable):
-    """A process ended before it was ready.
-
-    Attributes:
-        exit_code: of the process.
-    """
-
-    def __init__(self, name: str, code: int, why: str = "") -> None:
-        super().__init__(f"{name} {how_it_ended(code)} before it was ready: {why or 'its lines above say why'}")
-        self.exit_code = code
 
 
 class Supervisor:
@@ -247,39 +158,3 @@ class Supervisor:
             else:
                 self._say(member.name, f"runs again, pid {member.pid}")
                 return delay
-
-
-def how_it_ended(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
-
-
-def child_with_word(
-    command: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None]
-) -> tuple[Child, int]:
-    """A child that says one line on ATF_READY_FD, and the descriptor at which that arrives (see first_line)."""
-    reader, writer = os.pipe()
-    try:
-        return Child(command, env={**env, READY_FD: str(writer)}, keep_fds=[writer], on_line=on_line), reader
-    except BaseException:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
-
-
-async def first_line(reader: int) -> bytes:
-    """The first line that arrives at a pipe, b"" if all its writers are gone before. Closes the pipe."""
-    stream = asyncio.StreamReader()
-    protocol = asyncio.StreamReaderProtocol(stream)
-    transport: Any
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(reader, "rb", 0))
-    try:
-        return await stream.readline()
-    finally:
-        transport.close()

@@ -21,8 +21,9 @@ from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.process.stops import StopRequests, stop_signals
 from atf.process.streams import notice_by, protect_stdout
 
-from .cluster import EMBEDDED_ONLY, Cluster, ClusterSettings
-from .supervisor import EndedEarly
+from .cluster import Cluster
+from .cluster_settings import EMBEDDED_ONLY, ClusterSettings
+from .role_process import EndedEarly
 
 IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
 """The flags that `--store memory` uses."""

@@ -27,7 +27,7 @@ from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_lambdas
 from atf.visible import one_line
 
-from .supervisor import how_it_ended
+from .role_process import how_it_ended
 
 _ENDED: Final = "ended "
 _LAST_WORDS_S: Final = 2.0

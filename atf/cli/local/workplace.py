@@ -13,7 +13,7 @@ from typing import Final
 from atf.cli.progress import View
 from atf.process.streams import open_log
 
-from .supervisor import Say
+from .role_process import Say
 
 _LOG: Final = "roles.log"
 _LAST_LINES: Final = 5

@@ -20,7 +20,8 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from atf.embedded.child import Child
 from atf.store import keys

@@ -22,7 +22,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from atf.embedded.child import Child
 from atf.errors import AtfError

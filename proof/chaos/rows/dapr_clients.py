@@ -24,7 +24,8 @@ from typing import Any, Final
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.wrappers_pb2 import StringValue
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.embedded.child import Child
 from proof.chaos.bench import environment
 from proof.chaos.frame import ROOT, Progress, Row, Trial

@@ -19,7 +19,8 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from atf.client.capacity import CapacityInfo, CoreInfo
 from proof.chaos import cored

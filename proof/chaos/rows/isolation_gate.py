@@ -18,7 +18,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from proof.chaos import gated
 from proof.chaos.bench import environment

@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from atf.cli.local.cluster import Cluster, ClusterSettings
+from atf.cli.local.cluster import Cluster
+from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient
 from atf.embedded.child import Child
 from proof.chaos import ticks

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from atf.cli.local.processes import ExecutorPids, descendants, executors_of
-from atf.cli.local.supervisor import RoleProcess, Supervisor
+from atf.cli.local.role_process import RoleProcess
+from atf.cli.local.supervisor import Supervisor
 from atf.client import AsyncClient
 from atf.errors import AtfError
 from atf.sdk.handle import Handle
