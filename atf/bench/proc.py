@@ -4,43 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final
 
-_PROC: Final = Path("/proc")
+from atf.cli.local.processes import PROC, stat_fields
+
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def _stat(pid: int) -> list[str]:
-    """The fields after the name; [] where there is no such process."""
-    try:
-        return (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
 def cpu_s(pid: int) -> float:
     """Seconds of CPU that a process has used, utime + stime; 0.0 where there is none."""
-    fields = _stat(pid)
+    fields = stat_fields(PROC / str(pid))
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S if fields else 0.0
 
 
 def rss_mib(pid: int) -> float:
     """MiB of resident memory."""
-    fields = _stat(pid)
+    fields = stat_fields(PROC / str(pid))
     return int(fields[21]) * _PAGE / (1 << 20) if fields else 0.0
 
 
 def of_session(leader: int) -> list[int]:
     """Every process of a session that is no zombie, its leader first."""
-    found = []
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
-            fields = _stat(int(entry.name))
-            if fields and fields[0] != "Z" and int(fields[3]) == leader:
-                found.append(int(entry.name))
-    return sorted(found, key=lambda pid: (pid != leader, pid))
+    found = {int(each.name): stat_fields(each) for each in PROC.iterdir() if each.name.isdigit()}
+    mine = [pid for pid, fields in found.items() if fields and fields[0] != "Z" and int(fields[3]) == leader]
+    return sorted(mine, key=lambda pid: (pid != leader, pid))
 
 
 def cpu_by_role(roles: Mapping[str, Iterable[int]]) -> dict[str, float]:
@@ -60,7 +48,7 @@ def less(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, f
 
 def cpu_model() -> str:
     """The processor's name."""
-    for line in (_PROC / "cpuinfo").read_text("utf-8", "replace").splitlines():
+    for line in (PROC / "cpuinfo").read_text("utf-8", "replace").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +76,6 @@ async def bench(plan: BenchPlan, view: View, env: Mapping[str, str]) -> BenchRep
     Raises:
         AtfError: a role can't start, or the store does not answer.
     """
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     with workplace("atf-bench-", view) as (directory, say):
         report = await _measure(plan, directory, view, env, say)
     shutil.rmtree(directory, ignore_errors=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from atf.process.streams import protect_stdout
 
@@ -105,6 +108,16 @@ class ScreenView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.__exit__(kind, error, trace)
+
+
+def counters(counts: Mapping[str, str], done: float, total: float, *below: RenderableType) -> Group:
+    """Counts beside each other under their names, and a bar of how much is done; `below` stands between them."""
+    table = Table.grid(padding=(0, 3))
+    for _ in counts:
+        table.add_column(justify="right", min_width=9)
+    table.add_row(*(Text(name, style="dim") for name in counts))
+    table.add_row(*(Text(value, style="bold") for value in counts.values()))
+    return Group(table, *below, ProgressBar(total=total, completed=done, width=70))
 
 
 def view() -> View:

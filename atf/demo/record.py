@@ -1,18 +1,16 @@
 """Keeps the lambda's own record of when its runs started and ended, and what follows from it. Nothing of ATF goes into it.
 
-Each process appends to a file of its own, one unbuffered write per line, so that a line survives the process being killed:
+Lines of atf/verify/record_files.py:
 
     S <nanoseconds> <task id> <run>                     a run has started
     E <nanoseconds> <task id> <run> <bytes | "failed">  it ends
 
-The nanoseconds are CLOCK_MONOTONIC's, the same clock for all processes of a host. The file is named <pid>-<nanoseconds>.
+The nanoseconds are CLOCK_MONOTONIC's, the same clock for all processes of a host.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from atf.errors import Internal
+from atf.verify.record_files import RecordFiles, append, pid_of
 
 DIRECTORY: Final = "ATF_DEMO_RECORD"
 """The environment variable that tells executors where the record is kept."""
@@ -32,29 +31,12 @@ _FAILED: Final = b"failed"
 
 def write_start(task_id: str, run: int) -> None:
     """A run of a task starts in this process, now."""
-    _write(b"S %d %s %d\n" % (time.monotonic_ns(), task_id.encode(), run))
+    append(DIRECTORY, f"S {time.monotonic_ns()} {task_id} {run}")
 
 
 def write_end(task_id: str, run: int, size: int | None) -> None:
     """A run ends: `size` bytes were hashed, or None, it failed."""
-    _write(b"E %d %s %d %s\n" % (time.monotonic_ns(), task_id.encode(), run, _FAILED if size is None else b"%d" % size))
-
-
-_LOADED_NS: Final = time.monotonic_ns()
-"""Tells apart two processes of one number."""
-
-
-@functools.cache
-def _file(pid: int) -> int:
-    # Threads may get here together: then each opens the same file, and every write is appended.
-    path = Path(os.environ[DIRECTORY]) / f"{pid}-{_LOADED_NS}"
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-
-
-def _write(line: bytes) -> None:
-    written = os.write(_file(os.getpid()), line)
-    if written != len(line):
-        raise OSError(f"the record took {written} of {len(line)} bytes: is the disk full?")
+    append(DIRECTORY, f"E {time.monotonic_ns()} {task_id} {run} {_FAILED.decode() if size is None else size}")
 
 
 # --- what the demo reads ---------------------------------------------------------------------------------------------
@@ -92,7 +74,9 @@ class DemoRecord:
     ends: list[SuccessfulEnd] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     _open: dict[str, dict[tuple[str, int], DemoRun]] = field(default_factory=dict)
-    _read: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._files = RecordFiles(self.directory)
 
     def poll(self) -> None:
         """Reads what has been written since the last time.
@@ -100,16 +84,11 @@ class DemoRecord:
         Raises:
             Internal: somebody else has written there.
         """
-        for path in sorted(self.directory.iterdir()):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path.name, 0))
-                lines, newline, _half = file.read().rpartition(b"\n")
-            self._read[path.name] = self._read.get(path.name, 0) + len(lines) + len(newline)
-            for line in lines.splitlines():
-                try:
-                    self._take(path.name, line.split())
-                except (ValueError, LookupError) as error:
-                    raise Internal(f"{path}: {line[:200]!r} is no line of the record") from error
+        for process, line in self._files.new_lines():
+            try:
+                self._take(process, line.split())
+            except (ValueError, LookupError) as error:
+                raise Internal(f"{self.directory / process}: {line[:200]!r} is no line of the record") from error
 
     def open_runs(self, pid: int) -> list[tuple[str, DemoRun]]:
         """The runs of one process that have started and not ended."""
@@ -142,11 +121,6 @@ class DemoRecord:
             run.size = int(line[4])
             self.ends.append(SuccessfulEnd(at_ns, task_id, run.size))
             self.done.add(task_id)
-
-
-def pid_of(process: str) -> int:
-    """The process id within the name of a process's file."""
-    return int(process.partition("-")[0])
 
 
 def concurrent(runs: Mapping[str, Iterable[DemoRun]]) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from atf.verify.outcome import percentile
+
 from .files import KnownFile
 from .record import DemoRecord, SuccessfulEnd, concurrent, early
 from .strike import KilledWorker
@@ -166,8 +168,3 @@ def throughput(ends: Sequence[SuccessfulEnd], *, without: AbstractSet[str], gap_
 
 def _touches(window_ns: int, kill_ns: int) -> bool:
     return window_ns + NS > kill_ns and window_ns < kill_ns + AFTER_KILL_S * NS
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest of sorted values that `percent` of them do not exceed; 0 if there are none."""
-    return values[max(-(-len(values) * percent // 100) - 1, 0)] if values else 0.0

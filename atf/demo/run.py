@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
+from atf.cli.local.role_process import Say
+from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
 from atf.client import AsyncClient
 from atf.errors import InvalidArgument
-from atf.process.streams import open_log
 
 from .files import KnownFile, read_files
 from .flow import Flow, plan
@@ -25,7 +24,6 @@ from .report import DemoReport, judge
 
 APP: Final = "atf.demo.lambdas:app"
 _STOP_S: Final = 5.0
-_LOG: Final = "roles.log"
 
 
 async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: View) -> DemoReport:
@@ -35,21 +33,13 @@ async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: V
         InvalidArgument: there is no regular file to hash.
         AtfError: a role could not start.
     """
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
-    view.say("reading " + ", ".join(map(str, roots)))
-    files = await asyncio.to_thread(lambda: list(read_files(roots, tasks)))
-    if not files:
-        raise InvalidArgument(f"{', '.join(map(str, roots))}: no regular file to hash; give a directory with some")
-    view.say(f"{len(files):,} files, {sum(each.size for each in files) / (1 << 20):,.1f} MiB; starting the roles")
-    directory = Path(tempfile.mkdtemp(prefix="atf-demo-"))
-    try:
-        report = await _on_cluster(directory, files, tasks, executors, view)
-    except asyncio.CancelledError:  # Ctrl-C
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    except BaseException:
-        view.say(f"what the roles said is in {directory / _LOG}")
-        raise
+    with workplace("atf-demo-", view) as (directory, say):
+        view.say("reading " + ", ".join(map(str, roots)))
+        files = await asyncio.to_thread(lambda: list(read_files(roots, tasks)))
+        if not files:
+            raise InvalidArgument(f"{', '.join(map(str, roots))}: no regular file to hash; give a directory with some")
+        view.say(f"{len(files):,} files, {sum(each.size for each in files) / (1 << 20):,.1f} MiB; starting the roles")
+        report = await _on_cluster(directory, say, files, tasks, executors, view)
     if report.passed:
         shutil.rmtree(directory, ignore_errors=True)
     else:
@@ -57,25 +47,22 @@ async def run_demo(roots: Sequence[Path], *, tasks: int, executors: int, view: V
     return report
 
 
-async def _on_cluster(directory: Path, files: list[KnownFile], tasks: int, executors: int, view: View) -> DemoReport:
+async def _on_cluster(
+    directory: Path, say: Say, files: list[KnownFile], tasks: int, executors: int, view: View
+) -> DemoReport:
     record = DemoRecord(directory / "record")
     record.directory.mkdir()
-    with open_log(directory / _LOG) as log:
-        cluster = Cluster(
-            ClusterSettings(executors=executors, data_dir=str(directory / "store"), free_ports=True),
-            [APP],
-            env=_environment(directory, record),
-            say=lambda name, line: print(f"{name:<14} | {line}", file=log),
-        )
-        try:
-            await cluster.start()
-            async with AsyncClient(cluster.frontend_address) as client:
-                flow = Flow(client, record, lambda: [each.worker for each in cluster.executors()], view)
-                await flow.warm_up(executors)
-                view.say(f"{_processes(cluster)}; task store: {cluster.store}")
-                await flow.run(list(plan(files, tasks)))
-        finally:
-            await cluster.stop(_STOP_S)
+    settings = ClusterSettings(executors=executors, data_dir=str(directory / "store"), free_ports=True)
+    cluster = Cluster(settings, [APP], env=_environment(directory, record), say=say)
+    try:
+        await cluster.start()
+        async with AsyncClient(cluster.frontend_address) as client:
+            flow = Flow(client, record, lambda: [each.worker for each in cluster.executors()], view)
+            await flow.warm_up(executors)
+            view.say(f"{_processes(cluster)}; task store: {cluster.store}")
+            await flow.run(list(plan(files, tasks)))
+    finally:
+        await cluster.stop(_STOP_S)
     record.poll()
     return judge(flow.accepted, flow.results, record, flow.kill)
 

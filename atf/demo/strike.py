@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
+
+from atf.cli.local.processes import stands_still
 
 from .record import DemoRecord, DemoRun
 
-_STOP_MS: Final = 1_000
-"""Milliseconds that the threads of a worker may take to stand still."""
 _PAUSE_S: Final = 0.01
 
 
@@ -68,24 +67,3 @@ async def _strike(pid: int, record: DemoRecord) -> KilledWorker | None:
             return KilledWorker(pid, at_ns, record.close_killed(pid, at_ns))
         os.kill(pid, signal.SIGCONT)
     return None
-
-
-async def stands_still(pid: int) -> None:
-    """Waits until every thread of a stopped process has stopped."""
-    for _ in range(_STOP_MS):
-        if _all_stopped(pid):
-            return
-        await asyncio.sleep(0.001)
-
-
-def _all_stopped(pid: int) -> bool:
-    threads = Path(f"/proc/{pid}/task")
-    if not threads.exists():
-        return False  # no such system: the whole time is waited
-    try:
-        return all(
-            (each / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] in "TZX"
-            for each in threads.iterdir()
-        )
-    except OSError:
-        return False  # a thread has just ended

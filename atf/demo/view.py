@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from rich.console import Group
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+
+from atf.cli.progress import counters
 
 from .record import SuccessfulEnd
 
@@ -36,8 +35,7 @@ class DemoProgress(NamedTuple):
         )
 
     def picture(self) -> Group:
-        table = Table.grid(padding=(0, 3))
-        columns = {
+        counts = {
             "scheduled": f"{self.scheduled:,}",
             "queued": f"{self.queued:,}",
             "running": f"{self.running:,}",
@@ -45,11 +43,7 @@ class DemoProgress(NamedTuple):
             "tasks/s": f"{self.tasks_per_s:,.0f}",
             "MiB/s": f"{self.mib_per_s:,.1f}",
         }
-        for _ in columns:
-            table.add_column(justify="right", min_width=9)
-        table.add_row(*(Text(name, style="dim") for name in columns))
-        table.add_row(*(Text(value, style="bold") for value in columns.values()))
-        return Group(table, ProgressBar(total=max(self.total, 1), completed=self.done, width=70))
+        return counters(counts, self.done, max(self.total, 1))
 
 
 def rates(ends: list[SuccessfulEnd], now_ns: int) -> tuple[float, float]:

@@ -14,22 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
 from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
-from atf.cli.local.processes import ExecutorPids
 from atf.cli.local.role_process import Say
 from atf.client import AsyncClient
-from atf.config.loading import load
+from atf.config.loading import load as load_settings
 from atf.config.settings import Timing
-from atf.demo.strike import stands_still
-from atf.errors import Unavailable
 from atf.runtime import SystemRuntime, new_id
 from atf.task import US
 
@@ -37,12 +32,12 @@ from .events import Event, Found, Gone, Recorded
 from .lambdas import NAMESPACE, RETENTION, RETENTION_S
 from .load import Load, PlannedTask, Stream, planned
 from .outcome import LoadOutcome, Strike, judge
-from .record import DIRECTORY, VerifyRecord, events, now_us, pid_of
+from .record import DIRECTORY, VerifyRecord, events, now_us
+from .record_files import pid_of
 from .stored import StoredTasks
-from .watch import ProcessWatch
+from .watched import LOOK_S, WatchedCluster
 
 APP: Final = "atf.verify.lambdas:app"
-LOOK_S: Final = 0.05
 _WARM_UP_S: Final = 30.0
 _CALL_S: Final = 10.0
 """Seconds that one call of the frontend takes at most, repetitions by the client included."""
@@ -59,7 +54,7 @@ def drain_s(timing: Timing) -> float:
     return 4 * timing.heartbeat_timeout + 60
 
 
-class LoadedCluster:
+class LoadedCluster(WatchedCluster):
     """One cluster under load.
 
     Args:
@@ -76,13 +71,9 @@ class LoadedCluster:
         say: takes a role's name and a line of it.
 
     Attributes:
-        cluster: the roles.
-        client: of their frontend.
+        client: of the roles' frontend.
         stream: the load.
         stored: what the store says of its tasks.
-        record: what the lambdas wrote.
-        deaths: of the processes that ran tasks, by their names in the record, and of what else was put under watch.
-        strikes: what was done so far.
         notes: further events for the judge; see history.py.
         timing: of the roles.
     """
@@ -109,25 +100,19 @@ class LoadedCluster:
         ours = dict(os.environ if env is None else env)
         self.namespace = f"{_PREFIX}{new_id(SystemRuntime().random, 32)}"
         self.directory, self.load, self.seed, self.executors = directory, load or Load(), seed, executors
-        self.record = VerifyRecord(directory / "record")
-        self.record.directory.mkdir(parents=True)
+        record = VerifyRecord(directory / "record")
+        record.directory.mkdir(parents=True)
         self.env = {
             **ours,
-            DIRECTORY: str(self.record.directory),
+            DIRECTORY: str(record.directory),
             NAMESPACE: self.namespace,
             RETENTION: f"{retention:.0f}",
         }
-        self.timing = _timing(self.env)
+        self.timing = load_settings(Timing, env=self.env)
         more: dict[str, Any] = {"data_dir": str(directory / "store"), "free_ports": True, **(settings or {})}
-        self.cluster = Cluster(
-            ClusterSettings(redis_url=redis_url, executors=executors, **more),
-            [app, *apps],
-            env=self.env,
-            say=say,
-            steady_after=_STEADY_S,
-        )
-        self.deaths = ProcessWatch()
-        self.strikes: list[Strike] = []
+        cluster_settings = ClusterSettings(redis_url=redis_url, executors=executors, **more)
+        cluster = Cluster(cluster_settings, [app, *apps], env=self.env, say=say, steady_after=_STEADY_S)
+        super().__init__(cluster, record)
         self.notes: list[Event] = []
         self._running: list[asyncio.Task[None]] = []
 
@@ -177,87 +162,6 @@ class LoadedCluster:
     def done(self) -> int:
         """Runs that have returned."""
         return len(self.record.ends)
-
-    def poll(self) -> None:
-        """Reads the record, watches every process that has written, and closes those that are dead."""
-        self.record.poll()
-        for process in self.record.processes:
-            self.deaths.watch(process, pid_of(process))
-            if self.deaths.died_us(process):
-                self.record.close(process)
-
-    # --- strikes ---
-
-    def workers(self) -> list[ExecutorPids]:
-        """The executors that run now, the one that runs most tasks first."""
-        self.poll()
-        return sorted(self.cluster.executors(), key=lambda each: -len(self.record.open_runs(each.worker)))
-
-    async def enough_workers(self, count: int, within: float = 60.0) -> list[ExecutorPids]:
-        """Waits until so many executors run tasks.
-
-        Raises:
-            Unavailable: they do not, in time.
-        """
-        until = time.monotonic() + within
-        while time.monotonic() < until:
-            self.poll()
-            writers = {pid_of(each) for each in self.record.processes}
-            if len(found := [each for each in self.workers() if each.worker in writers]) >= count:
-                return found
-            await asyncio.sleep(LOOK_S)
-        raise Unavailable(f"fewer than {count} executors run tasks after {within:g} s")
-
-    def kill(self, role: str, what: str = "kill", number: signal.Signals = signal.SIGKILL) -> Strike:
-        """Signals a role, or "store", as an accident would; it is started again. SIGKILL, unless said otherwise.
-
-        Raises:
-            ProcessLookupError: it has died meanwhile; nothing was done.
-        """
-        pid = self.cluster.pid(role)
-        if pid:
-            self.deaths.watch(f"{role}-{pid}", pid)
-        strike = Strike(what, role, pid, now_us())
-        self.cluster.kill(role, number)
-        return self._struck(strike)
-
-    async def kill_worker(self, worker: int) -> Strike:
-        """SIGKILL to an executor's worker.
-
-        Raises:
-            ProcessLookupError: it has died meanwhile; nothing was done.
-        """
-        os.kill(worker, signal.SIGSTOP)  # what the record says of it then holds when it is killed
-        await stands_still(worker)
-        self.poll()
-        strike = self._struck(Strike("kill", "executor", worker, now_us(), cut_off=list(self.record.open_runs(worker))))
-        with suppress(ProcessLookupError):  # stopped, it may have been ended by its guard before
-            os.kill(worker, signal.SIGKILL)
-        return strike
-
-    async def freeze(self, role: str, *pids: int) -> Strike:
-        """SIGSTOP to processes; `thaw` ends it. The first one is the strike's.
-
-        Raises:
-            ProcessLookupError: one has died meanwhile; those before it stand still.
-        """
-        at_us = now_us()
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        await stands_still(pids[0])
-        self.poll()
-        return self._struck(Strike("freeze", role, pids[0], at_us, cut_off=list(self.record.open_runs(pids[0]))))
-
-    def thaw(self, strike: Strike, *pids: int) -> None:
-        """SIGCONT to the processes of a freeze, those that are gone left out."""
-        strike.until_us = now_us()
-        for pid in pids or (strike.pid,):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-    def _struck(self, strike: Strike) -> Strike:
-        self.strikes.append(strike)
-        return strike
 
     async def recovered(self, strike: Strike, within: float = 60.0) -> bool:
         """Waits until a task asked for after the strike has started, and all that were due before or cut off."""
@@ -338,7 +242,3 @@ class LoadedCluster:
             self.poll()
             if len(self.record.processes) >= self.executors:
                 return
-
-
-def _timing(env: Mapping[str, str]) -> Timing:
-    return load(Timing, env=env)

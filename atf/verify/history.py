@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
+from .allowances import Allowances
 from .events import (
     FOREVER,
     Accepted,
@@ -28,35 +28,7 @@ from .events import (
     SetBack,
 )
 from .judgement import Breach, Finding, Judgement
-
-
-@dataclass(slots=True)
-class _RunHistory:
-    fence: int
-    process: str
-    start_us: int
-    store_us: int
-    nonce: str = ""
-    end_us: int = FOREVER
-    succeeded: bool = False
-
-    @property
-    def token(self) -> tuple[int, str]:
-        return self.fence, self.nonce
-
-
-@dataclass(slots=True)
-class _TaskHistory:
-    called: bool = False
-    accepted: Accepted | None = None
-    due_us: int = 0
-    claims: dict[tuple[int, str], Claimed] = field(
-        default_factory=dict
-    )  # by their tokens, in the order in which they were given
-    runs: list[_RunHistory] = field(default_factory=list)
-    not_before_us: int = 0
-    found: Found | None = None
-    afresh: bool = False
+from .task_history import RunHistory, TaskHistory, is_younger
 
 
 def check(events: Iterable[Event]) -> Judgement:
@@ -67,12 +39,10 @@ def check(events: Iterable[Event]) -> Judgement:
 
 class _Checker:
     def __init__(self) -> None:
-        self._tasks: dict[str, _TaskHistory] = defaultdict(_TaskHistory)
-        self._open: dict[str, list[_RunHistory]] = defaultdict(list)  # by process
-        self._excused: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        self._forgot: list[Forgot] = []
-        self._set_back: list[SetBack] = []
-        self._together: dict[str, list[_RunHistory]] = defaultdict(list)  # unfinished, as far as is known
+        self._tasks: dict[str, TaskHistory] = defaultdict(TaskHistory)
+        self._open: dict[str, list[RunHistory]] = defaultdict(list)  # by process
+        self._allowed = Allowances()
+        self._together: dict[str, list[RunHistory]] = defaultdict(list)  # unfinished, as far as is known
 
         self._keys: dict[str, list[Keyed]] = defaultdict(list)
         self._judgement = Judgement()
@@ -119,13 +89,11 @@ class _Checker:
             case Recorded():
                 self._recorded(event)
             case Forgot():
-                self._forgot.append(event)
+                self._allowed.take(event)
                 for task in self._tasks.values():
                     task.not_before_us = 0  # it may have forgotten the failure that asked for the pause
-            case SetBack():
-                self._set_back.append(event)
-            case Excused():
-                self._excused[event.process].append((event.at_us, event.until_us))
+            case SetBack() | Excused():
+                self._allowed.take(event)
             case Found():
                 self._tasks[event.task_id].found = event
 
@@ -136,29 +104,19 @@ class _Checker:
         task, token = self._tasks[event.task_id], (event.fence, event.nonce)
         same = task.claims.get(token)
         # A late copy of the call that got a forgotten claim gets it once more. Two runs with its token there must not be all the same.
-        if same is not None and not self._is_no_more(same, event):
+        if same is not None and not self._allowed.is_no_more(same, event):
             text = f"claim {event.fence} was given, and had been given at {_at(same.at_us)}"
             self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
             return
         larger = [
-            each for each in task.claims.values() if each.fence >= event.fence and not self._is_no_more(each, event)
+            each
+            for each in task.claims.values()
+            if each.fence >= event.fence and not self._allowed.is_no_more(each, event)
         ]
         if larger:
             text = f"claim {event.fence}, after claim {larger[-1].fence} was given at {_at(larger[-1].at_us)}"
             self._breach(Breach.FENCE_NOT_GROWN, event.task_id, event.at_us, text)
         task.claims[token] = event
-
-    def _is_no_more(self, claim: Claimed, following: Claimed) -> bool:
-        """Whether the store has forgotten a claim, and its clock was set back so far that nothing was left for fences to grow by."""
-        return self._is_forgotten(claim) and bool(self._set_back) and following.store_us <= claim.fence
-
-    def _is_forgotten(self, claim: Claimed | None) -> bool:
-        """Whether the store has forgotten a claim: then it knows the one before it as the newest."""
-        return claim is not None and self._may_be_forgotten(claim.at_us)
-
-    def _may_be_forgotten(self, written_us: int) -> bool:
-        """Whether the store has lost what it wrote then."""
-        return any(each.since_us <= written_us <= each.at_us for each in self._forgot)
 
     def _began(self, event: Began) -> None:
         task = self._tasks[event.task_id]
@@ -166,52 +124,52 @@ class _Checker:
             if other.token == (event.fence, event.nonce):
                 text = f"claim {event.fence} runs in {event.process}, and ran in {other.process} from {_at(other.start_us)}"
                 self._breach(Breach.TOKEN_REUSED, event.task_id, event.at_us, text)
-        run = _RunHistory(event.fence, event.process, event.at_us, event.store_us, event.nonce)
+        run = RunHistory(event.fence, event.process, event.at_us, event.store_us, event.nonce)
         self._early(event.task_id, run, max(task.due_us, task.not_before_us))
         task.runs.append(run)
         self._open[event.process].append(run)
         if event.most:
             self._crowded(event, run)
 
-    def _crowded(self, event: Began, run: _RunHistory) -> None:
+    def _crowded(self, event: Began, run: RunHistory) -> None:
         """A run of a lambda with a limit against those that still run; one that no timeout can prevent does not count."""
         beside = [each for each in self._together[event.together] if each.end_us == FOREVER]
-        counted = [each for each in beside if not self._is_excused(each.process, event.at_us, event.at_us)]
+        counted = [each for each in beside if not self._allowed.is_excused(each.process, event.at_us, event.at_us)]
         if len(counted) >= event.most:
             where = ", ".join(f"{each.process} since {_at(each.start_us)}" for each in counted)
             text = f"beside {len(counted)} others of {event.together}, of which {event.most} may run: {where}"
             self._breach(Breach.CROWDED, event.task_id, event.at_us, text)
         self._together[event.together] = [*beside, run]
 
-    def _early(self, task_id: str, run: _RunHistory, due_us: int) -> None:
+    def _early(self, task_id: str, run: RunHistory, due_us: int) -> None:
         if run.store_us < due_us and not self._is_of_before(task_id, run):
             text = f"it was due {due_us - run.store_us} µs after the latest instant that the store's clock had shown"
             self._breach(Breach.EARLY, task_id, run.start_us, text)
 
-    def _is_of_before(self, task_id: str, run: _RunHistory) -> bool:
+    def _is_of_before(self, task_id: str, run: RunHistory) -> bool:
         """Whether a run was claimed before the store forgot something: perhaps by an earlier call for the task, due at another instant."""
         claim = self._tasks[task_id].claims.get(run.token)
         given_us = run.start_us if claim is None else claim.at_us
-        return any(each.at_us >= given_us for each in self._forgot)
+        return self._allowed.forgot_since(given_us)
 
     def _recorded(self, event: Recorded) -> None:
         task = self._tasks[event.task_id]
         task.not_before_us = event.not_before_us
+        forgotten = {token for token, each in task.claims.items() if self._allowed.is_forgotten(each.at_us)}
         # Who can't see claims knows of those that began to run.
-        tokens = [*task.claims, *(run.token for run in task.runs)]
-        known = [each for each in tokens if not self._is_forgotten(task.claims.get(each))]
-        younger = [each[0] for each in known if _is_younger(task, each, (event.fence, event.nonce))]
+        known = {*task.claims, *(run.token for run in task.runs)} - forgotten
+        younger = [each[0] for each in known if is_younger(task, each, (event.fence, event.nonce))]
         if younger:
             text = f"the result of claim {event.fence}, after claim {max(younger)} had been given"
             self._breach(Breach.STALE_RESULT_ACCEPTED, event.task_id, event.at_us, text)
 
-    def _overlaps(self, task_id: str, task: _TaskHistory) -> None:
+    def _overlaps(self, task_id: str, task: TaskHistory) -> None:
         """Each run against the one before it that lasted longest."""
-        latest: _RunHistory | None = None
+        latest: RunHistory | None = None
         for run in sorted(task.runs, key=lambda each: each.start_us):
             if latest is not None and run.start_us < latest.end_us and run.token != latest.token:
                 until = min(run.end_us, latest.end_us)
-                if self._is_excused(latest.process, run.start_us, until):
+                if self._allowed.is_excused(latest.process, run.start_us, until):
                     self._judgement.excused += 1
                 else:
                     shown = "the end" if until == FOREVER else _at(until)
@@ -226,15 +184,12 @@ class _Checker:
         """How many tasks of a key run at once; each goes by its own limit."""
         runs = [(run, each) for each in group for run in self._tasks[each.task_id].runs]
         for run, each in sorted(runs, key=lambda pair: pair[0].start_us):
-            beside = [
-                other
-                for other, its in runs
-                if its.task_id != each.task_id and other.start_us <= run.start_us < other.end_us and other is not run
-            ]
+            others = [other for other, its in runs if its.task_id != each.task_id]
             held = [
                 other
-                for other in beside
-                if not self._is_excused(other.process, run.start_us, min(run.end_us, other.end_us))
+                for other in others
+                if other.start_us <= run.start_us < other.end_us
+                and not self._allowed.is_excused(other.process, run.start_us, min(run.end_us, other.end_us))
             ]
             if len(held) >= each.limit:
                 where = ", ".join(f"{other.process} (claim {other.fence})" for other in held)
@@ -252,7 +207,7 @@ class _Checker:
                 task.accepted is not None
                 and task.runs
                 and not task.afresh
-                and not self._may_be_forgotten(task.accepted.stored_us)
+                and not self._allowed.is_forgotten(task.accepted.stored_us)
             ):
                 found.append((task.accepted.stored_us, min(run.start_us for run in task.runs), each.task_id))
         latest, by = 0, ""
@@ -261,10 +216,7 @@ class _Checker:
                 self._breach(Breach.OUT_OF_ORDER, task_id, latest, f"{by} began after it, at {_at(latest)}")
             latest, by = max((latest, by), (began_us, task_id))
 
-    def _is_excused(self, process: str, start_us: int, end_us: int) -> bool:
-        return any(since <= start_us and end_us <= until for since, until in self._excused.get(process, []))
-
-    def _outcome(self, task_id: str, task: _TaskHistory) -> None:
+    def _outcome(self, task_id: str, task: TaskHistory) -> None:
         tally, found = self._judgement, task.found
         tally.attempted += task.called
         tally.acknowledged += task.accepted is not None
@@ -280,19 +232,12 @@ class _Checker:
                 self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
         elif not known:
             stored_us = task.accepted.stored_us or task.accepted.at_us
-            if self._may_be_forgotten(stored_us):
+            if self._allowed.is_forgotten(stored_us):
                 tally.forgiven += 1
             else:
                 self._breach(Breach.LOST, task_id, at_us, f"accepted at {_at(task.accepted.at_us)}, unknown at the end")
         elif found is not None and not found.finished:
             self._breach(Breach.STUCK, task_id, at_us, f"{found.status} at the end")
-
-
-def _is_younger(task: _TaskHistory, token: tuple[int, str], other: tuple[int, str]) -> bool:
-    """Whether one claim was given after another; by their fences where nobody saw them given."""
-    if token not in task.claims or other not in task.claims:
-        return token[0] > other[0]
-    return task.claims[token].at_us > task.claims[other].at_us
 
 
 def _at(instant_us: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import atf
@@ -27,34 +29,31 @@ class PlannedFailure(Exception):
     """The failure that a task was told to have."""
 
 
-@app.task(backoff=_OPTIONS, retention=_RETENTION)
-def work(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
-    """Takes its time in a thread. Its first `fails` attempts fail. Returns the number of its claim."""
+@contextmanager
+def _recorded(ctx: atf.Context, fails: int) -> Iterator[None]:
+    """Writes down when the run begins and ends; at its end the first `fails` attempts fail."""
     record.began(ctx.task_id, ctx.fence)
     returned = False
     try:
-        time.sleep(seconds)
-        _fail(ctx, fails)
+        yield
+        if ctx.attempt <= fails:
+            raise PlannedFailure("this attempt was told to fail")
         returned = True
     finally:
         record.ended(ctx.task_id, ctx.fence, returned=returned)
+
+
+@app.task(backoff=_OPTIONS, retention=_RETENTION)
+def work(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
+    """Takes its time in a thread. Its first `fails` attempts fail. Returns the number of its claim."""
+    with _recorded(ctx, fails):
+        time.sleep(seconds)
     return ctx.fence
 
 
 @app.task(backoff=_OPTIONS, retention=_RETENTION)
 async def work_async(ctx: atf.Context, seconds: float, fails: int = 0) -> int:
     """The same on the event loop."""
-    record.began(ctx.task_id, ctx.fence)
-    returned = False
-    try:
+    with _recorded(ctx, fails):
         await asyncio.sleep(seconds)
-        _fail(ctx, fails)
-        returned = True
-    finally:
-        record.ended(ctx.task_id, ctx.fence, returned=returned)
     return ctx.fence
-
-
-def _fail(ctx: atf.Context, fails: int) -> None:
-    if ctx.attempt <= fails:
-        raise PlannedFailure("this attempt was told to fail")

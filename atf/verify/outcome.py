@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from atf.task import US
@@ -79,13 +79,13 @@ class LoadOutcome:
     attempted: int
     acknowledged: int
     succeeded: int
+    breaches: dict[str, int]
+    """By name, those that were looked for: none of limits or keys where the load has none."""
     recovered: int
     duplicated: int
     repeated: int
     excused: int
     forgiven: int
-    breaches: dict[str, int]
-    """By name, those that were looked for: none of limits or keys where the load has none."""
     dead: int
     """Dead letters by `max_losses`: their executors were killed under them so often."""
     wrong: int
@@ -106,23 +106,12 @@ class LoadOutcome:
         return said + ([f"{self.wrong} tasks ended otherwise than planned"] if self.wrong else [])
 
     def figures(self) -> dict[str, Any]:
-        """The counts, for programs."""
-        return {
-            "attempted": self.attempted,
-            "acknowledged": self.acknowledged,
-            "succeeded": self.succeeded,
-            **self.breaches,
-            "recovered": self.recovered,
-            "duplicated": self.duplicated,
-            "repeated": self.repeated,
-            "excused": self.excused,
-            "forgiven": self.forgiven,
-            "dead": self.dead,
-            "wrong": self.wrong,
-            "spent": self.spent,
-            "losses": self.losses,
-            "refused": self.refused,
-        }
+        """The counts, for programs: each breach by its own name."""
+        found: dict[str, Any] = {}
+        for each in fields(self)[:-2]:  # what is told in words, and the recoveries, are no counts
+            value = getattr(self, each.name)
+            found |= value if each.name == "breaches" else {each.name: value}
+        return found
 
 
 def judge(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import shutil
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from atf.cli.local.role_process import Say
 from atf.cli.local.workplace import workplace
 from atf.cli.progress import View
 from atf.config.loading import load
@@ -152,16 +151,9 @@ def kinds(recoveries: Sequence[Recovery]) -> list[RecoveryRow]:
         resumed = [each.resumed_s for each in those if each.resumed_s is not None]
         rescued = [each.rescued_s for each in those if each.rescued_s is not None]
         worst = [each.worst_s for each in those if each.worst_s is not None]
-        rows.append(
-            RecoveryRow(
-                kind,
-                len(those),
-                percentile(resumed, 50) if resumed else None,
-                max(resumed, default=None),
-                max(rescued, default=None),
-                max(worst, default=None),
-            )
-        )
+        median = percentile(resumed, 50) if resumed else None
+        most = (max(each, default=None) for each in (resumed, rescued, worst))
+        rows.append(RecoveryRow(kind, len(those), median, *most))
     return rows
 
 
@@ -172,7 +164,6 @@ async def verify(course: VerifyPlan, view: View, env: Mapping[str, str]) -> Veri
         InvalidArgument: the course contradicts itself.
         AtfError: a role can't start, or the store does not answer.
     """
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     targets = course.targets()
     course.check(load(StoreConsumerSettings, table="store_consumer", env=env).max_finished, course.partitions(env))
     with workplace("atf-verify-", view) as (directory, say):
@@ -185,12 +176,7 @@ async def verify(course: VerifyPlan, view: View, env: Mapping[str, str]) -> Veri
 
 
 async def _on_bench(
-    course: VerifyPlan,
-    targets: Sequence[str],
-    directory: Path,
-    view: View,
-    env: Mapping[str, str],
-    say: Callable[[str, str], None],
+    course: VerifyPlan, targets: Sequence[str], directory: Path, view: View, env: Mapping[str, str], say: Say
 ) -> VerifyReport:
     view.say("starting the roles")
     async with LoadedCluster(

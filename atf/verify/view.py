@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rich.console import Group
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
+
+from atf.cli.progress import counters
 
 
 class VerifyProgress(NamedTuple):
@@ -29,17 +29,11 @@ class VerifyProgress(NamedTuple):
         return f"{self.phase}  {self.seconds:4.0f} s  {counts}  strikes {self.strikes}"
 
     def picture(self) -> Group:
-        table = Table.grid(padding=(0, 3))
-        columns = {
-            "asked for": self.called,
-            "accepted": self.accepted,
-            "runs ended": self.runs,
-            "running": self.running,
-            "strikes": self.strikes,
+        counts = {
+            "asked for": f"{self.called:,}",
+            "accepted": f"{self.accepted:,}",
+            "runs ended": f"{self.runs:,}",
+            "running": f"{self.running:,}",
+            "strikes": f"{self.strikes:,}",
         }
-        for _ in columns:
-            table.add_column(justify="right", min_width=9)
-        table.add_row(*(Text(name, style="dim") for name in columns))
-        table.add_row(*(Text(f"{value:,}", style="bold") for value in columns.values()))
-        bar = ProgressBar(total=self.total_s, completed=min(self.seconds, self.total_s), width=70)
-        return Group(table, Text(self.phase), bar)
+        return counters(counts, min(self.seconds, self.total_s), self.total_s, Text(self.phase))

@@ -34,7 +34,8 @@ from atf.verify.events import Accepted, Began, Called, Ended, Event, Forgot, Fou
 from atf.verify.lambdas import NAMESPACE
 from atf.verify.load import Load, PlannedTask
 from atf.verify.outcome import FinalRecord, LoadOutcome, judge
-from atf.verify.record import DIRECTORY, VerifyRecord, events, now_us, pid_of
+from atf.verify.record import DIRECTORY, VerifyRecord, events, now_us
+from atf.verify.record_files import pid_of
 from atf.verify.watch import ProcessWatch
 
 from .bench import environment

@@ -18,7 +18,8 @@ from atf.store import keys
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US
 from atf.verify.bench import LoadedCluster
 from atf.verify.events import Accepted
-from atf.verify.record import key_of, now_us, pid_of, wall_us
+from atf.verify.record import key_of, now_us, wall_us
+from atf.verify.record_files import pid_of
 
 _LOOK_S: Final = 0.01
 _TIMEOUT_S: Final = 5.0

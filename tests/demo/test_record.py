@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from atf.demo.record import DIRECTORY, DemoRecord, DemoRun, concurrent, early, pid_of
+from atf.demo.record import DIRECTORY, DemoRecord, DemoRun, concurrent, early
+from atf.verify.record_files import pid_of
 
 
 def write(directory: Path, process: str, *lines: str) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from atf.demo.files import KnownFile, read_files
 from atf.demo.record import DemoRecord, DemoRun, SuccessfulEnd
-from atf.demo.report import NS, AcceptedTask, DemoReport, judge, percentile, throughput
+from atf.demo.report import NS, AcceptedTask, DemoReport, judge, throughput
 from atf.demo.strike import KilledWorker
+from atf.verify.outcome import percentile
 
 
 class Story:

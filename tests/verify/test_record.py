@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from atf.verify import record as module
 from atf.verify.events import Began, Ended
 from atf.verify.record import DIRECTORY, VerifyRecord, began, ended, events
 
@@ -34,10 +33,8 @@ def test_lines_are_read_once_and_only_when_whole(tmp_path: Path) -> None:
 
 def test_what_a_lambda_writes_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY, str(tmp_path))
-    module._file.cache_clear()
     began("12-ab-7", 3)
     ended("12-ab-7", 3, returned=False)
-    module._file.cache_clear()
     record = VerifyRecord(tmp_path)
     record.poll()
     (begin,), (end,) = record.begun, record.ends

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_PROC = Path("/proc")
+PROC: Final = Path("/proc")
+_STOP_MS: Final = 1_000
 
 
 class ExecutorPids(NamedTuple):
@@ -45,7 +48,7 @@ def _workers(children: list[int]) -> list[int]:
 
 def _command(pid: int) -> str:
     try:
-        return (_PROC / str(pid) / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
+        return (PROC / str(pid) / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
     except OSError:
         return ""
 
@@ -58,24 +61,36 @@ def _children() -> dict[int, list[int]]:
     return children
 
 
+def stat_fields(process: Path) -> list[str]:
+    """What /proc says of a process or a thread behind its name, its state first; []: it has ended.
+
+    The name, in parentheses, may hold anything; what follows its last one has fixed fields.
+    """
+    try:
+        return (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def _parents() -> dict[int, int]:
     """Parent by process, of every process that is no zombie."""
-    if not (_PROC / "self" / "stat").exists():
+    if not (PROC / "self" / "stat").exists():
         return _parents_by_ps()
-    found = {}
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
-            try:
-                # The name, in parentheses, may hold anything; what follows its last one has fixed fields.
-                state, parent = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:2]
-            except OSError:
-                continue  # it has just ended
-            if state != "Z":
-                found[int(entry.name)] = int(parent)
-    return found
+    found = {int(each.name): stat_fields(each) for each in PROC.iterdir() if each.name.isdigit()}
+    return {pid: int(fields[1]) for pid, fields in found.items() if fields and fields[0] != "Z"}
 
 
 def _parents_by_ps() -> dict[int, int]:
     listing = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
     rows = (line.split() for line in listing.splitlines())
     return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
+
+
+async def stands_still(pid: int) -> None:
+    """Waits until every thread of a stopped process has stopped, for a second at most."""
+    threads = PROC / str(pid) / "task"
+    for _ in range(_STOP_MS):
+        with suppress(OSError):  # no such system: the whole time is waited; or the process has just ended
+            if all(fields and fields[0] in "TZX" for fields in map(stat_fields, threads.iterdir())):
+                return
+        await asyncio.sleep(0.001)

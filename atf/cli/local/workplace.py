@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +26,13 @@ _LAST_LINES: Final = 5
 def workplace(prefix: str, view: View) -> Iterator[tuple[Path, Say]]:
     """The directory, and what takes a role's name and a line of it. Where the block ends well, the directory is the caller's.
 
+    From here on a SIGTERM ends the process as Ctrl-C does.
+
     Args:
         prefix: of the directory's name.
         view: is told the last lines, and where all of them are, if the block fails.
     """
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)  # the same end
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     path = directory / _LOG
     try:

@@ -11,7 +11,8 @@ from atf.task import US
 from atf.verify.bench import LoadedCluster
 from atf.verify.events import Excused
 from atf.verify.outcome import Strike
-from atf.verify.record import now_us, pid_of
+from atf.verify.record import now_us
+from atf.verify.record_files import pid_of
 from proof.chaos.bench import back, bench, judged, settled
 from proof.chaos.frame import Figures, Progress, Row, Trial
 

@@ -33,7 +33,7 @@ from atf.errors import AtfError
 from atf.sdk.handle import Handle
 from atf.sdk.schedulable import named
 from atf.verify.load import Load, PlannedTask, Stream
-from atf.verify.record import pid_of
+from atf.verify.record_files import pid_of
 from proof.chaos import ordinary
 from proof.chaos.bench import Struck, bench_of, settled
 from proof.chaos.frame import Progress, Row, Trial

@@ -19,7 +19,8 @@ from atf.exits import EXIT_NO_HEARTBEAT
 from atf.task import US
 from atf.verify.bench import APP, LoadedCluster
 from atf.verify.outcome import Strike
-from atf.verify.record import now_us, pid_of
+from atf.verify.record import now_us
+from atf.verify.record_files import pid_of
 from proof.chaos.bench import back, bench, judged, settled
 from proof.chaos.frame import Progress, Row, Trial
 from proof.chaos.proxy import Proxy
