@@ -103,10 +103,8 @@ class Consumer:
                 await self._store.sweep(partition, self._settings.max_finished)
             except AtfError as error:
                 away = error
-        await self._outbox.idle()
-        await self._batches.idle()
-        await self._gates.idle()
-        await self._run_log.idle()
+        for each in (self._outbox, self._batches, self._gates, self._run_log):
+            await each.idle()
         if away is not None:
             raise away
         return passes, last

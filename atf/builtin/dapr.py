@@ -10,7 +10,9 @@ What it keeps belongs to the event loop of its executor's coroutines, on which a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from atf.calls.retry import RetryPolicy, retry
@@ -37,7 +39,7 @@ _DELIVERED: Final = frozenset({"OK", "NOT_FOUND"})
 
 def add_dapr_job(app: App, settings: ExecutorSettings) -> None:
     """Adds the lambda to the app of the built-in ones."""
-    deliveries = JobEventSender(settings.frontend)
+    deliveries = JobEventSender(lambda: _frontend_at(settings.frontend))
 
     @app.task(name=DELIVER.partition("/")[2])
     async def dapr_job(ctx: Context, data: bytes = b"") -> None:
@@ -57,12 +59,11 @@ class JobEventSender:
     """The way to the applications.
 
     Args:
-        frontend: whom to ask where they are: the address, or an object that answers.
+        frontend: opens the way to whom to ask where they are; called once, when somebody asks first.
     """
 
-    def __init__(self, frontend: str | Frontend) -> None:
-        self._address = frontend
-        self._frontend: Frontend | None = None
+    def __init__(self, frontend: Callable[[], Frontend]) -> None:
+        self._frontend = cache(frontend)
         self._places: dict[str, _AppAddress] = {}
 
     async def deliver(self, ctx: Context, data: bytes) -> None:
@@ -109,7 +110,7 @@ class JobEventSender:
         request = FindDaprAppRequest(app_id=app_id)
 
         async def ask() -> str:
-            return (await self._asked().find_dapr_app(request, timeout=_ASK_WITHIN_S)).address
+            return (await self._frontend().find_dapr_app(request, timeout=_ASK_WITHIN_S)).address
 
         def failed(error: Exception) -> None:
             if known is not None or _now() >= until:
@@ -124,16 +125,12 @@ class JobEventSender:
         except AtfError as error:
             raise Retry(f"where the app {app_id!r} listens is not known: {error}") from None
 
-    def _asked(self) -> Frontend:
-        if self._frontend is None:
-            if isinstance(self._address, str):
-                from atf.rpc.channel import open_channel
-                from atf.rpc.stubs import FrontendStub
 
-                self._frontend = FrontendStub(open_channel(self._address))
-            else:
-                self._frontend = self._address
-        return self._frontend
+def _frontend_at(address: str) -> Frontend:
+    from atf.rpc.channel import open_channel
+    from atf.rpc.stubs import FrontendStub
+
+    return FrontendStub(open_channel(address))
 
 
 def _event(job: str, data: bytes) -> tuple[str, JobEventRequest]:

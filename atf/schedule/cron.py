@@ -98,7 +98,12 @@ def parse_cron(given: GivenText, *, unix: bool = False) -> Expression:
         InvalidArgument: it is malformed; the message shows where.
     """
     named = _ZONE.match(given.text)
-    zone, start = (_zone(given, named), named.end()) if named else (None, 0)
+    zone, start = None, 0
+    if named:
+        if not named["zone"]:
+            at = named.start("zone")
+            raise given.refuse(at, "the name of a time zone is missing", "write such as TZ=Europe/Paris")
+        zone, start = GivenText(given.field, given.text[: named.end("zone")]), named.end()
     words = list(_WORD.finditer(given.text, start))
     if not words:
         raise given.refuse(len(given.text), "a schedule is missing", _KINDS)
@@ -114,12 +119,6 @@ def parse_cron(given: GivenText, *, unix: bool = False) -> Expression:
     if len(values) < len(_SIX):
         values.insert(0, Values((0,), star=False))
     return Expression(zone, len(values[2].values) < 24, day_at, _rhythm(values), _engine(values))
-
-
-def _zone(given: GivenText, named: re.Match[str]) -> GivenText:
-    if not named["zone"]:
-        raise given.refuse(named.start("zone"), "the name of a time zone is missing", "write such as TZ=Europe/Paris")
-    return GivenText(given.field, given.text[: named.end("zone")])
 
 
 def _macro(given: GivenText, words: list[re.Match[str]]) -> str:

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from typing import Final, NamedTuple
 
-from atf.errors import InvalidArgument
 from atf.task import US
 
 from .refusal import GivenText, word
@@ -99,7 +98,11 @@ def parse_iso(given: GivenText, start: int = 0) -> Span:
     if found is None:
         raise given.refuse(start, "a duration of ISO 8601 begins with P", _ISO_HINT)
     if found.end() < len(given.text):
-        raise _misplaced(given, found.end())
+        digits = _DIGITS.match(given.text, found.end())
+        assert digits is not None  # it also matches nothing
+        at = digits.end()
+        why = "a unit is missing" if at == len(given.text) else f"{word(given.text[at])!r} does not fit here"
+        raise given.refuse(at, why, _ISO_HINT)
     numbers = {unit: int(digits) for unit, digits in found.groupdict().items() if digits is not None}
     if not numbers or given.text.endswith("T"):
         raise given.refuse(found.end(), "a number with its unit is missing", _ISO_HINT)
@@ -109,13 +112,3 @@ def parse_iso(given: GivenText, start: int = 0) -> Span:
     if (31 * months + days) * 86_400 + seconds > _MAX_NS // 1_000_000_000:
         raise given.refuse(start, "it is longer than 292 years", "write a shorter one")
     return Span(months, days, seconds * US)
-
-
-def _misplaced(given: GivenText, at: int) -> InvalidArgument:
-    """The error for what follows where a duration of ISO 8601 ought to have ended."""
-    digits = _DIGITS.match(given.text, at)
-    assert digits is not None  # it also matches nothing
-    at = digits.end()
-    if at == len(given.text):
-        return given.refuse(at, "a unit is missing", _ISO_HINT)
-    return given.refuse(at, f"{word(given.text[at])!r} does not fit here", _ISO_HINT)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
@@ -131,14 +132,8 @@ def _changes(zone: ZoneInfo, block: int) -> tuple[Change, ...]:
     for end in range(start - 1 + _STEP_S, start + _BLOCK_S, _STEP_S):
         after = offset_s(zone, end)
         if after != before:
-            found.append(Change(_bisect(zone, end - _STEP_S, end, before), before, after))
+            seconds = range(end - _STEP_S + 1, end + 1)
+            at = bisect_left(seconds, True, key=lambda each, before=before: offset_s(zone, each) != before)  # type: ignore[misc]
+            found.append(Change(seconds[at], before, after))
             before = after
     return tuple(found)
-
-
-def _bisect(zone: ZoneInfo, low: int, high: int, before: int) -> int:
-    """The first second of (low, high] that has another offset than `before`."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if offset_s(zone, middle) == before else (low, middle)
-    return high
