@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from atf.config.settings import FrontendSettings
@@ -22,30 +23,23 @@ if TYPE_CHECKING:
     from .dapr.http import HttpPort
 
 
+@dataclass(frozen=True)
 class Listeners:
-    """The ports of a frontend.
+    """The ports of a frontend."""
 
-    Attributes:
-        address: of its gRPC port.
-        dapr_http: of its HTTP port; empty: it has none.
-    """
+    frontend: FrontendService
+    scheduler: SchedulerService
+    server: Server
+    port: HttpPort | None
+    dapr_http: str
+    """The address of its HTTP port; empty: it has none."""
+    grace: float
+    """Seconds that calls which run have when it ends."""
 
-    def __init__(
-        self,
-        frontend: FrontendService,
-        scheduler: SchedulerService,
-        server: Server,
-        port: HttpPort | None,
-        dapr_http: str,
-        grace: float,
-    ) -> None:
-        self.address = server.address
-        self.dapr_http = dapr_http
-        self._frontend = frontend
-        self._scheduler = scheduler
-        self._server = server
-        self._port = port
-        self._grace = grace
+    @property
+    def address(self) -> str:
+        """Of its gRPC port."""
+        return self.server.address
 
     @classmethod
     async def open(
@@ -90,12 +84,12 @@ class Listeners:
 
     async def close(self) -> None:
         """Says that it is not ready, takes no more calls, and waits for those that run. The store must still be open."""
-        await self._server.set_serving(False)
-        self._frontend.drain()
-        self._scheduler.drain()
-        ends = [self._server.stop(self._grace)]
-        if self._port is not None:
-            self._port.drain()
-            ends.append(self._port.stop())
+        await self.server.set_serving(False)
+        self.frontend.drain()
+        self.scheduler.drain()
+        ends = [self.server.stop(self.grace)]
+        if self.port is not None:
+            self.port.drain()
+            ends.append(self.port.stop())
         await asyncio.gather(*ends)
-        await self._scheduler.close()
+        await self.scheduler.close()

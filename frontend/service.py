@@ -16,7 +16,6 @@ from .hosts import HostRpcs
 from .keys import KeyRpcs
 from .redrive import RedriveRpc
 from .registration import LambdaRpcs
-from .removal import DeleteLambdaRpc
 from .status import StatusRpc
 from .tasks import TaskRpcs
 from .validate import shown
@@ -28,7 +27,6 @@ class FrontendService(
     ScheduleBatchRpc,
     BatchRpcs,
     LambdaRpcs,
-    DeleteLambdaRpc,
     RedriveRpc,
     AuditRpc,
     HostRpcs,
