@@ -23,10 +23,6 @@ from atf.store import keys
 from atf.store.values.batches import BatchRecord, ItemRecord, ItemTerms, NewItem
 from atf.store.values.tasks import NewTask
 from atf.task import (
-    DEFAULT_MAX_ATTEMPTS,
-    DEFAULT_MAX_LOSSES,
-    DEFAULT_PRIORITY,
-    DEFAULT_RETENTION_US,
     MAX_PAYLOAD_BYTES,
     US,
     check_lambda,
@@ -144,7 +140,7 @@ def task_of(ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int) ->
     """The task of the callback at `place`."""
     name = f"b{link_id(ended.batch.id, place, ended.round)}"
     spec.batch.id = ended.batch.id
-    options, lambda_name = _options(spec), getattr(spec, "lambda")
+    options, lambda_name = spec.options, getattr(spec, "lambda")
     concurrency = ""
     if spec.HasField("concurrency"):
         key = spec.concurrency
@@ -187,7 +183,7 @@ def link_of(ended: EndedBatch, place: int, callback: b.Callback) -> ChainLink:
     described = b.BatchSpec(callbacks=callback.then, labels=callback.task.labels)
     name = getattr(callback.task, "lambda")
     setattr(described, "lambda", name)
-    options = _options(callback.task)
+    options = callback.task.options
     described.options.CopyFrom(options)
     spec = described.SerializeToString(deterministic=True)
     return ChainLink(link_id(ended.batch.id, place, ended.round), name, spec, options.retention_us)
@@ -196,23 +192,11 @@ def link_of(ended: EndedBatch, place: int, callback: b.Callback) -> ChainLink:
 def item_of(link: ChainLink, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
     """The item of a link, and its terms."""
     spec.batch.id, spec.batch.number = link.id, 0
-    options = _options(spec)
+    options = spec.options
     texts = work_items.texts_of(spec.payload) if spec.encoding == t.JSON else [spec.payload.hex()]
     terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses)
     md5 = work_items.digest_of(link.lambda_name, texts)
     return terms, NewItem(0, md5, spec.SerializeToString(deterministic=True), affinity=spec.affinity_key)
-
-
-def _options(spec: t.TaskSpec) -> t.TaskOptions:
-    """Its options, of which a frontend has filled in all; the system's defaults where an odd one has not."""
-    full = t.TaskOptions(
-        priority=DEFAULT_PRIORITY,
-        max_attempts=DEFAULT_MAX_ATTEMPTS,
-        max_losses=DEFAULT_MAX_LOSSES,
-        retention_us=DEFAULT_RETENTION_US,
-    )
-    full.MergeFrom(spec.options)
-    return full
 
 
 def _iso(instant_us: int) -> str:
