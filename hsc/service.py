@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
+from atf import task as rules
 from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
@@ -18,27 +19,11 @@ from atf.rpc import task_pb2 as t
 from atf.store.store import Store
 from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.tasks import TaskRecord
-from atf.task import (
-    MAX_AHEAD_US,
-    MAX_BATCH,
-    MAX_BATCH_BYTES,
-    MAX_HELD,
-    MAX_NONCE_CHARS,
-    MAX_PROGRESS_BYTES,
-    MAX_RESULT_BYTES,
-    MAX_WHY_CHARS,
-    US,
-    Status,
-    check_first_time,
-    check_lambda,
-    check_name,
-    clip,
-    partition_of,
-)
+from atf.task import US, Status, clip, partition_of
 
 DEFAULT_DEPLOY_GRACE_US: Final = HscSettings().deploy_grace_us
 MAX_RAN_US: Final = 366 * 86_400 * US
-MAX_CLAIM_BYTES: Final = MAX_BATCH_BYTES - (64 << 10)
+MAX_CLAIM_BYTES: Final = rules.MAX_BATCH_BYTES - (64 << 10)
 """Of claims in one answer; the ids that are lost or deferred come on top."""
 _OUTCOMES: Final = {int(each): each for each in Outcome}
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
@@ -67,8 +52,8 @@ class HscService:
     async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
         """Claims tasks in an executor's name."""
         _check_token("executor_id", request.executor_id)
-        _check_token("nonce", request.nonce, MAX_NONCE_CHARS)
-        _check_count("task_ids", len(request.task_ids), MAX_BATCH)
+        _check_token("nonce", request.nonce, rules.MAX_NONCE_CHARS)
+        _check_count("task_ids", len(request.task_ids), rules.MAX_BATCH)
         self._check_lease(request.heartbeat_timeout_us)
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
         bad = set(request.task_ids).difference(ids)
@@ -82,10 +67,10 @@ class HscService:
     async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
         """Renews leases, and says which runs have started."""
         _check_token("executor_id", request.executor_id)
-        _check_count("claims", len(request.claims), MAX_HELD)
+        _check_count("claims", len(request.claims), rules.MAX_HELD)
         self._check_lease(request.heartbeat_timeout_us)
         beats = [
-            ClaimRenewal(_claim_of(each.claim), each.started, clip(each.progress, MAX_PROGRESS_BYTES))
+            ClaimRenewal(_claim_of(each.claim), each.started, clip(each.progress, rules.MAX_PROGRESS_BYTES))
             for each in request.claims
         ]
         verdicts = await self._verdicts(
@@ -98,7 +83,7 @@ class HscService:
     async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
         """Records how runs ended."""
         _check_token("executor_id", request.executor_id)
-        _check_count("results", len(request.results), MAX_BATCH)
+        _check_count("results", len(request.results), rules.MAX_BATCH)
         results = [_result(each, self._grace_us) for each in request.results]
         verdicts = await self._verdicts(results, lambda each: each.held.task_id, self._store.set_results)
         lost = verdicts.count(Verdict.LOST)
@@ -108,7 +93,7 @@ class HscService:
     async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
         """Returns claims that never started, and ids that were popped but never claimed."""
         _check_token("executor_id", request.executor_id)
-        _check_count("claims and unclaimed", len(request.claims) + len(request.unclaimed), MAX_HELD)
+        _check_count("claims and unclaimed", len(request.claims) + len(request.unclaimed), rules.MAX_HELD)
         claims = [_claim_of(each) for each in request.claims]
         returned = await self._verdicts(claims, lambda each: each.task_id, lambda some: self._store.hand_back(some, []))
         returned += await self._verdicts(
@@ -120,8 +105,8 @@ class HscService:
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         """Takes claims away from an executor that is dead."""
         _check_token("executor_id", request.executor_id)
-        _check_count("claims", len(request.claims), MAX_HELD)
-        why = request.why[:MAX_WHY_CHARS]
+        _check_count("claims", len(request.claims), rules.MAX_HELD)
+        why = request.why[: rules.MAX_WHY_CHARS]
         claims = [_claim_of(each) for each in request.claims]
         verdicts = await self._verdicts(
             claims,
@@ -144,11 +129,11 @@ class HscService:
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         """Says which tasks are the first that ask for their keys."""
         _check_token("executor_id", request.executor_id)
-        _check_count("keys", len(request.keys), MAX_BATCH)
+        _check_count("keys", len(request.keys), rules.MAX_BATCH)
         for each in request.keys:
             partition_of(each.task_id, self._store.partitions)
-            check_name(each.namespace, "namespace")
-            check_first_time(each.key, each.ttl_us)
+            rules.check_name(each.namespace, "namespace")
+            rules.check_first_time(each.key, each.ttl_us)
         asked = [FirstTimeKey(each.task_id, each.namespace, each.key, each.ttl_us) for each in request.keys]
         return h.FirstTimeReply(first=await self._store.first_time(asked) if asked else [])
 
@@ -205,9 +190,9 @@ def _fill_claim(claim: t.Claim, claimed: ClaimedTask) -> None:
 
 
 def _check_signatures(signatures: Mapping[str, str]) -> None:
-    _check_count("signatures", len(signatures), MAX_BATCH)
+    _check_count("signatures", len(signatures), rules.MAX_BATCH)
     for name, digest in signatures.items():
-        check_lambda(name)
+        rules.check_lambda(name)
         _check_signature(digest)
 
 
@@ -221,11 +206,13 @@ def _result(result: h.Result, grace_us: int) -> RunResult:
     outcome = _OUTCOMES.get(result.outcome)
     if outcome is None:
         raise InvalidArgument(f"result of {held.task_id!r}: outcome {result.outcome} is none of SUCCEEDED to MISFIT")
-    if len(value) > MAX_RESULT_BYTES:
-        raise InvalidArgument(f"result of {held.task_id!r}: {len(value)} bytes, at most {MAX_RESULT_BYTES} (64 KiB)")
+    if len(value) > rules.MAX_RESULT_BYTES:
+        raise InvalidArgument(
+            f"result of {held.task_id!r}: {len(value)} bytes, at most {rules.MAX_RESULT_BYTES} (64 KiB)"
+        )
     if encoding not in _ENCODINGS:
         raise InvalidArgument(f"result of {held.task_id!r}: encoding {encoding}; use JSON (0) or RAW (1)")
-    retry_us, ended_us = _clamped(result.retry_in_us, MAX_AHEAD_US), _clamped(result.ended_ago_us, MAX_RAN_US)
+    retry_us, ended_us = _clamped(result.retry_in_us, rules.MAX_AHEAD_US), _clamped(result.ended_ago_us, MAX_RAN_US)
     if outcome is Outcome.MISFIT:
         _check_signature(result.signature)
         misfit = RunResult(held, outcome, error=error, retry_in_us=retry_us, ended_ago_us=ended_us)

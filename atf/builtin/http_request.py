@@ -28,22 +28,10 @@ _SECRET_CHARS: Final = 8
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 _OURS: Final = "atf-"
-_REFUSED: Final = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+_REFUSED: Final = re.compile(
+    "accept-encoding|connection|content-length|expect|host|http2-settings|keep-alive|proxy-authorization|proxy-connection|te|trailer"
+    "|transfer-encoding|upgrade",
+    re.IGNORECASE,
 )
 """What belongs to the connection, not to the request; and compression, since a small answer could then be a huge one."""
 
@@ -155,7 +143,7 @@ def _headers(given: Mapping[str, str], content_type: str) -> dict[str, str]:
     for name, value in given.items():
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
             raise InvalidArgument(f"headers: {short(name)} is no header's name")
-        if name.lower() in _REFUSED:
+        if _REFUSED.fullmatch(name):
             raise InvalidArgument(f"headers: {name} can't be set: it follows from the request")
         if name.lower().startswith(_OURS):
             raise InvalidArgument(f"headers: {name} can't be set: names that begin with ATF- tell of the run")
