@@ -99,7 +99,19 @@ class LambdaElements:
         return digest_of(self.name, texts_of(payload))
 
 
-class NamedElements:
+class _ElementsByName:
+    """Of a lambda whose handler is not known here."""
+
+    name: str
+
+    def shown(self, element: Any) -> str:
+        return short(element)
+
+    def decode(self, result: bytes, encoding: int) -> Any:
+        return decode_result(self.name, result, encoding)
+
+
+class NamedElements(_ElementsByName):
     """Of a lambda of which the name is known, and perhaps the names of its parameters: elements are mappings."""
 
     def __init__(self, name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> None:
@@ -109,9 +121,6 @@ class NamedElements:
         self._target = target
         self._parameters = parameters
         self._places = {each: place for place, each in enumerate(parameters or ())}
-
-    def shown(self, element: Any) -> str:
-        return short(element)
 
     def targeting(self, target: Target) -> NamedElements:
         return NamedElements(self.name, target, self._parameters)
@@ -146,11 +155,8 @@ class NamedElements:
         payload, _ = encode_named(self.name, self._given(element))
         return digest_of(self.name, texts_of(payload))
 
-    def decode(self, result: bytes, encoding: int) -> Any:
-        return decode_result(self.name, result, encoding)
 
-
-class ProgramElements:
+class ProgramElements(_ElementsByName):
     """Of the lambda whose items are command lines."""
 
     name = COMMAND
@@ -159,9 +165,6 @@ class ProgramElements:
         if isinstance(target, str):
             raise InvalidArgument(f"target={target!r}: a command line has no names; give what makes a text of one")
         self._target = target
-
-    def shown(self, element: Any) -> str:
-        return short(element)
 
     def targeting(self, target: Target) -> ProgramElements:
         return ProgramElements(target)
@@ -185,9 +188,6 @@ class ProgramElements:
     def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         words = args[0] if len(args) == 1 and not isinstance(args[0], str) else args
         return digest_of(self.name, self._words(words))
-
-    def decode(self, result: bytes, encoding: int) -> Any:
-        return decode_result(self.name, result, encoding)
 
 
 def elements_of(name: str, target: Target | None = None) -> Elements:

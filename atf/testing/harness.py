@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -219,7 +218,8 @@ class Harness:
         """Where an event loop runs in this thread (a test that is a coroutine), ours turns in another thread meanwhile."""
         if asyncio._get_running_loop() is None:
             return call()
-        return _in_thread(call)
+        with ThreadPoolExecutor(1, thread_name_prefix="atf-harness") as thread:
+            return thread.submit(call).result()
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self._errors.append(context.get("exception") or RuntimeError(context["message"]))
@@ -258,21 +258,3 @@ class _HarnessBridge:
 
     def _is_here(self) -> bool:
         return asyncio._get_running_loop() is self._harness._loop
-
-
-def _in_thread(call: Any) -> Any:
-    values: list[Any] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            values.append(call())
-        except BaseException as error:  # noqa: BLE001  raised again in the thread that waits
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="atf-harness")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return values[0]

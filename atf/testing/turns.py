@@ -9,21 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 R = TypeVar("R")
 
 _here = threading.local()
-
-
-class _Asks(NamedTuple):
-    work: Coroutine[Any, Any, Any]
-
-
-class _Returned(NamedTuple):
-    value: Any
-    error: BaseException | None
 
 
 class ThreadTurn:
@@ -31,8 +23,9 @@ class ThreadTurn:
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
-        self._to_loop: SimpleQueue[_Asks | _Returned] = SimpleQueue()
-        self._to_function: SimpleQueue[_Returned] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[Coroutine[Any, Any, Any], Future[Any]] | None] = SimpleQueue()
+        """What the function wants done on the loop; None: it has returned."""
+        self._returned: Future[Any] = Future()
 
     @staticmethod
     def current() -> ThreadTurn | None:
@@ -41,33 +34,25 @@ class ThreadTurn:
 
     def ask(self, work: Coroutine[Any, Any, R]) -> R:
         """Has `work` done on the loop; called from the turn's own thread."""
-        self._to_loop.put(_Asks(work))
-        value, error = self._to_function.get()
-        if error is not None:
-            raise error
-        result: R = value
-        return result
+        answer: Future[R] = Future()
+        self._asked.put((work, answer))
+        return answer.result()
 
     async def take(self) -> Any:
         """Runs the function to its end; called on the loop."""
         threading.Thread(target=self._run, name="atf-turn", daemon=True).start()
-        while isinstance(said := self._to_loop.get(), _Asks):
-            self._to_function.put(await _outcome(said.work))
-        if said.error is not None:
-            raise said.error
-        return said.value
+        while (asked := self._asked.get()) is not None:
+            work, answer = asked
+            try:
+                answer.set_result(await work)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  whoever asked gets it
+                answer.set_exception(error)
+        return self._returned.result()
 
     def _run(self) -> None:
         _here.turn = self
         try:
-            ended = _Returned(self._call(), None)
+            self._returned.set_result(self._call())
         except BaseException as error:  # noqa: BLE001  it is raised again on the loop's side
-            ended = _Returned(None, error)
-        self._to_loop.put(ended)
-
-
-async def _outcome(work: Coroutine[Any, Any, Any]) -> _Returned:
-    try:
-        return _Returned(await work, None)
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  whoever asked gets it
-        return _Returned(None, error)
+            self._returned.set_exception(error)
+        self._asked.put(None)
