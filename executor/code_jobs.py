@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from atf.client.left_jobs import left_jobs
+from atf.client.registration import left_jobs
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f

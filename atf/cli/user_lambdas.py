@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from atf.client.left_jobs import left_jobs
-from atf.client.registration import every_lambda, register_lambdas
+from atf.client.registration import every_lambda, left_jobs, register_lambdas
 from atf.config.settings import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import api

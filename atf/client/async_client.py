@@ -8,7 +8,6 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config.settings import FRONTEND_PORT
@@ -71,9 +70,7 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

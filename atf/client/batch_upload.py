@@ -124,14 +124,12 @@ class BatchUploads(BatchCalls):
         else:
             name = check_lambda(of)
             elements, spec = elements_of(name, target), batch_spec(name, options)
-        header = b.BatchHeader(id=self._new_batch_id(options), spec=spec, keep_open=bool(options.get("keep_open")))
+        batch_id = check_batch_id(options["batch_id"]) if "batch_id" in options else new_id(self._runtime.random, 80)
+        header = b.BatchHeader(id=batch_id, spec=spec, keep_open=bool(options.get("keep_open")))
         if "durability" in options:
             header.durability = cast("t.Durability", int(durability_of(options["durability"])))
         batch_size = check_batch_size(options.get("batch_size", MESSAGE_ITEMS))
         return BatchPlan(header, elements, batch_size, "batch_id" in options)
-
-    def _new_batch_id(self, options: BatchOptions) -> str:
-        return check_batch_id(options["batch_id"]) if "batch_id" in options else new_id(self._runtime.random, 80)
 
     def batch_handle(
         self, batch_id: str, of: Schedulable[..., R] | str | None = None, *, target: Target | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from atf.rpc import api
@@ -70,7 +69,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -74,10 +74,6 @@ class LambdaStatus:
     failed_id: str
     """The newest of them; empty: there is none."""
 
-    @classmethod
-    def from_proto(cls, each: f.LambdaStatus) -> LambdaStatus:
-        return value_of(cls, each, name=getattr(each, "lambda"))
-
 
 @dataclass(frozen=True)
 class ClusterStatus:
@@ -123,7 +119,7 @@ class ClusterStatus:
             partitions_away=reply.partitions_away,
             roles=roles,
             hosts=tuple(HostInfo.from_proto(each, reply.now_us) for each in reply.hosts),
-            lambdas=tuple(map(LambdaStatus.from_proto, reply.lambdas)),
+            lambdas=tuple(value_of(LambdaStatus, each, name=getattr(each, "lambda")) for each in reply.lambdas),
             lambdas_known=reply.lambdas_known,
             jobs_without_code={each.name: each.why for each in reply.jobs},
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, new_id
-from atf.sdk.messages import of_lambda
+from atf.sdk.messages import of_lambda, value_of
 from atf.sdk.options import Duration, duration_us, from_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
@@ -158,7 +158,7 @@ class GateCalls:
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        return [AuditInfo.from_proto(each) for each in await audit_all(self._calls.list_audit, lambda_name, limit)]
+        return [value_of(AuditInfo, each) for each in await audit_all(self._calls.list_audit, lambda_name, limit)]
 
 
 async def audit_all(

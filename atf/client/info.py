@@ -135,10 +135,6 @@ class KeyInfo:
     unfinished: int
     """Tasks of it; the one at which it has stopped is none."""
 
-    @classmethod
-    def from_proto(cls, info: f.KeyInfo) -> KeyInfo:
-        return value_of(cls, info)
-
 
 @dataclass(frozen=True)
 class ConcurrencyKeyInfo:
@@ -151,10 +147,6 @@ class ConcurrencyKeyInfo:
     """Slots that it has."""
     waiting: int
     """Tasks in its line."""
-
-    @classmethod
-    def from_proto(cls, info: f.ConcurrencyKeyInfo) -> ConcurrencyKeyInfo:
-        return value_of(cls, info)
 
 
 @dataclass(frozen=True)
@@ -177,14 +169,8 @@ class Explanation:
 
     @classmethod
     def from_proto(cls, reply: f.ExplainTaskReply) -> Explanation:
-        return cls(
-            task=TaskInfo.from_proto(reply.task),
-            reason=reply.reason,
-            sentence=reply.sentence,
-            until=from_us(reply.until_us),
-            position=None if reply.position < 0 else reply.position,
-            behind=reply.behind,
-        )
+        position = None if reply.position < 0 else reply.position
+        return value_of(cls, reply, task=TaskInfo.from_proto(reply.task), position=position)
 
 
 @dataclass(frozen=True)
@@ -229,10 +215,6 @@ class AuditInfo:
     who: str
     why: str
     detail: str
-
-    @classmethod
-    def from_proto(cls, entry: f.AuditEntry) -> AuditInfo:
-        return value_of(cls, entry)
 
 
 @dataclass(frozen=True)

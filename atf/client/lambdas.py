@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.messages import of_lambda
+from atf.sdk.messages import of_lambda, value_of
 
 from .info import ConcurrencyKeyInfo, KeyInfo, LambdaInfo
 from .paging import pages
@@ -28,7 +28,7 @@ class LambdaCalls:
     async def stopped_keys(self, lambda_name: str) -> list[KeyInfo]:
         """The ordering keys of a lambda that have stopped at a task which failed for good."""
         request = f.ListKeysRequest(**of_lambda(lambda_name))
-        return [KeyInfo.from_proto(each) async for page in pages(self._calls.list_keys, request) for each in page.keys]
+        return [value_of(KeyInfo, each) async for page in pages(self._calls.list_keys, request) for each in page.keys]
 
     async def concurrency_keys(self, lambda_name: str, key: str = "") -> list[ConcurrencyKeyInfo]:
         """The concurrency keys of a lambda for which tasks wait; or one key, as it stands.
@@ -39,7 +39,7 @@ class LambdaCalls:
         found: dict[str, ConcurrencyKeyInfo] = {}  # one that a store consumer looked at meanwhile comes twice
         request = f.ListConcurrencyKeysRequest(key=key, **of_lambda(lambda_name))
         async for page in pages(self._calls.list_concurrency_keys, request):
-            found |= {each.key: ConcurrencyKeyInfo.from_proto(each) for each in page.keys}
+            found |= {each.key: value_of(ConcurrencyKeyInfo, each) for each in page.keys}
         return list(found.values())
 
     async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> None:

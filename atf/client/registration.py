@@ -1,8 +1,8 @@
-"""Registers the lambdas of an app, and lists those that are registered, however many there are: call by call, each within its bounds."""
+"""Registers the lambdas of an app, and lists those that are registered and jobs whose code is gone: call by call, each within its bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Collection, Iterable, Iterator
 from typing import Final, Protocol
 
 from atf.rpc import frontend_pb2 as f
@@ -66,3 +66,18 @@ def _calls(specs: Iterable[f.LambdaSpec]) -> Iterator[list[f.LambdaSpec]]:
         size += spec.ByteSize()
     if some:
         yield some
+
+
+async def left_jobs(frontend: Frontend, declared: Collection[str], namespaces: Iterable[str]) -> list[str]:
+    """The jobs of some namespaces that code has made and this code does not declare, by name.
+
+    Args:
+        frontend: who knows the jobs.
+        declared: names of the jobs that this code declares.
+        namespaces: of this code's lambdas.
+    """
+    left = []
+    for namespace in sorted(namespaces):
+        async for page in pages(frontend.list_jobs, f.ListJobsRequest(prefix=f"{namespace}/")):
+            left += [each.spec.name for each in page.jobs if each.spec.code and each.spec.name not in declared]
+    return sorted(left)

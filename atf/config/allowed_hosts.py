@@ -54,7 +54,10 @@ class AllowedHosts:
 
     def allows(self, host: str, port: int) -> bool:
         """Whether a host, as `split_authority` gives it, may be called at a port."""
-        return self._everything or any(_fits(each, host, port) for each in self._entries)
+        return self._everything or any(
+            each.port in {None, port} and (host.endswith(f".{each.host}") if each.below else host == each.host)
+            for each in self._entries
+        )
 
 
 def split_authority(authority: str) -> tuple[str, int | None]:
@@ -66,7 +69,10 @@ def split_authority(authority: str) -> tuple[str, int | None]:
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
         raise InvalidArgument(f"{authority[:80]!r} is no host; write an IPv6 address in brackets, such as [::1]")
-    return _host(match[1]), None if match[2] is None else _port(match[2])
+    port = match[2]
+    if port is not None and (not _PORT.fullmatch(port) or not 1 <= int(port) <= 65_535):
+        raise InvalidArgument(f"port {port[:20]!r}: use 1 to 65535")
+    return _host(match[1]), None if port is None else int(port)
 
 
 def _host(text: str) -> str:
@@ -91,12 +97,6 @@ def _host(text: str) -> str:
     return host
 
 
-def _port(text: str) -> int:
-    if not _PORT.fullmatch(text) or not 1 <= int(text) <= 65_535:
-        raise InvalidArgument(f"port {text[:20]!r}: use 1 to 65535")
-    return int(text)
-
-
 def _entry(word: str) -> _AllowedHost:
     try:
         if "/" in word or "@" in word:
@@ -108,9 +108,3 @@ def _entry(word: str) -> _AllowedHost:
     except InvalidArgument as error:
         raise ConfigError(f"http_allow: {word[:80]!r}: {error}") from None
     return _AllowedHost(host, below, port)
-
-
-def _fits(entry: _AllowedHost, host: str, port: int) -> bool:
-    if entry.port not in {None, port}:
-        return False
-    return host.endswith(f".{entry.host}") if entry.below else host == entry.host

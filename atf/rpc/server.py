@@ -109,7 +109,9 @@ async def serve(
     host, _ = await free_address(listen)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     for service in services:
-        server.add_generic_rpc_handlers((_handlers(service),))
+        methods = {name: _handler(each, service) for name, each in service.descriptor.methods_by_name.items()}
+        name = service.name or service.descriptor.full_name
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
     health_service = Health(details or {})
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     names = [service.name or service.descriptor.full_name for service in services]
@@ -126,13 +128,6 @@ async def serve(
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
-
-
-def _handlers(service: Service) -> Any:
-    return grpc.method_handlers_generic_handler(
-        service.name or service.descriptor.full_name,
-        {name: _handler(method, service) for name, method in service.descriptor.methods_by_name.items()},
-    )
 
 
 def _handler(method: MethodDescriptor, service: Service) -> Any:

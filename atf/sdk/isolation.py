@@ -54,6 +54,8 @@ _OTHERWISE: Final = {
     "gate_at_fatal": " and at most 1, or leave it out: then failures close no gate",
 }
 """What leaving one out means, where it is not "no bound"."""
+_ZERO: Final = {"burst": "a quarter more than the rate", "queue_limit": "the default", "version": "none"}
+"""What 0 means on the wire, where it is not "no bound"."""
 _HUGE: Final = 1e300
 _LEAST: Final = 1e-9
 """By which shares such as 0.1 + 0.2 + 0.7 may exceed 1."""
@@ -71,7 +73,9 @@ def isolation_spec(name: str, options: LambdaOptions) -> f.LambdaSpec:
         for each in (*_TEXTS, *_COUNTS, *_NUMBERS):
             if each in given:
                 setattr(spec, each, _value(each, given[each]))
-        for priority, share in _mapping(given.get("shares", {})).items():
+        if not isinstance(shares := given.get("shares", {}), Mapping):
+            raise InvalidArgument(f'shares {short(shares)}: give them by priority, such as {{"low": 0.1}}')
+        for priority, share in shares.items():
             spec.shares[priority_number(priority)] = _value("shares", share)
         if "placement" in given:
             spec.placement = placement_of(given["placement"])
@@ -105,16 +109,12 @@ def _value(name: str, given: object) -> Any:
     if name in _COUNTS:
         if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _COUNTS[name]:
             raise InvalidArgument(
-                f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{_otherwise(name)}"
+                f"{name} {short(given)}: give a whole number from 1 to {_COUNTS[name]}{_OTHERWISE.get(name, _NONE)}"
             )
         return given
     if not isinstance(given, int | float) or isinstance(given, bool) or given == 0:
-        raise InvalidArgument(f"{name} {short(given)}: give a number of more than 0{_otherwise(name)}")
+        raise InvalidArgument(f"{name} {short(given)}: give a number of more than 0{_OTHERWISE.get(name, _NONE)}")
     return given if abs(given) < _HUGE else math.inf
-
-
-def _otherwise(name: str) -> str:
-    return _OTHERWISE.get(name, _NONE)
 
 
 def _enqueue_timeout_us(given: Any) -> int:
@@ -125,12 +125,6 @@ def _enqueue_timeout_us(given: Any) -> int:
             f" for the default, {DEFAULT_ENQUEUE_TIMEOUT_US // US} s"
         )
     return us
-
-
-def _mapping(given: object) -> Mapping[Any, Any]:
-    if not isinstance(given, Mapping):
-        raise InvalidArgument(f'shares {short(given)}: give them by priority, such as {{"low": 0.1}}')
-    return given
 
 
 def chokes(spec: f.LambdaSpec) -> bool:
@@ -149,14 +143,11 @@ def check_isolation(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> Non
     Raises:
         InvalidArgument: one breaks its rule; names it.
     """
-    for name, most in (("owner", MAX_OWNER_CHARS), ("runbook", MAX_RUNBOOK_CHARS)):
-        if len(getattr(spec, name)) > most:
-            raise InvalidArgument(f"{name}: {len(getattr(spec, name))} characters, at most {most}")
+    _check_bounds(spec)
     if spec.rate != 0 and not MIN_RATE <= spec.rate <= MAX_RATE:  # NaN is not, either
         raise InvalidArgument(
             f"rate {spec.rate}: tasks a second, from {MIN_RATE} to {MAX_RATE}; pause a lambda that shall start none"
         )
-    _whole("burst", spec.burst, MAX_BURST, "a quarter more than the rate")
     if spec.burst and not spec.rate:
         raise InvalidArgument(
             f"burst {spec.burst}: of no use without a rate; leave the burst out, too (atf lambda set: burst=none)"
@@ -166,28 +157,25 @@ def check_isolation(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> Non
             f"burst {spec.burst}: less than the rate, {spec.rate:g}, so that {spec.burst} a second would go out at most; give"
             f" {math.ceil(spec.rate)} or more, or leave it out (atf lambda set: burst=none) for a quarter more than the rate"
         )
-    _whole("max_pending", spec.max_pending, MAX_PENDING)
-    _whole("max_running", spec.max_running, MAX_AT_ONCE)
-    _check_queue(spec)
     _check_shares(spec)
     if spec.pool:
         check_pool(spec.pool[:500])
     if spec.placement not in f.Placement.values():
         raise InvalidArgument(f"placement {spec.placement}: use ANY (0), STICKY (1) or SPREAD (2)")
-    _whole("version", spec.version, MAX_VERSION, "none")
     if not 0 <= spec.gate_at_fatal <= 1:
         raise InvalidArgument(f"gate_at_fatal {spec.gate_at_fatal}: a share of the runs, from 0 (never) to 1")
 
 
-def _check_queue(spec: f.LambdaSpec) -> None:
-    if not 0 <= spec.queue_limit <= MAX_QUEUE_LIMIT:
-        raise InvalidArgument(f"queue_limit {spec.queue_limit}: from 0 (the default) to {MAX_QUEUE_LIMIT}")
-    if spec.enqueue_timeout_us and spec.enqueue_timeout_us < MIN_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(
-            f"enqueue_timeout {length(spec.enqueue_timeout_us)}: at least {length(MIN_ENQUEUE_TIMEOUT_US)}"
-        )
-    if spec.enqueue_timeout_us > MAX_ENQUEUE_TIMEOUT_US:
-        raise InvalidArgument(f"enqueue_timeout {length(spec.enqueue_timeout_us)}: at most a day")
+def _check_bounds(spec: f.LambdaSpec) -> None:
+    for name, most in (("owner", MAX_OWNER_CHARS), ("runbook", MAX_RUNBOOK_CHARS)):
+        if len(getattr(spec, name)) > most:
+            raise InvalidArgument(f"{name}: {len(getattr(spec, name))} characters, at most {most}")
+    for name, most in _COUNTS.items():
+        if not 0 <= getattr(spec, name) <= most:
+            raise InvalidArgument(f"{name} {getattr(spec, name)}: from 0 ({_ZERO.get(name, 'no bound')}) to {most}")
+    if spec.enqueue_timeout_us and not MIN_ENQUEUE_TIMEOUT_US <= spec.enqueue_timeout_us <= MAX_ENQUEUE_TIMEOUT_US:
+        bound = f"at least {length(MIN_ENQUEUE_TIMEOUT_US)}" if spec.enqueue_timeout_us < US else "at most a day"
+        raise InvalidArgument(f"enqueue_timeout {length(spec.enqueue_timeout_us)}: {bound}")
 
 
 def _check_shares(spec: f.LambdaSpec) -> None:
@@ -198,8 +186,3 @@ def _check_shares(spec: f.LambdaSpec) -> None:
     total = math.fsum(spec.shares.values())
     if total > 1 + _LEAST:
         raise InvalidArgument(f"shares: they add up to {total:g}; at most 1")
-
-
-def _whole(name: str, value: int, most: int, zero: str = "no bound") -> None:
-    if not 0 <= value <= most:
-        raise InvalidArgument(f"{name} {value}: from 0 ({zero}) to {most}")

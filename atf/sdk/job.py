@@ -89,7 +89,7 @@ def _check_kind(field: str, given: object) -> None:
     """Raises InvalidArgument for what a message can't hold; whether the rest makes sense is for the frontend to say, with the place."""
     if given is None:
         return
-    good = _is_unicode(given) if isinstance(given, str) else field not in _TEXTS
+    good = not any("\ud800" <= each <= "\udfff" for each in given) if isinstance(given, str) else field not in _TEXTS
     if not good:
         raise InvalidArgument(f"{field} {short(given)}: give a text")
     if given == "" and field != "name":
@@ -97,10 +97,6 @@ def _check_kind(field: str, given: object) -> None:
     bits, bounds = _WHOLE_NUMBERS.get(field, (0, ""))
     if bits and not (isinstance(given, int) and given.bit_length() < bits):
         raise InvalidArgument(f"{field} {short(given)}: give a whole number, {bounds}")
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _checked(name: str, given: str, known: Collection[str]) -> str:

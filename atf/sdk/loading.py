@@ -118,13 +118,10 @@ def _load(name: str) -> App:
 
 def _instead(module: ModuleType, found: object) -> str:
     """What stands there in place of an app, and which apps there are."""
-    what = "" if found is None else f": that is {_article(type(found).__name__)}"
+    kind = type(found).__name__
+    what = "" if found is None else f": that is {'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
     apps = [name for name, each in vars(module).items() if isinstance(each, App)]
     return f"{what}. Did you mean {' or '.join(f'{module.__name__}:{each}' for each in apps[:3])}?" if apps else what
-
-
-def _article(name: str) -> str:
-    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def in_words(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -40,18 +40,10 @@ def _sources(kind: Any, message: Any) -> list[tuple[str, str, Callable[[Any], An
         described = message.DESCRIPTOR.fields_by_name.get(name)
         if described is not None:
             is_map = described.message_type is not None and described.message_type.GetOptions().map_entry
-            found.append((each.name, name, _in_order if is_map else None))
+            found.append((each.name, name, (lambda given: dict(sorted(given.items()))) if is_map else None))
         elif f"{name}_us" in message.DESCRIPTOR.fields_by_name:
-            found.append((each.name, f"{name}_us", _seconds if each.type == "float" else from_us))
+            found.append((each.name, f"{name}_us", (lambda us: us / US) if each.type == "float" else from_us))
     return found
-
-
-def _in_order(given: Mapping[Any, Any]) -> dict[Any, Any]:
-    return dict(sorted(given.items()))
-
-
-def _seconds(given: int) -> float:
-    return given / US
 
 
 def of_lambda(name: str) -> dict[str, Any]:

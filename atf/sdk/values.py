@@ -90,17 +90,13 @@ def from_form(kind: Any, form: Any) -> Any:
         if issubclass(kind, model_class()):
             return kind.model_validate_json(ENCODER.encode(form))
     except sys.modules["pydantic"].ValidationError as error:
-        raise ValueError("; ".join(_said_of_field(each) for each in error.errors())) from None
+        said = (f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in error.errors())
+        raise ValueError("; ".join(said)) from None
     if issubclass(kind, PurePath) and isinstance(form, str):
         return kind(form)
     if isinstance(form, kind):
         return form
     raise NoFormError(f"Expected `{kind.__name__}`, got `{type(form).__name__}`")
-
-
-def _said_of_field(error: Mapping[str, Any]) -> str:
-    """A sentence of Pydantic's, with the field in front."""
-    return f"{'.'.join(map(str, error['loc'])) or 'it'}: {error['msg']}"
 
 
 ENCODER: Final = msgspec.json.Encoder(enc_hook=form_of)

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from atf.client import Client, Handle, TaskInfo
@@ -82,15 +81,13 @@ class Harness:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
