@@ -47,7 +47,12 @@ class ItemTemplate:
         self._affinity_key = spec.affinity_key
         options = spec.options
         self.terms: Final = ItemTerms(
-            self.lambda_name, options.priority, options.max_attempts, options.max_losses, spec.pause_us
+            self.lambda_name,
+            options.priority,
+            options.max_attempts,
+            options.max_losses,
+            spec.pause_us,
+            keys.labels(spec.labels),
         )
         self._partition_for = partition_for
         self._partition = partition_for(batch_id) if single_partition else None

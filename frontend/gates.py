@@ -8,7 +8,7 @@ from typing import Final, cast
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
-from atf.store.gates import quoted
+from atf.store.keys import stored_key
 from atf.store.library import MAX_GATES
 from atf.store.values.explained import ExplainedTask
 from atf.store.values.lambdas import Gate, GateAction, NewGate
@@ -126,7 +126,7 @@ def _action(number: int) -> GateAction:
 
 def _check_gate_labels(labels: Mapping[str, str]) -> None:
     check_labels(labels)
-    size = sum(len(quoted(name)) + len(quoted(value)) for name, value in labels.items())
+    size = sum(len(stored_key(name)) + len(stored_key(value)) for name, value in labels.items())
     if size > MAX_LABEL_BYTES:
         raise InvalidArgument(
             f"labels: {size} bytes, where what is none of ASCII's letters, digits and _.-~ counts three a byte; at most {MAX_LABEL_BYTES} in one gate."

@@ -171,6 +171,7 @@ class ScheduleRpcs(FrontendParts):
             concurrency,
             unique,
             spec.affinity_key,
+            labels=keys.labels(spec.labels) if spec.labels else "",
         )
 
     def _route(self, spec: t.TaskSpec, task_id: str) -> int:

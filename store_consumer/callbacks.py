@@ -162,6 +162,7 @@ def task_of(ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int) ->
         ordering_key=spec.ordering_key,
         concurrency=concurrency,
         affinity=spec.affinity_key,
+        labels=keys.labels(spec.labels),
     )
 
 
@@ -194,7 +195,8 @@ def item_of(link: ChainLink, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
     spec.batch.id, spec.batch.number = link.id, 0
     options = spec.options
     texts = work_items.texts_of(spec.payload) if spec.encoding == t.JSON else [spec.payload.hex()]
-    terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses)
+    labels = keys.labels(spec.labels)
+    terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses, labels=labels)
     md5 = work_items.digest_of(link.lambda_name, texts)
     return terms, NewItem(0, md5, spec.SerializeToString(deterministic=True), affinity=spec.affinity_key)
 

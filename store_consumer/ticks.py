@@ -15,6 +15,7 @@ from atf.rpc import job_pb2 as j
 from atf.rpc import task_pb2 as t
 from atf.schedule.job_plan import DEFAULT_GRACE_US, stored_plan
 from atf.schedule.plan import Plan
+from atf.store import keys
 from atf.store.values.jobs import DueJob, Tick
 from atf.store.values.tasks import NewTask
 from atf.task import US
@@ -119,4 +120,5 @@ def _task(due: DueJob, spec: j.JobSpec, tick_us: int, partition: int) -> NewTask
         max_attempts=options.max_attempts,
         max_losses=options.max_losses,
         retention_us=options.retention_us,
+        labels=keys.labels(task.labels),
     )

@@ -129,7 +129,7 @@ class BatchVerbs(TaskVerbs):
         demand = max(durability, self.settings.floor)
         queue = keys.queue(terms.lambda_name, terms.priority)
         limits = library.limits(terms.max_attempts, terms.max_losses, library.ITEM_RETENTION_US)
-        common: list[Arg] = [batch_id, self.batch_partition(batch_id), queue, limits, terms.pause_us]
+        common: list[Arg] = [batch_id, self.batch_partition(batch_id), queue, limits, terms.pause_us, terms.labels]
 
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
             args = common.copy()

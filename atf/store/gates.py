@@ -9,14 +9,14 @@ import asyncio
 import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from atf.errors import Unavailable
 from atf.store.servers.sockets import Arg
 
-from . import library
+from . import keys, library
 from .calls import by_partition
 from .lambdas import LambdaVerbs
 from .outbox import REGISTRY_PARTITION
@@ -188,13 +188,8 @@ class GateVerbs(LambdaVerbs):
         return [_audit_entry(each) for each in reply]
 
 
-def quoted(text: str) -> str:
-    """A label's name or value, as it is stored."""
-    return quote(text, safe="")
-
-
 def _about(action: GateAction, labels: Mapping[str, str]) -> str:
-    return " ".join([action.value, *(f"{quoted(name)}={quoted(labels[name])}" for name in sorted(labels))])
+    return f"{action.value} {keys.labels(labels)}".rstrip()
 
 
 def _amount(gate: NewGate) -> str:

@@ -131,7 +131,7 @@ class JobVerbs(Partitions):
         limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
         queue = keys.queue(task.lambda_name, task.priority)
         floor = self.settings.floor
-        args: list[Arg] = [name, task_id, queue, task.spec, task.digest, limits, task.affinity]
+        args: list[Arg] = [name, task_id, queue, task.spec, task.digest, limits, task.affinity, task.labels]
         what, at = await self._call("run_job_now", partition, args, demand=floor)
         if what == _NO_JOB:
             return None
@@ -159,12 +159,12 @@ class JobVerbs(Partitions):
                 )
                 task = each.task
                 if task is None:
-                    args += ("", "", "", "", "", "")
+                    args += ("", "", "", "", "", "", "")
                 else:
                     assert task.at_us is not None
                     args += (each.tick_us, task.at_us, f"{partition}-{task.id}")
                     limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
-                    args += (keys.queue(task.lambda_name, task.priority), task.spec, limits)
+                    args += (keys.queue(task.lambda_name, task.priority), task.spec, limits, task.labels)
             return [done == 1 for done in await self._call("tick", partition, args)]
 
         return await by_partition(

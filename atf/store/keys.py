@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import zlib
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -131,6 +132,11 @@ def concurrency(lambda_name: str, key: str, limit: int, policy: int) -> str:
 def unique(lambda_name: str, key: str, window_us: int, policy: int) -> str:
     """A task's unique key as the store knows it."""
     return f"{lambda_name}:{stored_key(key)} {window_us} {policy}"
+
+
+def labels(given: Mapping[str, str]) -> str:
+    """A task's or a gate's labels as the store knows them: name=value, sorted, with a blank between two."""
+    return " ".join(f"{stored_key(name)}={stored_key(given[name])}" for name in sorted(given))
 
 
 def key_of(text: str) -> str:

@@ -82,8 +82,8 @@ LOOKED_AT_ITEMS: Final = 512
 
 MAX_GATES: Final = 32
 """Of one lambda, beside the pause of it as a whole: every task that one of them may keep is held against all of them."""
-GATE_BYTES: Final = 1 << 20
-"""Of specs that gates look into at one visit of a queue, about: Redis reads some 0.8 KiB of them in a microsecond."""
+GATE_BYTES: Final = 1 << 19
+"""Of labels that gates look at in one visit of a queue, about."""
 ENDS_STEP_US: Final = 10 * t.US
 """Ended runs are counted by spans of this length."""
 ENDS_STEPS: Final = 6

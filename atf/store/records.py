@@ -73,6 +73,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         of_job=_of_job(text("w")),
         held="hd" in field,
         last_run=text("x") == keys.LAST_RUN,
+        labels=text("lb"),
     )
 
 

@@ -54,16 +54,10 @@ class ScheduleVerbs(Partitions):
         args: list[Arg] = []
         ids = [f"{partition}-{each.id}" for each in batch]
         for task_id, each in zip(ids, batch, strict=True):
-            limits = library.limits(each.max_attempts, each.max_losses, each.retention_us)
             at = "" if each.at_us is None else each.at_us
             queue = keys.queue(each.lambda_name, each.priority)
-            args += (task_id, queue, each.spec, each.digest, at, each.delay_us, limits)
-            args += (
-                _ordering(each) if each.ordering_key else "",
-                each.concurrency,
-                each.unique + "j" * each.joins,
-                each.affinity,
-            )
+            more = _more_fields(each)
+            args += (task_id, queue, each.spec, each.digest, at, each.delay_us, len(more), *more)
         demand = self._demand(batch[0])
         try:
             reply = await self._call("schedule", partition, args, demand=demand)
@@ -88,12 +82,10 @@ class ScheduleVerbs(Partitions):
         async def call(partition: int, batch: list[RestoredTask]) -> list[int]:
             args: list[Arg] = []
             for each in batch:
-                args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), each.spec, each.digest)
                 next_at_us = -each.stopped_at_us or (_NEVER if each.cancelled else each.next_at_us)
-                args += (each.scheduled_at_us, next_at_us, each.limits, _ordering(each))
-                args += (each.attempts, each.losses, each.runs, each.fence, each.error, each.concurrency)
-                args += (each.lapses, int(each.alone), _of_job(each))
-                args += (keys.ordering(each.lambda_name, each.unique_key) if each.unique_key else "",)
+                fields = _restored_fields(each)
+                args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), next_at_us)
+                args += (_of_job(each), len(fields), *fields)
             return list(await self._call("restore", partition, args))
 
         def partition(each: RestoredTask) -> int:
@@ -117,8 +109,42 @@ def routing_key(task: RestoredTask) -> str:
     return task.ordering_key or keys.key_of(task.concurrency) or task.unique_key or task.id
 
 
-def _ordering(task: NewTask | RestoredTask) -> str:
-    return keys.ordering(task.lambda_name, task.ordering_key) if task.ordering_key else ""
+def _more_fields(task: NewTask) -> list[Arg]:
+    """The fields that few tasks have, each behind its name. Of a unique key the window and the policy follow, and j where it may only join."""
+    fields: list[Arg] = []
+    if limits := library.limits(task.max_attempts, task.max_losses, task.retention_us):
+        fields += ("lim", limits)
+    if task.ordering_key:
+        fields += ("k", keys.ordering(task.lambda_name, task.ordering_key))
+    if task.concurrency:
+        fields += ("kc", task.concurrency)
+    if task.unique:
+        fields += ("uk", task.unique + "j" * task.joins)
+    if task.affinity:
+        fields += ("af", task.affinity)
+    if task.labels:
+        fields += ("lb", task.labels)
+    return fields
+
+
+def _restored_fields(task: RestoredTask) -> list[Arg]:
+    """The fields of a record that comes back, each behind its name."""
+    fields: list[Arg] = ["spec", task.spec, "d", task.digest, "at", task.scheduled_at_us, "a", task.attempts]
+    fields += ("l", task.losses, "r", task.runs, "c", task.fence)
+    more = {
+        "lim": task.limits,
+        "k": keys.ordering(task.lambda_name, task.ordering_key) if task.ordering_key else "",
+        "err": task.error,
+        "kc": task.concurrency,
+        "y": task.lapses,
+        "z": "1" if task.alone else "",
+        "uk": keys.ordering(task.lambda_name, task.unique_key) if task.unique_key else "",
+        "lb": task.labels,
+    }
+    for name, value in more.items():
+        if value:
+            fields += (name, value)
+    return fields
 
 
 def _of_job(task: RestoredTask) -> str:

@@ -233,7 +233,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "no_gate_at_the_claim": Mutant(
         "what was pushed before a gate was set is claimed past it",
-        {"no_gate_at_the_claim": "if false and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then"},
+        {"no_gate_at_the_claim": "if false and kept_at_claim(P, sets, known, kept, id, task[2], now) then"},
     ),
     "gate_leaves_a_place_behind": Mutant(
         "a task that is set aside at its claim stays among those in queues",
@@ -366,7 +366,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "no_order": Mutant(
         "a task does not wait for those of its ordering key before it",
-        {"no_order": "redis.call('RPUSH', order_key(P, ordering), id)"},
+        {"no_order": "redis.call('RPUSH', order_key(P, more.k), id)"},
     ),
     "no_slots": Mutant(
         "a task of a concurrency key is pushed however many run",

@@ -473,6 +473,8 @@ class StoreServer:
         if name in {"enqueue", "claim"} and self._paused(task_id):
             self._chronicle.odd.append(f"{task_id}: {told}, past a gate")
         if name == "schedule":
+            if self._labels(task_id) != (self.field(task_id, "lb") or "").split():
+                self._chronicle.odd.append(f"{task_id}: {told}, without its labels")
             if task_id in self.stored:  # by an earlier call, which the store has forgotten
                 self._chronicle.event(Rescheduled(self._loop.now_us, task_id, int(self.field(task_id, "at") or 0)))
             self.stored[task_id] = Stored(self._loop.now_us, now_us)
@@ -581,10 +583,14 @@ class StoreServer:
         text = known.value.get(b"gates") if known is not None else None
         if not text:
             return False
-        labels = TaskSpec.FromString((self.field(task_id, "spec") or "").encode("latin-1")).labels
-        mine = {f"{name}={value}" for name, value in labels.items()}
+        mine = set(self._labels(task_id))
         gates = [line.split() for line in text.decode().split(";")]
         return any(action == "pause" and wanted and mine >= set(wanted) for _, action, _, _, *wanted in gates)
+
+    def _labels(self, task_id: str) -> list[str]:
+        """Of a task, by its spec."""
+        spec = TaskSpec.FromString((self.field(task_id, "spec") or "").encode("latin-1"))
+        return sorted(f"{name}={value}" for name, value in spec.labels.items())
 
     def _finished(
         self, before: dict[bytes, State], after: dict[bytes, State], args: Sequence[Any], reply: Any, now_us: int

@@ -202,7 +202,7 @@ class Scheduled:
         self._unique = f"sim/step:u 100 {policy}"
 
     def __call__(self, now_us: int, task_id: str, what: int, at_us: int, stands_for: str = "") -> str:
-        args = ["", task_id, "q", "spec", "d", "", "0", "", "", "", self._unique, ""]
+        args = ["", task_id, "q", "spec", "d", "", "0", "2", "uk", self._unique]
         reply = [[what, str(at_us).encode(), stands_for.encode()]]
         said = self.windows.look(
             now_us, args, reply, lambda _, name: self.fields.get(name), self._note, 0, lambda _: self.shown_us

@@ -89,7 +89,7 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
         return world.server.execute(verb, "atf:{0}", ["", *args], server=verb in {"claim", "enlist"})
 
     call("apply_outbox", "1", "register", "sim/step", "", "100", "10000000", "")
-    call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "", "sim/step:line", "", "", "")
+    call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "2", "k", "sim/step:line")
     call("enqueue", "0", "256", "0", "", "16000000")
     call("enlist", "16000000", "hsc-1", "", "0")
     (_, counter, *_), _ = call("claim", "hsc-1", "h1-e1.1", "nonce", "16000000", "4096", "1", "", "0-a")
@@ -101,7 +101,7 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
 
 
 def test_a_task_that_is_stored_anew_since_the_store_has_forgotten_it_has_another_instant(world: World) -> None:
-    call = ["", "0-a", "sim/step:1", "", "d" * 16, "", "2000000", "", "", "", "", ""]
+    call = ["", "0-a", "sim/step:1", "", "d" * 16, "", "2000000", "0"]
     for _ in range(2):
         world.server.execute("schedule", "atf:{0}", call, server=False)
         assert not [each for each in world.chronicle.events if isinstance(each, Rescheduled)]
@@ -289,7 +289,7 @@ def test_pushes_are_counted_where_they_arrive_those_that_are_pushed_again_too(wo
         "apply_outbox", "1", "register", limited.name, "", "100", "10000000", ""
     )  # a store that lets through what it likes
     for number in range(3):
-        call("schedule", f"0-{number}", f"{limited.name}:1", "", "d" * 16, "", "0", "", "", "", "", "")
+        call("schedule", f"0-{number}", f"{limited.name}:1", "", "d" * 16, "", "0", "0")
     call("enqueue", "0", "256", "0", "", "16000000")
     assert len(world.server.rates.wrong) == 1
     call("pop", "3", "", "", "1", f"{limited.name}:1")

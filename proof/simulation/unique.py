@@ -14,8 +14,6 @@ from atf.task import LIVE
 
 POLICIES: Final = ("throttle", "debounce")
 WINDOWS_S: Final = {"throttle": 25.0, "debounce": 6.0}
-_FIELDS: Final = 11
-"""Arguments of each task in a call of `schedule`."""
 _THROTTLE: Final = "0"
 _LIVE: Final = {status.name for status in LIVE}
 
@@ -73,12 +71,12 @@ class Windows:
             shown_us: the latest instant that the store's clock has shown since one of the observer's: a window that was over by it may have
                 been swept, although the clock has been set back since.
         """
-        for place, (what, at, stands_for) in enumerate(reply):
-            task_id, *given = args[1 + _FIELDS * place :][:_FIELDS]
-            if not given[8] or task_id in self._answered:
+        asked = zip(_tasks_of(args), reply, strict=True)
+        for (task_id, unique), (what, at, stands_for) in asked:
+            if not unique or task_id in self._answered:
                 continue
             self._answered.add(task_id)
-            key, span, policy = given[8].split()
+            key, span, policy = unique.split()
             window, waits = self._open.get(key), policy != _THROTTLE
             if what == 0:
                 if (
@@ -118,6 +116,16 @@ class Windows:
         if not swept and field(window.task_id, "s") in _LIVE:
             yield f"{task_id}: started afresh within the window of {key} that {window.task_id} has"
         self._open[key] = window._replace(task_id=task_id)
+
+
+def _tasks_of(args: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """The tasks of a call of `schedule`, and their unique keys with window and policy, "" of those that have none."""
+    first = 1
+    while first < len(args):
+        task_id, *_, count = args[first : first + 7]
+        more = args[first + 7 : first + 7 + int(count)]
+        yield task_id, dict(zip(more[::2], more[1::2], strict=True)).get("uk", "")
+        first += 7 + int(count)
 
 
 def _holds(window: _Window, waits: bool, now_us: int, field: Callable[[str, str], str | None]) -> bool:

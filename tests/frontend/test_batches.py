@@ -110,6 +110,9 @@ async def test_a_batch_is_stored_with_everything_filled_in(bench: Bench) -> None
     assert batch.spec.options.max_attempts == 10
     assert not (await get(bench)).HasField("spec")
     task = await bench.stored((await listed(bench))[3].task_id)
+    (record,) = await bench.store.get_tasks([task.id])
+    assert record is not None
+    assert record.labels == "team=web"
     assert task.spec.payload == b'{"n":3}'
     assert (task.spec.labels["team"], task.spec.batch.id, task.spec.batch.number) == ("web", ID, 3)
     assert task.spec.options == batch.spec.options

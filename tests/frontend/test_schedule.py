@@ -71,6 +71,9 @@ async def test_the_same_request_again_finds_its_own_task(bench: Bench) -> None:
     assert again.existed
     assert (again.id, again.scheduled_at_us) == (first.id, first.scheduled_at_us)
     assert await bench.counts() == {"NEW": 1}
+    (record,) = await bench.store.get_tasks([first.id])
+    assert record is not None
+    assert record.labels == "x=1 y=2"
 
 
 async def test_how_safe_it_shall_be_does_not_make_it_another_request(bench: Bench) -> None:
@@ -182,8 +185,8 @@ def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atf.store.shared_calls.LIMITS", replace(LIMITS, late_s=3600.0))
 
 
-FIELDS = 11
-"""Arguments of one task in a call of `schedule`, behind the instant."""
+FIELDS = 7
+"""Arguments of one task without further fields in a call of `schedule`, behind the instant."""
 
 
 class Gate:

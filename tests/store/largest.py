@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Final
 
-from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
 from atf.store.roles import LiveRole
 from atf.store.unique_keys import HeldUniqueKey
@@ -184,15 +183,8 @@ COLLECTIONS: Final = [
     {name: LABELS[name] for name in some} for size in range(len(LABELS) + 1) for some in combinations(LABELS, size)
 ]
 """As many as a lambda may have gates. A task with all of the labels is in each of them."""
-GATED_BYTES: Final = library.GATE_BYTES // MAX_BATCH
-"""Of the spec of each task, where one visit may look into as many as it takes."""
-
-
-def gated_spec() -> bytes:
-    """A spec of GATED_BYTES with LABELS."""
-    spec = TaskSpec(encoding=RAW, labels=LABELS)
-    spec.payload = b"x" * (GATED_BYTES - spec.ByteSize() - 3)  # before it, its field and its length
-    return spec.SerializeToString()
+GATED: Final = keys.labels(LABELS)
+"""Fits a visit that looks at as many tasks as it takes."""
 
 
 async def full_misfits(world: World, batch: int) -> None:
@@ -217,8 +209,9 @@ async def full_misfits(world: World, batch: int) -> None:
 
 async def full_gates(world: World, batch: int) -> None:
     """As many gates as a lambda may have look at as many tasks as one claim and one visit take, with as many bytes; they keep, let through and drop all."""
-    store, name, spec = world.store, f"full/gates{batch}", gated_spec()
-    assert (len(COLLECTIONS), len(spec)) == (library.MAX_GATES, GATED_BYTES)
+    store, name = world.store, f"full/gates{batch}"
+    assert 0.9 < len(GATED) * MAX_BATCH / library.GATE_BYTES < 1
+    assert len(COLLECTIONS) == library.MAX_GATES
 
     async def claimed() -> list[str]:
         """Claims what has been pushed, and answers what gates kept of it."""
@@ -227,7 +220,9 @@ async def full_gates(world: World, batch: int) -> None:
         return (await store.claim("executor-1", "nonce", popped, PLENTY)).lost
 
     await store.register_lambdas([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False)])
-    await world.schedule(*(f"g{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=spec)
+    await world.schedule(
+        *(f"g{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=SPEC, labels=GATED
+    )
     await world.passes()
     for place, labels in enumerate(COLLECTIONS):
         gate = NewGate(name, GateAction.DELAY, labels, (place + 1) * US, who="ada", why="y" * 500)
@@ -236,7 +231,9 @@ async def full_gates(world: World, batch: int) -> None:
     assert len(await claimed()) == MAX_BATCH
     world.clock.advance(ENQUEUE_TIMEOUT_US / US)
     await world.passes()  # sees that other queues are empty, and that nothing is owed; else a visit takes less
-    await world.schedule(*(f"h{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=spec)
+    await world.schedule(
+        *(f"h{batch}-{number}" for number in range(MAX_BATCH)), lambda_name=name, spec=SPEC, labels=GATED
+    )
     assert (await store.enqueue(0, 0)).gated == MAX_BATCH, "not all in one visit"
     assert sum(each.waiting for each in await store.list_gates(name)) == 2 * MAX_BATCH
     await store.judge(name)

@@ -285,7 +285,7 @@ async def test_what_a_gate_keeps_has_neither_slot_nor_place(world: World, when: 
     concurrency = keys.concurrency(LAMBDA, "anna", 1, QUEUE)
     await world.schedule("first", concurrency=concurrency)
     (claim,) = await start(world)
-    await world.schedule("w", spec=labelled(team="web"), concurrency=concurrency)
+    await world.schedule("w", labels=labelled(team="web"), concurrency=concurrency)
     world.clock.advance(0.001)
     await world.schedule("a", concurrency=concurrency)
     await world.passes()

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import keys, library
+from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.claims import Outcome
+from atf.store.values.jobs import Tick
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.task import US, Status
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, dump, held, labelled
 
-LARGE = labelled(team="web") + b"\x32\x80\x80\x10" + b"k" * (1 << 18)  # with a field of 256 KiB behind its labels
+LARGE = labelled(team="web", x="x" * (1 << 17))
 WEB, APP = labelled(team="web", tier="1"), labelled(team="app")
 
 
@@ -34,8 +35,8 @@ async def in_queue(world: World) -> list[str]:
 
 async def test_a_gate_of_a_collection_keeps_its_tasks_and_no_others(one: World) -> None:
     await one.gate("pause", team="web")
-    await one.schedule("w", spec=WEB)
-    await one.schedule("a", spec=APP)
+    await one.schedule("w", labels=WEB)
+    await one.schedule("a", labels=APP)
     await one.schedule("none")
     assert sorted(await in_queue(one)) == ["0-a", "0-none"]
     assert await one.statuses(["0-w"]) == ["NEW"]
@@ -51,25 +52,25 @@ async def test_a_gate_of_a_collection_keeps_its_tasks_and_no_others(one: World) 
 async def test_a_task_must_have_all_labels_of_the_gate(one: World) -> None:
     await one.gate("pause", team="web", tier="2")
     await one.gate("pause", team="app", tier="1")
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     assert await in_queue(one) == ["0-w"]
     await one.gate("pause", team="web", tier="1")
-    await one.schedule("v", spec=WEB)
+    await one.schedule("v", labels=WEB)
     assert await in_queue(one) == ["0-w"]
 
 
 async def test_labels_may_be_any_text(one: World) -> None:
     odd = {"a b;=%": 'x"\\\n ;', "é": ""}
     assert await one.store.set_gate(NewGate(LAMBDA, GateAction.PAUSE, odd))
-    await one.schedule("w", spec=labelled(**odd, more="1"))
-    await one.schedule("v", spec=labelled(**{**odd, "é": "e"}))
+    await one.schedule("w", labels=labelled(**odd, more="1"))
+    await one.schedule("v", labels=labelled(**{**odd, "é": "e"}))
     assert await in_queue(one) == ["0-v"]
     assert (await one.store.list_gates(LAMBDA))[0].labels == odd
 
 
 async def test_what_was_pushed_before_is_kept_at_its_claim(one: World) -> None:
-    await one.schedule("w", "x", spec=WEB)
-    await one.schedule("a", spec=APP)
+    await one.schedule("w", "x", labels=WEB)
+    await one.schedule("a", labels=APP)
     await one.passes()
     await one.gate("pause", team="web")
     popped = await one.pop()
@@ -83,7 +84,7 @@ async def test_what_was_pushed_before_is_kept_at_its_claim(one: World) -> None:
 
 
 async def test_a_claim_that_is_repeated_after_a_gate_was_set_stays_a_claim(one: World) -> None:
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     await one.passes()
     first = await one.store.claim("executor-1", "n", await one.pop(), PLENTY)
     await one.gate("pause", team="web")
@@ -92,7 +93,7 @@ async def test_a_claim_that_is_repeated_after_a_gate_was_set_stays_a_claim(one: 
 
 
 async def test_a_retry_meets_the_gate(one: World) -> None:
-    (claim,) = await one.run("w", spec=WEB)
+    (claim,) = await one.run("w", labels=WEB)
     await one.gate("pause", team="web")
     await one.fail(claim)
     one.clock.advance(60)
@@ -107,7 +108,7 @@ async def test_a_retry_meets_the_gate(one: World) -> None:
 async def test_a_gated_queue_is_not_looked_at(one: World) -> None:
     """What waits costs nothing: nobody visits it, and no pass is due."""
     await one.gate("pause", team="web")
-    await one.schedule(*(f"w{number}" for number in range(300)), spec=WEB)
+    await one.schedule(*(f"w{number}" for number in range(300)), labels=WEB)
     await one.passes()
     found = await dump(one.store)
     assert found.zset("atf:{0}:due") == {QUEUE: one.clock.us + 999 * US}
@@ -119,7 +120,7 @@ async def test_many_that_waited_come_back_bit_by_bit_in_their_order(one: World) 
     await one.gate("pause", team="web")
     names = [f"w{number:03}" for number in range(700)]
     for name in names:
-        await one.schedule(name, spec=WEB)
+        await one.schedule(name, labels=WEB)
         one.clock.advance(0.001)
     await one.passes()
     await one.lift("pause", team="web")
@@ -132,7 +133,7 @@ async def test_many_that_waited_come_back_bit_by_bit_in_their_order(one: World) 
 
 async def test_a_gate_ends_by_itself(one: World) -> None:
     await one.gate("pause", seconds=30, team="web")
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     assert await in_queue(one) == []
     assert (await one.store.enqueue(0, 0)).next_in_us == 30 * US
     one.clock.advance(30)
@@ -154,12 +155,12 @@ async def test_a_pause_of_the_whole_lambda_ends_by_itself_in_every_partition(one
 
 
 async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
-    await one.schedule("queued", spec=WEB)
+    await one.schedule("queued", labels=WEB)
     await one.passes()
     number = await one.gate("drop", team="web")
-    await one.schedule("w", "x", spec=WEB)
-    await one.schedule("y", partition=1, spec=WEB)
-    await one.schedule("a", spec=APP)
+    await one.schedule("w", "x", labels=WEB)
+    await one.schedule("y", partition=1, labels=WEB)
+    await one.schedule("a", labels=APP)
     assert sorted(await in_queue(one)) == ["0-a", "0-queued"]
     await one.passes(1)
     assert "0-queued" in (await one.store.claim("executor-1", "n", await one.pop(), PLENTY)).lost
@@ -177,8 +178,8 @@ async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
 
 
 async def test_a_dropped_task_of_an_ordering_key_gives_way_to_the_next(one: World) -> None:
-    await one.schedule("k1", spec=WEB, ordering_key="k")
-    await one.schedule("k2", spec=APP, ordering_key="k")
+    await one.schedule("k1", labels=WEB, ordering_key="k")
+    await one.schedule("k2", labels=APP, ordering_key="k")
     await one.gate("drop", team="web")
     assert await in_queue(one) == ["0-k2"]
     await one.check()
@@ -186,8 +187,8 @@ async def test_a_dropped_task_of_an_ordering_key_gives_way_to_the_next(one: Worl
 
 async def test_a_kept_task_keeps_those_behind_it_in_their_order(one: World) -> None:
     await one.gate("pause", team="web")
-    await one.schedule("k1", spec=WEB, ordering_key="k")
-    await one.schedule("k2", spec=APP, ordering_key="k")
+    await one.schedule("k1", labels=WEB, ordering_key="k")
+    await one.schedule("k2", labels=APP, ordering_key="k")
     assert await in_queue(one) == []
     await one.check()
     await one.lift("pause", team="web")
@@ -213,7 +214,7 @@ async def test_a_delayed_task_waits_once_by_so_much(one: World) -> None:
 async def test_the_longest_of_several_delays_counts_and_a_new_one_delays_again(one: World) -> None:
     await one.gate("delay", 5 * US, team="web")
     await one.gate("delay", 9 * US, tier="1")
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     await one.passes()
     one.clock.advance(8.9)
     assert await in_queue(one) == []
@@ -253,7 +254,7 @@ async def test_a_pause_goes_before_a_drop_and_both_before_the_rest(one: World) -
     await one.gate("delay", US, team="web")
     await one.gate("drop", team="web")
     await one.gate("pause", tier="1")
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     await one.passes()
     assert await one.statuses(["0-w"]) == ["NEW"]
     await one.lift("pause", tier="1")
@@ -263,7 +264,7 @@ async def test_a_pause_goes_before_a_drop_and_both_before_the_rest(one: World) -
 
 async def test_a_kept_task_can_be_cancelled_and_its_id_used_again(one: World) -> None:
     await one.gate("pause", team="web")
-    await one.schedule("w", spec=WEB, retention_us=0)
+    await one.schedule("w", labels=WEB, retention_us=0)
     await one.passes()
     assert (await one.store.cancel_tasks(["0-w"]))[0].cancelled
     await one.check()
@@ -271,7 +272,7 @@ async def test_a_kept_task_can_be_cancelled_and_its_id_used_again(one: World) ->
     one.clock.advance(700)
     while await one.store.sweep(0, 1000):
         pass
-    await one.schedule("w", spec=APP, delay_us=999 * US)
+    await one.schedule("w", labels=APP, delay_us=999 * US)
     await one.lift("pause", team="web")
     await one.passes()
     assert (await one.get("0-w")).next_at_us == one.clock.us + 999 * US
@@ -384,22 +385,22 @@ async def test_a_pause_until_it_is_lifted_takes_the_place_of_one_that_ends(one: 
 async def test_registering_anew_leaves_the_gates(one: World) -> None:
     await one.gate("pause", team="web")
     await one.store.register_lambdas([LambdaRecord(LAMBDA, b"", 9, ENQUEUE_TIMEOUT_US, paused=False)])
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     assert await in_queue(one) == []
 
 
 async def test_explain_names_the_gate(one: World) -> None:
     number = await one.gate("pause", team="web")
-    await one.schedule("w", spec=WEB)
+    await one.schedule("w", labels=WEB)
     await one.passes()
     explained = await one.store.explain_task("0-w")
     assert explained is not None
     assert (explained.gate, explained.record.next_at_us) == (number, 0)
 
 
-async def test_large_specs_are_looked_into_a_few_at_a_time(one: World) -> None:
+async def test_long_labels_are_looked_at_a_few_at_a_time(one: World) -> None:
     await one.gate("pause", team="web")
-    await one.schedule(*(f"w{number}" for number in range(8)), spec=LARGE)
+    await one.schedule(*(f"w{number}" for number in range(8)), labels=LARGE)
     passed = await one.store.enqueue(0, 0)
     assert (passed.gated, passed.next_in_us) == (4, 0)
     await one.passes()
@@ -407,8 +408,8 @@ async def test_large_specs_are_looked_into_a_few_at_a_time(one: World) -> None:
 
 
 async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await one.schedule(*(f"w{number}" for number in range(8)), spec=LARGE)
-    await one.schedule("a", spec=APP)
+    await one.schedule(*(f"w{number}" for number in range(8)), spec=b"s" * (1 << 18), labels=WEB)
+    await one.schedule("a", labels=APP)
     await one.passes()
     await one.gate("pause", team="web")
     call, claims = one.store.link.call, list[int]()
@@ -427,44 +428,74 @@ async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkey
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_labels_are_found_wherever_they_stand_in_a_spec(one: World, seed: int) -> None:
-    """Against the library that writes specs: fields of each kind, short and long, and what a newer release may add."""
+async def test_labels_are_found_wherever_they_stand(one: World, seed: int) -> None:
     rng = Random(seed)
     await one.gate("drop", team="web", region="r" * 64)
     expected = []
     for number in range(8):
         labels = {"team": rng.choice(["web", "webs", ""]), "region": "r" * rng.choice([64, 63]), "x" * 64: "é" * 32}
         chosen = {name: labels[name] for name in rng.sample(sorted(labels), rng.randint(0, 3))}
-        spec = TaskSpec(
-            payload=b"p" * rng.choice([0, 1, 127, 128, 20_000]), encoding=rng.choice([None, RAW]), labels=chosen
-        )
-        spec.options.max_attempts = rng.choice([0, 1, 300])
-        spec.concurrency.key = "k" * rng.choice([0, 64])
-        newer = rng.choice([b"", b"\xf8\x7f\xac\x02", b"\xf9\x7f12345678", b"\xfd\x7f1234", b"\xfa\x7f\x03*\x01x"])
-        parts = [newer, spec.SerializeToString()]
-        rng.shuffle(parts)
-        await one.schedule(f"t{number}", spec=b"".join(parts))
+        await one.schedule(f"t{number}", labels=labelled(**chosen))
         if not {"team": "web", "region": "r" * 64}.items() <= chosen.items():
             expected.append(f"0-t{number}")
     assert sorted(await in_queue(one)) == expected
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        *(b"", b"\xff", b"\x2a\x7f", b"\x2a\x80", b"\x2f\x01", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
-        *(b"\x2a\x06\x0a\x7fteam\x12\x03web", b"\x2a\x0b\x0a\x04team\x12\x7fwe", b"\x2a\x01\x0a\x04team\x12\x03web"),
-    ],
-)
-async def test_a_damaged_spec_has_no_labels(one: World, spec: bytes) -> None:
-    await one.gate("drop", team="web")
-    await one.schedule("w", spec=spec)
-    assert await in_queue(one) == ["0-w"]
+async def test_a_task_without_labels_has_no_field_for_them(one: World) -> None:
+    await one.schedule("plain")
+    await one.schedule("web", labels=WEB)
+    found = (await dump(one.store)).tasks()
+    assert [found[each].get("lb") for each in ("0-plain", "0-web")] == [None, "team=web tier=1"]
+
+
+async def test_labels_are_replaced_with_the_task_that_is_put_off(one: World) -> None:
+    """As the rest of what it is: a gate of its old labels no longer keeps it."""
+    unique = keys.unique(LAMBDA, "one", US, 1)
+    await one.schedule("first", labels=WEB, unique=unique)
+    for name, labels in (("again", APP), ("last", "")):
+        (answer,) = await one.store.schedule([one.task(name, labels=labels, unique=unique)])
+        assert (answer.id, (await one.get("0-first")).labels) == ("0-first", labels)
+
+
+@pytest.mark.parametrize("kind", ["tick", "beside", "item", "redriven", "handed back"])
+async def test_tasks_of_each_kind_have_their_labels(one: World, kind: str) -> None:
+    made = one.task("made", labels=WEB, at_us=one.clock.us)
+    task_id = "0-made"
+    await one.store.schedule_jobs([one.job("shop/daily")])
+    (due,) = (await one.store.enqueue(one.store.job_partition("shop/daily"), 0)).jobs
+    if kind == "tick":
+        tick = Tick("shop/daily", due.generation, due.due_us, None, 0, "", US, due.due_us, made)
+        assert await one.store.tick(one.store.job_partition("shop/daily"), [tick]) == [True]
+        task_id = f"{one.store.job_partition('shop/daily')}-made"
+    elif kind == "beside":
+        ran = await one.store.run_job_now("shop/daily", made)
+        assert ran is not None
+        task_id = ran.id
+    elif kind == "item":
+        await one.store.open_batch("b", b"d", b"", LAMBDA, US)
+        await one.store.schedule_items(0, "b", ItemTerms(LAMBDA, 1, labels=WEB), [NewItem(0, "0" * 32, b"spec")])
+        task_id = f"0-b.{'0' * 32}"
+    else:
+        (claim,) = await one.run("made", started=False, labels=WEB)
+        if kind == "redriven":
+            await one.finish(Outcome.FAILED_FATAL, claim, error="no")
+            assert await one.store.redrive([("0-made", 0)], one.clock.us) == [True]
+        else:
+            await one.store.hand_back([claim], [])
+    assert (await one.get(task_id)).labels == WEB
+    await one.gate("pause", team="web")
+    await one.passes(int(task_id[0]))
+    if kind == "handed back":
+        popped = await one.pop()
+        assert (await one.store.claim("executor-1", "n", popped, PLENTY)).lost == [task_id]
+    explained = await one.store.explain_task(task_id)
+    assert explained is not None
+    assert explained.gate
 
 
 async def test_the_counts_by_status_stay_exact_under_a_gate(one: World) -> None:
     await one.gate("pause", team="web")
-    await one.schedule("w", "x", spec=WEB)
+    await one.schedule("w", "x", labels=WEB)
     await one.passes()
     assert (await one.store.counts(LAMBDA))[Status.NEW] == 3
     await one.check()

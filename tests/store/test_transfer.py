@@ -56,7 +56,7 @@ async def populate(world: World) -> None:
                 await world.finish(Outcome.SUCCEEDED, claim)
             case "dead":
                 await world.finish(Outcome.FAILED_FATAL, claim)
-    await world.schedule("later", partition=store.partition_for("later"), delay_us=3600 * US)
+    await world.schedule("later", partition=store.partition_for("later"), delay_us=3600 * US, labels="team=web a%20b=")
     await world.schedule("quiet", partition=store.partition_for("quiet"), lambda_name="shop/paused")
     key = store.partition_for("key")
     await world.schedule("z-first", "m-second", "a-third", partition=key, ordering_key="key", lambda_name="shop/orders")
@@ -88,7 +88,16 @@ async def test_live_tasks_arrive_with_what_they_had_been_through(world: World, c
     for name, record in after.items():
         old = before[name]
         assert record.id == f"{target.partition_for(old.ordering_key or name)}-{name}"
-        for part in ("lambda_name", "priority", "spec", "digest", "limits", "ordering_key", "scheduled_at_us"):
+        for part in (
+            "lambda_name",
+            "priority",
+            "spec",
+            "digest",
+            "limits",
+            "labels",
+            "ordering_key",
+            "scheduled_at_us",
+        ):
             assert getattr(record, part) == getattr(old, part), (name, part)
         assert (record.attempts, record.losses, record.runs, record.fence) == (
             old.attempts,

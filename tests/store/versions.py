@@ -62,8 +62,8 @@ class FoundationStore(Store):
             args = [*args[:2], name, base64.b64decode(spec), *map(str, settings[:2]), body]
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
-        if verb == "schedule":  # knew nothing of concurrency keys and unique ones
-            args = [each for number, each in enumerate(args) if number % 11 < 8]
+        if verb == "schedule":  # knew nothing of further fields; these tasks have none
+            args = [each for first in range(0, len(args), 7) for each in (*args[first : first + 6], "", "")]
         if verb == "claim":  # knew nothing of signatures
             args = [*args[:5], *args[6:]]
         if verb == "heartbeat":  # knew nothing of drains

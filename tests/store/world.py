@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from atf.rpc.task_pb2 import RAW, TaskSpec
 from atf.store import fields, keys
 from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
@@ -306,9 +305,9 @@ def tally(found: Dump, name: str) -> dict[Status, int]:
 # --- doing ------------------------------------------------------------------------------------------------------------
 
 
-def labelled(**labels: str) -> bytes:
-    """A spec with these labels, as the frontend writes it."""
-    return TaskSpec(payload=b"p" * 200, encoding=RAW, labels=labels, ordering_key="k").SerializeToString()
+def labelled(**labels: str) -> str:
+    """Labels as the frontend writes them."""
+    return keys.labels(labels)
 
 
 class World:
@@ -337,6 +336,7 @@ class World:
         concurrency: str = "",
         unique: str = "",
         affinity: str = "",
+        labels: str = "",
     ) -> NewTask:
         """A task to schedule; unless told otherwise, due now in partition 0."""
         return NewTask(
@@ -355,6 +355,7 @@ class World:
             concurrency=concurrency,
             unique=unique,
             affinity=affinity,
+            labels=labels,
         )
 
     async def schedule(self, *names: str, **options: Any) -> list[str]:
@@ -577,7 +578,7 @@ class World:
 
     async def gates(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
         """Gates of every action, the tasks that they keep, what becomes of these, and the log; nothing of it is left but counts."""
-        await self.schedule("g1", "g2", "g3", spec=labelled(team="web"))
+        await self.schedule("g1", "g2", "g3", labels=labelled(team="web"))
         await self.gate("pause", team="web")
         await self.passes()
         assert (await self.store.list_gates(LAMBDA))[0].waiting == 3

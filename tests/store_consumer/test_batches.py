@@ -13,6 +13,7 @@ from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b
 from atf.rpc import task_pb2 as t
 from atf.sdk.batch import link_id
+from atf.store import keys
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchRecord, ItemTerms, NewItem
 from atf.store.values.claims import Outcome, RunResult
 from atf.store.values.tasks import TaskRecord
@@ -35,6 +36,7 @@ def callback(
     **fields: Any,
 ) -> B:
     task = t.TaskSpec(payload=payload, options=t.TaskOptions(priority=1, max_attempts=4, max_losses=3, retention_us=US))
+    task.labels["to"] = to
     setattr(task, "lambda", to)
     return B(when=when, gives=gives, task=task, **fields)
 
@@ -80,6 +82,7 @@ async def made(w: World, *names: str) -> list[TaskRecord]:
     found = []
     for name in names or ("shop/done",):
         tasks, _ = await w.store.list_tasks(name, None, 100, "")
+        assert {each.labels for each in tasks} <= {keys.labels({"to": name}), ""}  # "": items of `make`
         found += tasks
     return found
 

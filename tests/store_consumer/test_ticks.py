@@ -20,7 +20,7 @@ HOUR_US = 3_600 * US
 def due(*, at_us: int = T0 + MINUTE_US, ticks: int = 0, running: str = "", ended_us: int = 0, **fields: Any) -> DueJob:
     """A job of one tick a minute since T0, unless told otherwise."""
     fields.setdefault("schedule", "@every 1m")
-    task = t.TaskSpec(payload=b"{}", options=t.TaskOptions(priority=2, max_attempts=4))
+    task = t.TaskSpec(payload=b"{}", labels={"team": "web"}, options=t.TaskOptions(priority=2, max_attempts=4))
     setattr(task, "lambda", "shop/mail")
     spec = j.JobSpec(name="shop/nightly", task=task, retention_us=7 * US, base_at_us=T0, **fields)
     return DueJob("shop/nightly", 3, at_us, ticks, running, ended_us, T0, spec.SerializeToString())
@@ -34,6 +34,7 @@ def test_a_tick_in_time_becomes_a_task_that_knows_it() -> None:
     )
     assert made.task is not None
     assert (made.task.at_us, made.task.lambda_name, made.task.priority) == (T0 + MINUTE_US, "shop/mail", 2)
+    assert made.task.labels == "team=web"
     tick = t.TaskSpec.FromString(made.task.spec).tick
     assert (tick.job, tick.number, tick.at_us) == ("shop/nightly", 5, T0 + MINUTE_US)
 

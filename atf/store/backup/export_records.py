@@ -126,6 +126,7 @@ class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
     cancel_requested: bool = False  # while it was running, or that it runs no more after that
     job: str = ""  # whose task it is
     beside: bool = False  # it was made beside that job's ticks
+    labels: str = ""  # see keys.labels
 
 
 class ExportedStop(msgspec.Struct, tag="stop"):
@@ -173,6 +174,8 @@ _KEY: Final = r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._~%-]{1,306
 """A lambda and a key of it, as keys.stored_key has it."""
 _UNIQUE: Final = re.compile(_KEY)
 _CONCURRENCY: Final = re.compile(rf"({_KEY} [0-9]{{1,6}} [0-2])?")
+_LABEL: Final = r"[A-Za-z0-9._~%-]{1,768}=[A-Za-z0-9._~%-]{0,768}"
+_LABELS: Final = re.compile(rf"({_LABEL}( {_LABEL}){{0,{MAX_LABELS - 1}}})?")
 _LAPSES: Final = re.compile(rf"([0-{DRAINING_LAPSES}] [0-{UNSTARTED_LAPSES}])?")
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 
@@ -300,6 +303,9 @@ def _check_task(line: ExportedTask) -> None:
             raise InvalidArgument("a task of a job has neither ordering_key nor concurrency")
     if not _LIMITS.fullmatch(line.limits):
         raise InvalidArgument(f"limits {clip(line.limits, MAX_TEXT_BYTES)!r}: three whole numbers, or nothing")
+    if not _LABELS.fullmatch(line.labels):
+        said = f"at most {MAX_LABELS} of name=value, with a blank between two"
+        raise InvalidArgument(f"labels {clip(line.labels, MAX_TEXT_BYTES)!r}: {said}")
     if not _LAPSES.fullmatch(line.lapses):
         said = f"0 to {DRAINING_LAPSES} and 0 to {UNSTARTED_LAPSES}, or nothing"
         raise InvalidArgument(f"lapses {clip(line.lapses, MAX_TEXT_BYTES)!r}: {said}")

@@ -373,5 +373,6 @@ def _task(line: ExportedTask) -> RestoredTask:
         fence=line.fence,
         error=line.error,
         of_job=JobTask(line.job, line.beside) if line.job else None,
+        labels=line.labels,
         cancelled=line.cancel_requested,  # its executor was to stop it, and is gone: as any cancelled task that is lost
     )

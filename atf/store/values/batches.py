@@ -53,6 +53,7 @@ class ItemTerms(NamedTuple):
     max_attempts: int = 10
     max_losses: int = 3
     pause_us: int = 0  # between two items of one ordering key
+    labels: str = ""  # see keys.labels
 
 
 class NewItem(NamedTuple):

@@ -31,6 +31,7 @@ class NewTask(NamedTuple):
     joins: bool = (
         False  # it is unique, and stored nowhere: it is answered with the task that stands for it, or left out
     )
+    labels: str = ""  # see keys.labels
 
     @property
     def stored_id(self) -> str:
@@ -125,6 +126,7 @@ class TaskRecord(NamedTuple):
     of_job: JobTask | None = None  # while it is live
     held: bool = False  # its job is paused, and keeps it
     last_run: bool = False  # its job was deleted while it ran: there is no further run
+    labels: str = ""  # see keys.labels
 
     @property
     def most_attempts(self) -> int:
@@ -163,6 +165,7 @@ class RestoredTask(NamedTuple):
         0  # when its ordering key has stopped at it, which failed for good; no spec: its record is gone
     )
     of_job: JobTask | None = None
+    labels: str = ""  # see keys.labels
 
 
 class JobTask(NamedTuple):

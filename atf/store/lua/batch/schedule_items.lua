@@ -2,8 +2,8 @@
 --                 the others' end in their numbers.
 -- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
--- ARGV     now, batch, number of its batch partition, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none), then
---          per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
+-- ARGV     now, batch, number of its batch partition, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none),
+--          labels ("" = none), then per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
 --          ("" = none)
 -- RETURNS  per item 1 it was stored before, 0 it is now; {} where the batch was cancelled or is deleted: none was stored
 register('schedule_items', {}, function(keys, args)
@@ -12,8 +12,8 @@ register('schedule_items', {}, function(keys, args)
   local closed, batch_partition = fields_of(part_key(P, batch), 'closed', 'batch_partition')
   if closed then return {} end
   local answer, earliest, keyed, stored = {}, nil, false, 0
-  writes.gather((#args - 6) / 6, function(sets)
-    for i = 7, #args, 6 do
+  writes.gather((#args - 7) / 6, function(sets)
+    for i = 8, #args, 6 do
       local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
       local id = batch_parts.item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
@@ -37,6 +37,7 @@ register('schedule_items', {}, function(keys, args)
           keyed = true
         end
         if args[i + 5] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 5] end
+        if args[7] ~= '' then fields[#fields + 1] = 'lb'; fields[#fields + 1] = args[7] end
         redis.call('HSET', task_key(P, id), unpack(fields))
         sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
         sets.ZADD(batch_parts.items_key(P, batch), number, item)

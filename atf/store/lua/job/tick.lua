@@ -3,11 +3,11 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per job: name, generation, tick that it must stand at, next tick ("" = none: the job ends), ticks passed over,
 --          why ("" = none were), retention of its record, and the task: its tick, when it is due, id ("" = none), queue, spec,
---          limits ("" = defaults)
+--          limits ("" = defaults), labels ("" = none)
 -- RETURNS  per job 1 done, 0 not: somebody else has done it, or the job is another one now
 register('tick', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
-  for i = 2, #args, 13 do
+  for i = 2, #args, 14 do
     local name, following, passed = args[i], args[i + 3], tonumber(args[i + 4])
     local tick, at, id, queue = args[i + 7], args[i + 8], args[i + 9], args[i + 10]
     local key = job_key(P, name)
@@ -19,6 +19,7 @@ register('tick', {}, function(keys, args)
         redis.call('HSET', task_key(P, id), 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', '', 'spec', args[i + 11],
           'w', ticks.OF .. name)
         if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 12]) end
+        if args[i + 13] ~= '' then redis.call('HSET', task_key(P, id), 'lb', args[i + 13]) end
         redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
         ticks.add(P, name, id, ticks.TICK)
         due_index.visit_by(P, queue, tonumber(at))

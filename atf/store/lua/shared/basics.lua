@@ -84,5 +84,13 @@ local function grown(key, field, now)
   return number
 end
 
+-- Fields of a record that a call names, each before its value: `count` arguments from `first` on, by name.
+local function fields_given(args, first, count)
+  if count == 0 then return NOTHING end
+  local fields = {}
+  for i = first, first + count - 1, 2 do fields[args[i]] = args[i + 1] end
+  return fields
+end
+
 -- The named fields of a record, to be unpacked into variables in the same order; false for each that is not there.
 local function fields_of(key, ...) return unpack(redis.call('HMGET', key, ...)) end

@@ -1,19 +1,12 @@
 -- Gates: what operators, or a lambda's own failures, keep back of a lambda's tasks. Each partition has them as the field `gates`
--- of the lambda's record: "number action until amount label=value ...;...", what people wrote with its odd characters as %XX.
+-- of the lambda's record: "number action until amount label=value ...;...". A task has its labels in its field `lb`, written alike.
 
 local ACTIONS = {pause = 1, drop = 2, admit = 3, delay = 4}  -- where several keep a task, the first one has it
-
-local function unquoted(text)
-  return (string.gsub(text, '%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end))
-end
 
 function gate_rules.parse(line)
   local number, action, ends, amount, labels = string.match(line, '^(%d+) (%l+) (%d+) (%S+) ?(.*)$')
   local gate = {number = tonumber(number), action = action, ends = tonumber(ends), amount = tonumber(amount), labels = {}}
-  for name, value in string.gmatch(labels, '([^ =]+)=(%S*)') do
-    gate.labels[#gate.labels + 1] = unquoted(name)
-    gate.labels[#gate.labels + 1] = unquoted(value)
-  end
+  for label in string.gmatch(labels, '%S+') do gate.labels[#gate.labels + 1] = label end
   return gate
 end
 
@@ -30,7 +23,7 @@ function gate_rules.of(text)
     if not gate_rules.whole_pause(line) then
       local gate = gate_rules.parse(line)
       found[#found + 1] = gate
-      if #gate.labels > 0 then found.fields[7] = 'spec' end
+      if #gate.labels > 0 then found.fields[7] = 'lb' end
     end
   end
   table.sort(found, function(one, other)
@@ -43,70 +36,6 @@ function gate_rules.of(text)
   return found
 end
 
--- A number of at most 2^53, and where the next byte is; nil where the bytes end. A claim reads some ten thousand of them.
-local function varint(bytes, at)
-  local byte = string.byte(bytes, at)
-  if not byte then return nil, at end
-  if byte < 128 then return byte, at + 1 end
-  local value, scale = byte - 128, 128
-  while true do
-    at = at + 1
-    byte = string.byte(bytes, at)
-    if not byte then return nil, at end
-    value = value + byte % 128 * scale
-    if byte < 128 then return value, at + 1 end
-    scale = scale * 128
-  end
-end
-
--- The next field of a serialized message that holds bytes, from `at` up to `stop`: its number, its first byte and its last one. Nil
--- where there is none, or the bytes make no sense.
-local function next_field(bytes, at, stop)
-  while at <= stop do
-    local tag, size, _
-    tag, at = varint(bytes, at)
-    if not tag then return nil end
-    local wire = tag % 8
-    if wire == 2 then
-      size, at = varint(bytes, at)
-      if not size then return nil end
-      return (tag - 2) / 8, at, at + size - 1
-    elseif wire == 0 then
-      _, at = varint(bytes, at)
-    elseif wire == 1 then
-      at = at + 8
-    elseif wire == 5 then
-      at = at + 4
-    else
-      return nil
-    end
-  end
-end
-
-local LABELS = 5  -- the field of a TaskSpec
-
-local function labels_of(spec)
-  local found, last = {}, 0
-  local number, first
-  while true do
-    number, first, last = next_field(spec, last + 1, #spec)
-    if not number then return found end
-    if number == LABELS then
-      local name, value, stop = '', '', math.min(last, #spec)
-      local part, start, finish = next_field(spec, first, stop)
-      while part do
-        if part == 1 then
-          name = string.sub(spec, start, math.min(finish, stop))
-        elseif part == 2 then
-          value = string.sub(spec, start, math.min(finish, stop))
-        end
-        part, start, finish = next_field(spec, finish + 1, stop)
-      end
-      found[name] = value
-    end
-  end
-end
-
 -- Where an id stands between 0 and 1: evenly, and always in the same place, so that a gate that admits more admits the same and others.
 local PRIME, STEP = 16777213, 10368889
 
@@ -117,16 +46,16 @@ local function place_of(id)
 end
 
 local function meets(wanted, labels)
-  for i = 1, #wanted, 2 do
-    if labels[wanted[i]] ~= wanted[i + 1] then return false end
+  for _, label in ipairs(wanted) do
+    if not labels[label] then return false end
   end
   return true
 end
 
 -- The gate that keeps a task, or nil; and the newest gate that has delayed it then: it delays no task twice.
-function gate_rules.keeper(gates, id, spec, delayed)
-  local labels = gates.fields[7] and labels_of(spec or '') or nil
-  local longest, newest = nil, delayed
+function gate_rules.keeper(gates, id, text, delayed)
+  local labels, longest, newest = {}, nil, delayed
+  for label in string.gmatch(text or '', '%S+') do labels[label] = true end
   for _, gate in ipairs(gates) do
     if meets(gate.labels, labels) then
       if gate.action == 'delay' then

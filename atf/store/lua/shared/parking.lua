@@ -43,18 +43,18 @@ function parking.note(P, name, kept)
   if kept.until_ then gate_records.look_by(P, name, kept.until_) end
 end
 
--- The first stage of admission: ids of due tasks that no gate keeps, and how many were kept. Where specs are large, not all are looked
--- at: the others are left as they are.
+-- The first stage of admission: ids of due tasks that no gate keeps, and how many were kept. Where labels are long, not all
+-- are looked at: the others are left as they are.
 function parking.past_gates(P, queue, status, ids, now, text)
   local gates, through, kept, bytes = gate_rules.of(text), {}, parking.none(), 0
   if #gates == 0 then return ids, 0 end
   writes.gather(#ids, function(sets)
     for _, id in ipairs(ids) do
       if bytes > GATE_BYTES then break end
-      local there, limits, ordering, watched, delayed, held, spec = fields_of(task_key(P, id), unpack(gates.fields))
-      bytes = bytes + #(spec or '')
+      local there, limits, ordering, watched, delayed, held, labels = fields_of(task_key(P, id), unpack(gates.fields))
+      bytes = bytes + #(labels or '')
       local gate, newest
-      if there then gate, newest = gate_rules.keeper(gates, id, spec, tonumber(delayed or 0)) end
+      if there then gate, newest = gate_rules.keeper(gates, id, labels, tonumber(delayed or 0)) end
       if gate then
         parking.park(P, sets, kept, id, queue, status, gate, newest, now, limits, ordering, watched, held)
       else

@@ -10,13 +10,13 @@
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
 -- call, since they may be long; `kept`, what was kept in it.
-local function kept_at_claim(P, sets, known, kept, id, queue, spec, now)
+local function kept_at_claim(P, sets, known, kept, id, queue, now)
   local name = lambda_of(queue)
   known[name] = known[name] or gate_rules.of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
   local gates = known[name]
   if #gates == 0 then return false end
-  local _, limits, ordering, watched, delayed, held = fields_of(task_key(P, id), unpack(gates.fields, 1, 6))
-  local gate, newest = gate_rules.keeper(gates, id, spec, tonumber(delayed or 0))
+  local _, limits, ordering, watched, delayed, held, labels = fields_of(task_key(P, id), unpack(gates.fields))
+  local gate, newest = gate_rules.keeper(gates, id, labels, tonumber(delayed or 0))
   if not gate then return false end
   kept[name] = kept[name] or parking.none()
   parking.park(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, limits, ordering, watched, held)
@@ -51,7 +51,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
       local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
       -- The first run has nothing behind it: a field that is not there costs most of all to read.
       local earlier = run == (again and 1 or 0) and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z', 'mf')
-      if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], task[3], now) then  -- mutant: no_gate_at_the_claim
+      if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], now) then  -- mutant: no_gate_at_the_claim
         answer[#answer + 1] = {id}
       elseif earlier[4] and not again and unfit(P, sets, id, task[2], earlier[4], signatures, now, alive) then  -- mutant: misfit_offered_again
         answer[#answer + 1] = {id}
