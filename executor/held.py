@@ -24,7 +24,7 @@ from .outcome import Outcome
 from .table import SlotState, Stage, Table
 
 if TYPE_CHECKING:
-    from .isolation.runs import IsolatedRun
+    from .isolation.isolated_run import IsolatedRun
 
 
 @dataclass(slots=True, eq=False)

@@ -23,9 +23,10 @@ from atf.process.stops import stop_signals
 from atf.runtime import SystemRuntime, new_id
 
 from .guarding.group import Group
-from .guarding.guard import DEATH_CLAIMS, Guard, death
+from .guarding.guard import Guard
 from .guarding.relay import Relay, say
 from .guarding.start_notes import StartNotes
+from .guarding.worker_end import DEATH_CLAIMS, death
 from .table import SPARE_SLOTS, Table, memory_file
 
 _LAST_LINES_S: Final = 0.5

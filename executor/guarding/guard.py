@@ -16,25 +16,18 @@ import select
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from atf.config.settings import ExecutorSettings, Timing
 from atf.executor.table import SlotState, Stage, Table
-from atf.exits import (
-    EXIT_BAD_INPUT,
-    EXIT_FAILED,
-    EXIT_FORKED,
-    EXIT_NO_HEARTBEAT,
-    EXIT_OK,
-    EXIT_OVERRUN,
-    EXIT_UNAVAILABLE,
-)
+from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_FORKED, EXIT_OK, EXIT_UNAVAILABLE
 from atf.process.stops import AT_ONCE, StopRequests
 from atf.runtime import Runtime
 from atf.task import US
 
 from .group import Group
 from .start_notes import StartNotes
+from .worker_end import CRASHES, WorkerEnd, reason_of
 
 TICK_S: Final = 0.5
 """Seconds between two looks at the worker while nothing happens."""
@@ -44,34 +37,8 @@ DRAIN_SLACK_S: Final = 2.0
 """Seconds that a draining worker has beyond drain_timeout, at which it ends by itself."""
 _MIB: Final = 1 << 20
 _STARTS: Final = frozenset({Stage.IMPORTS, Stage.JOINS})
-_CRASHES: Final = frozenset(
-    128 + each for each in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-)
-"""Exit codes of crashes, of which faulthandler notes the line."""
 _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _UNASKED: Final = "ended with exit code 0 without being asked to"
-_WHY: Final = {
-    EXIT_OK: "drained",
-    EXIT_FORKED: "came back from a fork within a lambda",
-    EXIT_NO_HEARTBEAT: "could not keep its leases",
-    EXIT_OVERRUN: "a lambda did not end when it had to",
-}
-
-
-DEATH_CLAIMS: Final = ("held", "cut", "started", "timed_out", "stopped")
-"""What the account of a dead worker says of its claims; `started` is lost."""
-
-
-class WorkerEnd(NamedTuple):
-    """How a worker ended."""
-
-    code: int
-    """Its exit code, 128 + n for signal n."""
-    why: str
-    ordered: bool
-    """Whether a stop cut short what still ran: a drain that was over, or somebody who asked twice. Then that counts nothing."""
-    failed_start: str = ""
-    """Why it never came to work; empty: it did, or was asked to end."""
 
 
 class KillReason(NamedTuple):
@@ -79,7 +46,7 @@ class KillReason(NamedTuple):
 
     why: str
     ordered: bool = False
-    """As in Ended."""
+    """As in WorkerEnd."""
 
 
 @dataclass
@@ -229,9 +196,9 @@ class Guard:
         code = code or (EXIT_FAILED if failed or unasked else EXIT_OK)
         if verdict is not None:
             return WorkerEnd(code, f"killed: {verdict.why}", verdict.ordered or cut, failed)
-        at = self._at_place(crash=True) if code in _CRASHES else ""
+        at = self._at_place(crash=True) if code in CRASHES else ""
         error = self.notes.error() if EXIT_OK < code < EXIT_FORKED else ""
-        why = failed or (_UNASKED if unasked else error or f"{_reason(code)}{at}")
+        why = failed or (_UNASKED if unasked else error or f"{reason_of(code)}{at}")
         return WorkerEnd(code, f"{why}, and cut what still ran" if cut else why, cut, failed)
 
     def _failed_start(self, code: int, verdict: KillReason | None) -> str:
@@ -246,45 +213,9 @@ class Guard:
         if self.draining:
             return self._drain_why
         did = f" while {last}" if (last := self.notes.last()) and starts else ""
-        if code in _CRASHES:
-            return f"{_reason(code)}{did}{self._at_place(crash=True)}"
+        if code in CRASHES:
+            return f"{reason_of(code)}{did}{self._at_place(crash=True)}"
         if code == 128 + signal.SIGKILL:
-            return f"{_reason(code)}{did}. Where nobody did that, the kernel has, for memory"
+            return f"{reason_of(code)}{did}. Where nobody did that, the kernel has, for memory"
         lines = "; its own lines may say why" if code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE} else ""  # codes of ours
-        return f"{_reason(code) if code > EXIT_OK else 'ended with exit code 0'}{did}{lines}"
-
-
-def death(executor_id: str, pid: int, ended: WorkerEnd, table: Table) -> dict[str, Any]:
-    """The event that says what a dead worker held. What had started is `cut` where its end was ordered, else it is lost: `started`."""
-    claims: dict[SlotState, list[list[Any]]] = {state: [] for state in SlotState}
-    suspects = []
-    for entry in table.entries():
-        claim: list[Any] = [entry.task_id, entry.counter, entry.nonce]
-        if entry.state is SlotState.TIMED_OUT:
-            claim += [entry.retry_in_us, entry.error]
-        claims[entry.state].append(claim)
-        if entry.suspect and entry.state is SlotState.STARTED:
-            suspects.append(entry.task_id)
-    started = claims[SlotState.STARTED]
-    return {
-        "event": "dead",
-        "executor": executor_id,
-        "pid": pid,
-        "code": ended.code,
-        "why": ended.why,
-        "ordered": ended.ordered,
-        "failed_start": ended.failed_start,
-        "held": claims[SlotState.HELD],
-        "cut": started if ended.ordered else [],
-        "started": [] if ended.ordered else started,
-        "suspects": [] if ended.ordered else suspects,
-        "timed_out": claims[SlotState.TIMED_OUT],
-        "stopped": claims[SlotState.STOPPED],
-    }
-
-
-def _reason(code: int) -> str:
-    if code > 128:
-        name = signal.Signals(code - 128).name if code - 128 in list(signal.Signals) else f"signal {code - 128}"
-        return f"killed by {name}"
-    return _WHY.get(code, f"ended with exit code {code}")
+        return f"{reason_of(code) if code > EXIT_OK else 'ended with exit code 0'}{did}{lines}"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from atf.config.settings import ExecutorSettings
 from atf.controller.pool import ExecutorPool
 from atf.controller.starts import Starts
-from atf.executor.guarding.guard import TICK_S, Guard, KillReason, death
+from atf.executor.guarding.guard import TICK_S, Guard, KillReason
+from atf.executor.guarding.worker_end import death
 from atf.executor.table import Stage, Table
 from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame

@@ -18,7 +18,8 @@ from atf.controller.starts import Starts
 from atf.cores.pool import CorePool
 from atf.errors import Unavailable
 from atf.executor.executor import Executor
-from atf.executor.guarding.guard import Guard, WorkerEnd
+from atf.executor.guarding.guard import Guard
+from atf.executor.guarding.worker_end import WorkerEnd
 from atf.executor.heartbeat import Heartbeats
 from atf.executor.held import Ledger
 from atf.executor.interrupts import Interrupts

@@ -10,8 +10,9 @@ import pytest
 
 from atf.config.settings import ExecutorSettings, Timing
 from atf.errors import ConfigError
-from atf.executor.guarding.guard import Guard, KillReason, WorkerEnd, death
+from atf.executor.guarding.guard import Guard, KillReason
 from atf.executor.guarding.start_notes import StartNotes
+from atf.executor.guarding.worker_end import WorkerEnd, death
 from atf.executor.table import SlotState, Stage, Table
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
 from atf.process.stops import AT_ONCE, DRAIN

@@ -11,8 +11,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from atf.executor.held import HeldTask
+from atf.executor.isolation.isolated_run import Control, IsolatedRun, how_it_ended, judged
 from atf.executor.isolation.packets import outcome_of, pack, pack_outcome, receive, unpack
-from atf.executor.isolation.runs import Control, IsolatedRun, IsolatedRuns, how_it_ended, judged
+from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.isolation.written import Written
 from atf.executor.outcome import DoesNotFit, GaveUp, HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 from atf.rpc import hsc_pb2 as h

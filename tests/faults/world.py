@@ -18,7 +18,7 @@ from atf.config.settings import (
     Timing,
 )
 from atf.controller.losses import parse_death
-from atf.executor.guarding.guard import WorkerEnd, death
+from atf.executor.guarding.worker_end import WorkerEnd, death
 from atf.executor.table import Stage, Table
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t

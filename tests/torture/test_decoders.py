@@ -25,8 +25,8 @@ from atf.controller.pool import ExecutorPool, Slow
 from atf.demo.record import DemoRecord
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
-from atf.executor.guarding.guard import WorkerEnd, death
 from atf.executor.guarding.start_notes import StartNotes
+from atf.executor.guarding.worker_end import WorkerEnd, death
 from atf.executor.held import HeldTask
 from atf.executor.outcome import DoesNotFit, GaveUp, Returned, of_exception, to_result
 from atf.executor.perform import Performer, Unawaited
