@@ -33,10 +33,6 @@ from .workers import Workers
 _log = get_logger(duty="executor")
 
 
-def _nothing() -> None:
-    """Nobody is there to be told."""
-
-
 async def _no_hooks(_within_s: float) -> None:
     """There are no stop hooks."""
 
@@ -77,7 +73,7 @@ class Executor:
         timing: Timing,
         runtime: Runtime,
         isolated: IsolatedRuns | None = None,
-        drains: Callable[[], None] = _nothing,
+        drains: Callable[[], None] = lambda: None,
         stop_hooks: Callable[[float], Awaitable[None]] = _no_hooks,
     ) -> None:
         self.executor_id, self.ledger = executor_id, Ledger(table)

@@ -152,12 +152,7 @@ class Fetch:
 
 
 def fetches(asker: Asker, lambdas: Mapping[str, bool]) -> list[Fetch]:
-    """The calls of an executor: two of each kind of lambda that it has.
-
-    Args:
-        asker: who asks.
-        lambdas: by name, whether each is an `async def`.
-    """
+    """The calls of an executor: two of each kind of lambda that it has. `lambdas`: by name, whether each is an `async def`."""
     found = []
     for lane, is_async in (("def", False), ("async", True)):
         if names := sorted(name for name, each in lambdas.items() if each is is_async):

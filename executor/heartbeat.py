@@ -1,9 +1,6 @@
 """Sends heartbeats: one call lists every held claim, renews their leases, and brings back who lost or shall cancel what.
 
-Between two of them
-a call of a few claims says which runs have just started.
-
-Owns nothing else of a task. In production it has a thread, an event loop and a connection of its own, so that no lambda and no
+Between two of them a call of a few claims says which runs have just started. Owns nothing else of a task. In production it has a thread, an event loop and a connection of its own, so that no lambda and no
 busy executor delays it; it hands what it heard to the executor through `heard`, and ends the process through `end`.
 """
 

@@ -149,23 +149,23 @@ class LoopWorkers:
         if aio is not None:  # it is, unless lambdas have given the loop a factory of another kind
             aio.set_name(task.task_id)
         task.outcome = await self._performer.run_async(task)
-        if os.getpid() != self._pid:
-            os._exit(EXIT_FORKED)
-        self._running.discard(task)
+        self._left(task)
         self._ends.add(task)
-        if self._waiting and not self._called:
-            self._again()
 
     async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
         """Awaits, on the loop, what a `def` has returned in another worker."""
         self._running.add(task)
         outcome = await self._performer.finish(task, left)
+        self._left(task)
+        return outcome
+
+    def _left(self, task: HeldTask) -> None:
+        """The task runs no more: another may begin."""
         if os.getpid() != self._pid:
             os._exit(EXIT_FORKED)
         self._running.discard(task)
         if self._waiting and not self._called:
             self._again()
-        return outcome
 
 
 @types.coroutine

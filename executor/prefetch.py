@@ -87,18 +87,11 @@ class Prefetch:
                     return 0  # its first runs may take hours: nothing is to wait behind them
             elif known.mean > slowest and (known.held or known.ended_at + _RECENT_S > now):
                 slowest = known.mean
-        return (
-            min(MAX_BATCH, int(HOLD_S * workers / slowest)) if slowest else 0
-        )  # 0: free workers are all there is to fill
+        # 0: free workers are all there is to fill
+        return min(MAX_BATCH, int(HOLD_S * workers / slowest)) if slowest else 0
 
     def room(self, lambdas: Iterable[str], load: tuple[int, int, int], now: float) -> int:
-        """How many tasks to ask for.
-
-        Args:
-            lambdas: of one kind.
-            load: how many of it can run at once, how many run, how many wait.
-            now: the monotonic clock.
-        """
+        """How many tasks of these lambdas, of one kind, to ask for. `load`: how many of it can run at once, how many run, how many wait."""
         workers, running, waiting = load
         free = max(0, workers - running)
         hold = self.hold(lambdas, workers, now)

@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 def context_of(
     task: HeldTask, known: Lambda[..., Any], first_time: FirstTimeCheck | None, stopping: Flag | None, runtime: Runtime
 ) -> Context:
-    """What the lambda of a task is told of its run.
-
-    Args:
-        task: its task.
-        known: the lambda.
-        first_time: answers to what it asks by ctx.first_time; None: each is the first.
-        stopping: whether the executor takes no more; None: it never drains.
-        runtime: the clock of the deadline.
-    """
+    """What the lambda of a task is told of its run. Without `first_time` each is the first, and without `stopping` the executor never drains."""
     left_us = round(task.timeout * US)
     tick = task.spec.tick
     scheduled_at = from_us(max(1, tick.at_us or task.scheduled_at_us))

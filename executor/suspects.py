@@ -61,12 +61,7 @@ class Suspects:
                 self._ordinary.append(task)
 
     def release(self, now: float, held: Mapping[str, HeldTask]) -> list[HeldTask]:
-        """What may go to the workers now.
-
-        Args:
-            now: the monotonic clock.
-            held: all that the executor holds, what waits here included.
-        """
+        """What may go to the workers now. `held`: all that the executor holds, what waits here included."""
         self._settle(held)
         if self._single is not None:
             return []

@@ -140,11 +140,7 @@ class ForkServer:
         """Processes that no run has left behind, since the imports have started them, and those that this one may not kill."""
 
     def serve(self, wakeup: int) -> None:
-        """Serves until the worker ends.
-
-        Args:
-            wakeup: a descriptor that has something to read when a child may have ended.
-        """
+        """Serves until the worker ends. The descriptor `wakeup` has something to read when a child may have ended."""
         self._ahead = self._fork()
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -155,10 +151,9 @@ class ForkServer:
                     os.read(wakeup, 512)
                     self._reap()
                     continue
-                try:
+                packet, descriptors = b"", list[int]()
+                with contextlib.suppress(ConnectionResetError):
                     packet, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET_BYTES, DESCRIPTORS)
-                except ConnectionResetError:
-                    return
                 if not packet:
                     return  # the runs end with this process
                 match unpack(packet):
@@ -216,19 +211,15 @@ class ForkServer:
 
     def _reap(self) -> None:
         ended = []
-        try:
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if not pid:
-                    break
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = found
                 if self._ahead is not None and pid == self._ahead[0]:
                     self._ahead[1].close()
                     self._ahead = None
                 self._spared.discard(pid)
                 if pid in self._runs:
                     ended.append((self._runs.pop(pid), os.waitstatus_to_exitcode(status)))
-        except ChildProcessError:
-            pass
         if ended:
             self._kill_left_behind()
         for number, code in ended:

@@ -6,37 +6,21 @@ import contextlib
 import signal
 import socket
 import threading  # noqa: TID251  a worker's thread waits for its run
-from collections.abc import Sequence
 from typing import Final
 
 from atf.executor.held import HeldTask
 from atf.executor.outcome import HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
 
-from .packets import pack
+from .packets import pack, tell_server
 
 NOT_MADE_S: Final = 1.0
 """Seconds until a run may be tried again for which the system gave no process."""
 
 
-class Control:
-    """The worker's end of the socket to its fork server."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-
-    def tell(self, word: str, number: int, descriptors: Sequence[int] = ()) -> bool:
-        """Says something to the fork server. False: it is gone."""
-        try:
-            socket.send_fds(self.socket, [pack(word, number)], descriptors)
-        except OSError:
-            return False
-        return True
-
-
 class IsolatedRun:
     """One run in a process of its own, as its task knows it. Its methods are called on the executor's loop."""
 
-    def __init__(self, number: int, connection: socket.socket, control: Control) -> None:
+    def __init__(self, number: int, connection: socket.socket, control: socket.socket) -> None:
         self.number = number
         self.killed = False
         self.code: int | None = None
@@ -55,7 +39,7 @@ class IsolatedRun:
             if not self._closed:
                 with contextlib.suppress(
                     OSError
-                ):  # its process has ended; or it has stopped to listen, and is killed in time
+                ):  # its process has ended; or it does not listen, and is killed in time
                     self._socket.send(pack(word, *fields), socket.MSG_DONTWAIT)
 
     def kill(self) -> bool:
@@ -63,7 +47,7 @@ class IsolatedRun:
         if self.killed:
             return False
         self.killed = True
-        return self._control.tell("kill", self.number)
+        return tell_server(self._control, "kill", self.number)
 
     def ended(self, code: int | None) -> None:
         """Its process has ended, with this exit code; None: its fork server has, and the kernel ends it, or it was never made."""
@@ -83,13 +67,7 @@ class IsolatedRun:
 
 
 def judged(task: HeldTask, run: IsolatedRun, said: Outcome | None) -> Outcome:
-    """How a run ended whose process has.
-
-    Args:
-        task: its task.
-        run: the run.
-        said: what its process said of it; None: nothing.
-    """
+    """How a run ended whose process has. `said`: what its process said of it; None: nothing."""
     if run.unborn:
         return HandedBack(f"no process could be made for the run: {run.unborn}", NOT_MADE_S)
     if task.timed_out:
@@ -98,13 +76,9 @@ def judged(task: HeldTask, run: IsolatedRun, said: Outcome | None) -> Outcome:
     if task.cancelled and not isinstance(said, Returned):
         if run.killed:
             return RunStopped("cancelled; its process was killed, since it did not end by itself")
-        return (
-            RunStopped("cancelled")
-            if said is None
-            else said
-            if isinstance(said, RunStopped)
-            else RunStopped(f"cancelled; {said[0]}")
-        )
+        if said is None or isinstance(said, RunStopped):
+            return said or RunStopped("cancelled")
+        return RunStopped(f"cancelled; {said.error}")
     if said is not None:
         return said
     if run.code is None:

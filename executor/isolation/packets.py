@@ -11,6 +11,7 @@ Owns that form, and how an outcome crosses; nothing else.
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 import msgspec
@@ -51,6 +52,15 @@ def receive(connection: socket.socket, flags: int = 0) -> bytes:
 def pack(word: str, *fields: Any) -> bytes:
     """A packet."""
     return msgspec.msgpack.encode((word, *fields))
+
+
+def tell_server(control: socket.socket, word: str, number: int, descriptors: Sequence[int] = ()) -> bool:
+    """Says something of a run to the fork server. False: it is gone."""
+    try:
+        socket.send_fds(control, [pack(word, number)], descriptors)
+    except OSError:
+        return False
+    return True
 
 
 def unpack(packet: bytes) -> list[Any]:

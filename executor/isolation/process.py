@@ -41,7 +41,7 @@ _LIBC: Final = ctypes.CDLL(None)
 
 
 class Talk:
-    """The run's end of the socket to its worker.
+    """The run's end of the socket to its worker, and what stands behind ctx.stopping and ctx.first_time.
 
     Attributes:
         cancelled, timed_out, draining: what the worker has said.
@@ -72,8 +72,17 @@ class Talk:
         finally:
             self._listening.release()
 
-    def ask(self, packet: bytes) -> bool:
-        """Sends a question, and waits for the answer.
+    def is_set(self) -> bool:
+        """Makes this the flag behind ctx.stopping."""
+        self.listen()
+        return self.draining
+
+    async def ask_async(self, key: str, ttl_us: int) -> bool:
+        """`ask` for an `async def`, which has this process for itself."""
+        return self.ask(key, ttl_us)
+
+    def ask(self, key: str, ttl_us: int) -> bool:
+        """Asks the worker whether the task is the first for a key.
 
         Raises:
             AtfError: there was none, or it was refused.
@@ -81,7 +90,7 @@ class Talk:
         if self._socket is None:
             raise FailedPrecondition("this process was forked by an isolated run: ask in the lambda itself")
         with self._listening:
-            self.tell(packet)
+            self.tell(pack("first_time", key, ttl_us))
             while not self._answer:
                 said = receive(self._socket)
                 if not said:
@@ -129,33 +138,6 @@ class _IsolatedTask(HeldTask):
         self._talk.tell(pack("progress", clip(self.redact(progress), MAX_PROGRESS_BYTES)))
 
 
-class _Draining:
-    """The flag behind ctx.stopping."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-
-    def is_set(self) -> bool:
-        self._talk.listen()
-        return self._talk.draining
-
-
-class _FirstTimes:
-    """What ctx.first_time asks, asked by the worker."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-
-    def of(self, _task_id: str, _lambda_name: str) -> _FirstTimes:
-        return self
-
-    def ask(self, key: str, ttl_us: int) -> bool:
-        return self._talk.ask(pack("first_time", key, ttl_us))
-
-    async def ask_async(self, key: str, ttl_us: int) -> bool:
-        return self.ask(key, ttl_us)
-
-
 def serve_one(lambdas: Mapping[str, Lambda[..., Any]], way: socket.socket, mask: set[int]) -> NoReturn:
     """Waits for a run, runs it in this process, and ends it.
 
@@ -181,20 +163,14 @@ def serve_one(lambdas: Mapping[str, Lambda[..., Any]], way: socket.socket, mask:
 
 
 def run(lambdas: Mapping[str, Lambda[..., Any]], connection: socket.socket, memory: int) -> NoReturn:
-    """Runs one task in this process, and ends it.
-
-    Args:
-        lambdas: by name.
-        connection: to the worker.
-        memory: the descriptor of the file that holds the claim.
-    """
+    """Runs the task whose claim is in the file `memory` in this process, and ends it. `connection`: to the worker."""
     pid = os.getpid()
     with os.fdopen(memory, "rb") as file:
         claim = t.Claim.FromString(file.read())
     before, runtime, talk = holds(), SystemRuntime(), Talk(connection)
     task = _IsolatedTask(claim, talk, runtime.monotonic())
     output.take_process()
-    performer = Performer(lambdas, runtime, _FirstTimes(talk).of, _Draining(talk))
+    performer = Performer(lambdas, runtime, lambda _task_id, _lambda_name: talk, talk)
     outcome = performer.run(task)
     if isinstance(outcome, Unawaited):
         outcome = asyncio.run(performer.finish(task, outcome))

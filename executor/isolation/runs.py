@@ -26,8 +26,8 @@ from atf.log import get_logger
 from atf.rpc import task_pb2 as t
 from atf.sdk.context import FirstTimeCheck
 
-from .isolated_run import NOT_MADE_S, Control, IsolatedRun, how_it_ended, judged
-from .packets import outcome_of, pair, receive, unpack
+from .isolated_run import NOT_MADE_S, IsolatedRun, how_it_ended, judged
+from .packets import outcome_of, pair, receive, tell_server, unpack
 from .written import Written
 
 _LAST_S: Final = 1.0
@@ -41,7 +41,7 @@ class IsolatedRuns:
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
         self._process = process
-        self._control = Control(connection)
+        self._control = connection
         self._numbers = itertools.count(1)
         self._runs: dict[int, IsolatedRun] = {}
         self._draining = False
@@ -91,20 +91,20 @@ class IsolatedRuns:
 
     async def _first_word(self) -> list[Any]:
         loop, said = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._control.socket.fileno(), said.set)
+        loop.add_reader(self._control.fileno(), said.set)
         try:
             await said.wait()
         finally:
-            loop.remove_reader(self._control.socket.fileno())
-        packet = receive(self._control.socket)
+            loop.remove_reader(self._control.fileno())
+        packet = receive(self._control)
         return unpack(packet) if packet else []
 
     def listen(self, gone: Callable[[], None]) -> None:
         """Hears from now on, on the running loop, which runs have ended. `gone` is called should the fork server end."""
-        loop, descriptor = asyncio.get_running_loop(), self._control.socket.fileno()
+        loop, descriptor = asyncio.get_running_loop(), self._control.fileno()
 
         def hear() -> None:
-            packet = receive(self._control.socket)
+            packet = receive(self._control)
             if packet:
                 word, number, what = unpack(packet)
                 if (run := self._runs.get(number)) is not None:
@@ -131,8 +131,8 @@ class IsolatedRuns:
 
     def close(self) -> None:
         """Ends the fork server, and with it what runs."""
-        asyncio.get_running_loop().remove_reader(self._control.socket.fileno())
-        self._control.socket.close()
+        asyncio.get_running_loop().remove_reader(self._control.fileno())
+        self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_S)
 
@@ -156,7 +156,7 @@ class IsolatedRuns:
         task.isolated = run
         try:
             with theirs, written.ends() as ends, _memory(task) as memory:
-                begun = self._control.tell("run", run.number, [theirs.fileno(), memory.fileno(), *ends])
+                begun = tell_server(self._control, "run", run.number, [theirs.fileno(), memory.fileno(), *ends])
             if not begun:
                 return HandedBack("its fork server has ended before it began")
             # Whoever sets one of these from here on sees the run.

@@ -43,23 +43,15 @@ class Carried:
     """A run in another thread. That may go on, for others, when the run has ended: then its lines have no id."""
 
     def __init__(self, run: CurrentRun) -> None:
-        self._run = run
+        self._run, self.lambda_name, self.redact = run, run.lambda_name, run.redact
 
     @property
     def task_id(self) -> str:
         return "" if self._run.ended_at else self._run.task_id
 
     @property
-    def lambda_name(self) -> str:
-        return self._run.lambda_name
-
-    @property
     def ended_at(self) -> float:
         return self._run.ended_at
-
-    @property
-    def redact(self) -> Callable[[str], str]:
-        return self._run.redact
 
 
 def carry(last: Callable[[], None]) -> None:

@@ -44,19 +44,10 @@ def say(
     fields = {name: _cut(each) for name, each in fields.items()}
     if run is not None and run.task_id:
         fields |= {"task_id": run.task_id, "lambda": run.lambda_name}
+    levels = ((logging.ERROR, _log.error), (logging.WARNING, _log.warning), (logging.INFO, _log.info))
+    say_one = next((say for least, say in levels if level >= least), _log.debug)
     for part in _parts(text, _LONGEST_TEXT):
-        _say(level, part, fields)
-
-
-def _say(level: int, text: str, fields: Mapping[str, str]) -> None:
-    if level >= logging.ERROR:
-        _log.error(text, **fields)
-    elif level >= logging.WARNING:
-        _log.warning(text, **fields)
-    elif level >= logging.INFO:
-        _log.info(text, **fields)
-    else:
-        _log.debug(text, **fields)
+        say_one(part, **fields)
 
 
 def _parts(text: str, most_bytes: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from atf.executor.held import HeldTask
-from atf.executor.isolation.isolated_run import Control, IsolatedRun, how_it_ended, judged
+from atf.executor.isolation.isolated_run import IsolatedRun, how_it_ended, judged
 from atf.executor.isolation.packets import outcome_of, pack, pack_outcome, receive, unpack
 from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.isolation.written import Written
@@ -51,7 +51,7 @@ def test_an_outcome_that_can_not_cross_is_a_failure_with_a_sentence() -> None:
 @contextmanager
 def isolated(*, code: int | None = 0, killed: bool = False, unborn: str = "") -> Iterator[IsolatedRun]:
     with socket.socket() as lane, socket.socket() as control:
-        run = IsolatedRun(1, lane, Control(control))
+        run = IsolatedRun(1, lane, control)
         run.code, run.killed, run.unborn = code, killed, unborn
         yield run
 
@@ -119,7 +119,7 @@ def test_the_end_of_a_process_is_awaited_only_where_it_leaves_something_behind(a
             theirs.send(pack("alone"))
         else:
             theirs.shutdown(socket.SHUT_WR)
-        run = IsolatedRun(1, ours, Control(ours))
+        run = IsolatedRun(1, ours, ours)
         with closing(Written()) as written:
             found = IsolatedRuns._listen(ours, HeldTask(claim("0-a"), 0, 0.0), run, None, written)
         assert found == (outcome, alone)
