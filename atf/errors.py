@@ -214,3 +214,5 @@ def _tree(root: type[AtfError]) -> dict[str, type[AtfError]]:
 
 BY_REASON: dict[str, type[AtfError]] = _tree(AtfError)
 """Class by name: how an error that came over the wire becomes itself again."""
+BY_CODE: dict[str, type[AtfError]] = {kind.code: kind for kind in reversed(AtfError.__subclasses__())}
+"""Class by the name of the gRPC status, for a reason that this version does not know; the first of several above."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from atf.calls.coalescing import CallLimits
-from atf.errors import BY_REASON, AtfError, Internal, TooManyPending
+from atf.errors import BY_CODE, BY_REASON, AtfError, Internal, TooManyPending
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 
 LIMITS: Final = CallLimits(size=3 << 20, calls=4)  # a message holds 4 MiB
-_BY_CODE: Final = {kind.code: kind for kind in BY_REASON.values() if kind.__base__ is AtfError}
-"""For reasons that this version does not know."""
 
 
 def answer_of(result: f.ScheduleResult) -> f.ScheduleReply | AtfError:
@@ -21,7 +19,7 @@ def answer_of(result: f.ScheduleResult) -> f.ScheduleReply | AtfError:
 
 def error_of(said: f.Error) -> AtfError:
     """What went wrong with one item of a call of many."""
-    kind = BY_REASON.get(said.reason) or _BY_CODE.get(said.code, Internal)
+    kind = BY_REASON.get(said.reason) or BY_CODE.get(said.code, Internal)
     error = kind(said.message)
     if isinstance(error, TooManyPending):
         error.retry_after_s = said.retry_after_us / US

@@ -12,15 +12,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from atf.errors import (
+    BY_CODE,
     BY_REASON,
-    AlreadyExists,
     AtfError,
     DeadlineExceeded,
     FailedPrecondition,
     Internal,
     InvalidArgument,
-    NotFound,
-    ResourceExhausted,
     TooManyPending,
     Unavailable,
 )
@@ -38,18 +36,7 @@ DOMAIN: Final = AtfError.domain
 MAX_MESSAGE_BYTES: Final = MAX_BATCH_BYTES + (1 << 20)
 """What a message may have on the wire: the bound of a batch, and room for what surrounds its payloads."""
 
-_BY_CODE: Final[dict[grpc.StatusCode, type[AtfError]]] = {
-    grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
-    grpc.StatusCode.OUT_OF_RANGE: InvalidArgument,
-    grpc.StatusCode.NOT_FOUND: NotFound,
-    grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
-    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
-    grpc.StatusCode.ABORTED: Unavailable,
-    grpc.StatusCode.INTERNAL: Internal,
-    grpc.StatusCode.UNKNOWN: Internal,
-    grpc.StatusCode.DATA_LOSS: Internal,
-}
+_BY_CODE: Final = BY_CODE | {"OUT_OF_RANGE": InvalidArgument, "ABORTED": Unavailable}
 
 
 def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
@@ -83,7 +70,7 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
             return FailedPrecondition(f"{address} does not know {path[1:]}: is it another role, or an older version?")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in message:
             return InvalidArgument(f"{method}: a message is at most {MAX_MESSAGE_BYTES >> 20} MiB; {message}")
-    return _BY_CODE.get(code, Internal)(message or f"{method}: {address} answered {code}")
+    return _BY_CODE.get(code.name, Internal)(message or f"{method}: {address} answered {code}")
 
 
 class ConnectionSign(Enum):

@@ -133,52 +133,52 @@ async def serve(
 def _handler(method: MethodDescriptor, service: Service) -> Any:
     answer = getattr(service.logic, snake_case(method.name))
     encode = GetMessageClass(method.output_type).SerializeToString
-    if not method.server_streaming:
-        if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(_gathering(method, answer), response_serializer=encode)
-        return grpc.unary_unary_rpc_method_handler(_unary(method, answer, service.metadata), response_serializer=encode)
-    kind = grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler
-    return kind(_streaming(method, answer), response_serializer=encode)
+    if method.server_streaming:
+        kind = (
+            grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler
+        )
+        handle = _streaming(method, answer)
+    elif method.client_streaming:
+        kind, handle = grpc.stream_unary_rpc_method_handler, _gathering(method, answer)
+    else:
+        kind, handle = grpc.unary_unary_rpc_method_handler, _unary(method, answer, service.metadata)
 
-
-def _unary(method: MethodDescriptor, answer: Callable[..., Awaitable[Message]], metadata: bool) -> Any:
-    async def handle(data: bytes, context: Any) -> Message:
+    async def guarded(asked: Any, context: Any) -> Any:
         try:
-            more = (_texts(context.invocation_metadata()),) if metadata else ()
-            return await answer(_decoded(method, data), *more)
+            return await handle(asked, context)
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
             # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
             failure = _failure(method, error)
         await context.abort(*failure)
         raise AssertionError("abort raises")
 
+    return kind(guarded, response_serializer=encode)
+
+
+_Handle = Callable[[Any, Any], Awaitable[Message | None]]
+
+
+def _unary(method: MethodDescriptor, answer: Callable[..., Awaitable[Message]], metadata: bool) -> _Handle:
+    async def handle(data: bytes, context: Any) -> Message:
+        more = (_texts(context.invocation_metadata()),) if metadata else ()
+        return await answer(_decoded(method, data), *more)
+
     return handle
 
 
-def _gathering(method: MethodDescriptor, answer: Callable[[AsyncIterator[Message]], Awaitable[Message]]) -> Any:
-    async def handle(asked: AsyncIterator[bytes], context: Any) -> Message:
-        try:
-            return await answer(_each_decoded(method, asked))
-        except Exception as error:  # noqa: BLE001  as above
-            failure = _failure(method, error)
-        await context.abort(*failure)
-        raise AssertionError("abort raises")
+def _gathering(method: MethodDescriptor, answer: Callable[[AsyncIterator[Message]], Awaitable[Message]]) -> _Handle:
+    async def handle(asked: AsyncIterator[bytes], context: Any) -> Message:  # noqa: ARG001
+        return await answer(_each_decoded(method, asked))
 
     return handle
 
 
-def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> Any:
+def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> _Handle:
     async def handle(asked: Any, context: Any) -> None:
-        try:
-            request = _each_decoded(method, asked) if method.client_streaming else _decoded(method, asked)
-            async with aclosing(answer(request)) as replies:
-                async for reply in replies:
-                    await context.write(reply)
-        except Exception as error:  # noqa: BLE001  as above
-            failure = _failure(method, error)
-        else:
-            return
-        await context.abort(*failure)
+        request = _each_decoded(method, asked) if method.client_streaming else _decoded(method, asked)
+        async with aclosing(answer(request)) as replies:
+            async for reply in replies:
+                await context.write(reply)
 
     return handle
 

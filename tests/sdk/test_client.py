@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import atf
+from atf.client.coalescing import error_of
 from atf.client.info import ConcurrencyKeyInfo
 from atf.client.jobs import JobInfo
 from atf.frontend.settings import overridden
@@ -388,3 +389,9 @@ async def test_hosts_tell_what_they_set_aside(w: World) -> None:
     assert (one.name, one.pool, list(one.aside)) == ("one:7403", "", ["shop/mail"])
     assert one.aside["shop/mail"] is not None
     assert two.aside == {"*": None}
+
+
+@pytest.mark.parametrize("kind", [atf.FailedPrecondition, atf.InvalidArgument, atf.Unavailable])
+def test_an_error_of_an_unknown_reason_goes_by_its_code(kind: type[atf.AtfError]) -> None:
+    """A newer frontend may have reasons that this client does not know."""
+    assert type(error_of(f.Error(code=kind.code, reason="OfTomorrow", message="why"))) is kind
