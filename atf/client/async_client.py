@@ -23,6 +23,7 @@ from atf.sdk.options import Duration
 from atf.sdk.payload import short
 from atf.sdk.schedulable import Prepared, Schedulable, named
 
+from .calls import Calls
 from .capacity import CapacityCalls
 from .chains import ChainCalls
 from .cluster import ClusterCalls
@@ -30,7 +31,7 @@ from .gates import GateCalls
 from .jobs import JobCalls
 from .lambdas import LambdaCalls
 from .loop_bridge import OwnLoop
-from .retrying import Calls, call_timeout
+from .retrying import call_timeout
 
 R = TypeVar("R")
 

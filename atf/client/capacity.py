@@ -15,7 +15,7 @@ from atf.sdk.options import duration_us
 from atf.task import DEFAULT_POOL, US
 
 if TYPE_CHECKING:
-    from .retrying import Calls
+    from .calls import Calls
 
 
 @dataclass(frozen=True)

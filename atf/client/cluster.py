@@ -19,7 +19,7 @@ from .judge import judge
 from .whoami import whoami
 
 if TYPE_CHECKING:
-    from .retrying import Calls
+    from .calls import Calls
 
 
 @dataclass(frozen=True)

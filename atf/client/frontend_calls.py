@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atf.rpc import api
 
-from .repeating import RepeatingCalls, repeated
+from .retrying import RepeatingCalls, repeated
 
 
 class FrontendCalls(RepeatingCalls):

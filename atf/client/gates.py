@@ -20,7 +20,7 @@ from .info import ACTION_WORDS, AuditInfo, GateInfo, RedriveInfo
 from .whoami import whoami
 
 if TYPE_CHECKING:
-    from .retrying import Calls
+    from .calls import Calls
 
 _ACTIONS: Final = {word: number for number, word in ACTION_WORDS.items()}
 MOST_IDS: Final = 5

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.messages import of_lambda, value_of
 
+from .calls import Calls
 from .info import ConcurrencyKeyInfo, KeyInfo, LambdaInfo
 from .paging import pages
 from .registration import every_lambda
-from .retrying import Calls
 from .settings import written
 from .whoami import whoami
 

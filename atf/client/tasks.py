@@ -16,9 +16,9 @@ from atf.sdk.handle import Handle
 from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH, Status, key_held
 
+from .calls import Calls
 from .info import Explanation, TaskInfo
 from .paging import entries
-from .retrying import Calls
 
 
 class TaskCalls:

@@ -18,7 +18,7 @@ from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
-from .coalescing import LIMITS, answer_of
+from .calls import LIMITS, answer_of
 from .fork import FORK_GUARD
 from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 

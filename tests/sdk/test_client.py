@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import atf
-from atf.client.coalescing import error_of
+from atf.client.calls import error_of
 from atf.client.info import ConcurrencyKeyInfo
 from atf.client.jobs import JobInfo
 from atf.frontend.settings import overridden

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atf.client.retrying import Calls
+from atf.client.calls import Calls
 from atf.controller.service import ControllerService
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService

@@ -19,7 +19,7 @@ from hypothesis import given
 
 from atf import App, task
 from atf.cli.task_view import show_task
-from atf.client.coalescing import answer_of
+from atf.client.calls import answer_of
 from atf.controller.losses import Death, report_death
 from atf.controller.pool import ExecutorPool, Slow
 from atf.demo.record import DemoRecord
