@@ -61,8 +61,6 @@ class Batch(Bridged, Generic[R]):
     def __repr__(self) -> str:
         return f"<Batch {self.id}>"
 
-    # --- where it stands ----------------------------------------------------------------------------------------------
-
     async def progress_async(self) -> BatchProgress:
         """Where the batch stands now.
 
@@ -100,8 +98,6 @@ class Batch(Bridged, Generic[R]):
             NotFound: as for `progress`.
         """
         return self._seen(await self._loop_bridge.hop(self._client.wait_batch(self.id, timeout)))
-
-    # --- items --------------------------------------------------------------------------------------------------------
 
     def results_async(self, *, failed: Failed = "raise", timeout: float | None = None) -> AsyncIterator[R]:
         """What the handler returned, item by item in their order, each as soon as it is there. Memory holds a page of them.
@@ -145,7 +141,7 @@ class Batch(Bridged, Generic[R]):
         """Like `items_async`, blocking."""
         return self._steps(self._listed(status, arguments))
 
-    def _listed(self, status: ItemStatus | str | Iterable[ItemStatus | str] | None, arguments: bool) -> Pages[ItemInfo]:
+    def _listed(self, status: Any, arguments: bool) -> Pages[ItemInfo]:
         pages = self._client.batch_items(self.id, statuses_of(status), arguments=arguments)
         return pages, lambda page: map(self._info, page)
 
@@ -164,9 +160,8 @@ class Batch(Bridged, Generic[R]):
             NotFound: the batch has none with them.
             TypeError: they do not fit the lambda; or the batch is known by its id alone.
         """
-        return self._info(
-            await self._loop_bridge.hop(self._client.batch_item(self.id, self._work_item_id(args, kwargs)))
-        )
+        work_item_id = self._known().work_item_id(args, kwargs)
+        return self._info(await self._loop_bridge.hop(self._client.batch_item(self.id, work_item_id)))
 
     async def result_of_async(self, *args: Any, **kwargs: Any) -> R:
         """What the handler returned for these arguments; waits for it.
@@ -175,11 +170,9 @@ class Batch(Bridged, Generic[R]):
             TaskFailed, TaskCancelled: the item has no result.
             NotFound, TypeError: as for `item_of`.
         """
-        work_item_id = self._work_item_id(args, kwargs)
+        work_item_id = self._known().work_item_id(args, kwargs)
         item = await self._loop_bridge.hop(self._client.finished_item(self.id, work_item_id))
         return next(iter(self._result(item, "raise")))
-
-    # --- what can be done to it ---------------------------------------------------------------------------------------
 
     async def cancel_async(self) -> BatchProgress:
         """Cancels the items that have not started, asks those that run to stop, and takes no more items."""
@@ -246,9 +239,6 @@ class Batch(Bridged, Generic[R]):
         if self._elements is None:
             raise TypeError(f"batch {self.id}: of which lambda? client.batch_handle(id, of=thumbnail) knows")
         return self._elements
-
-    def _work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        return self._known().work_item_id(args, kwargs)
 
     def _seen(self, batch: b.Batch) -> BatchProgress:
         return BatchProgress.from_proto(batch, self._rate.of(batch))

@@ -55,12 +55,8 @@ class Backoff:
             raise InvalidArgument(f"backoff jitter {short(self.jitter)}: give 0 to 1")
 
     def to_proto(self) -> t.Backoff:
-        return t.Backoff(
-            base_us=duration_us(self.base, "backoff base"),
-            factor=self.factor,
-            max_us=duration_us(self.max, "backoff max"),
-            jitter=self.jitter,
-        )
+        base_us, max_us = duration_us(self.base, "backoff base"), duration_us(self.max, "backoff max")
+        return t.Backoff(base_us=base_us, factor=self.factor, max_us=max_us, jitter=self.jitter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +86,7 @@ class TaskOptionsValues:
         )
 
 
-_POLICIES: Final = {
-    "queue": t.Concurrency.QUEUE,
-    "skip": t.Concurrency.SKIP,
-    "cancel_running": t.Concurrency.CANCEL_RUNNING,
-}
+_POLICIES: Final = ("queue", "skip", "cancel_running")
 
 
 @dataclass(frozen=True)
@@ -119,10 +111,10 @@ class Concurrency:
             raise InvalidArgument(f"concurrency policy {short(self.policy)}: use {', '.join(map(repr, _POLICIES))}")
 
     def to_proto(self) -> t.Concurrency:
-        return t.Concurrency(key=self.key, limit=self.limit, policy=_POLICIES[self.policy])
+        return t.Concurrency(key=self.key, limit=self.limit, policy=self.policy.upper())
 
 
-_UNIQUE_POLICIES: Final = {"throttle": t.Unique.THROTTLE, "debounce": t.Unique.DEBOUNCE}
+_UNIQUE_POLICIES: Final = ("throttle", "debounce")
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ class Unique:
 
     def to_proto(self) -> t.Unique:
         window_us = duration_us(self.window, "unique window")
-        return t.Unique(key=self.key, window_us=window_us, policy=_UNIQUE_POLICIES[self.policy])
+        return t.Unique(key=self.key, window_us=window_us, policy=self.policy.upper())
 
 
 class RunOptions(TypedDict, total=False):
@@ -209,13 +201,10 @@ def priority_number(priority: int | str) -> int:
     Raises:
         InvalidArgument: it is none of high, normal, low, 0 to 9.
     """
-    if isinstance(priority, str):
-        if priority not in PRIORITIES:
-            raise InvalidArgument(f"priority {short(priority)}: use 0 (high) to 9, or high, normal, low")
-        return PRIORITIES[priority]
-    if not isinstance(priority, int) or isinstance(priority, bool) or abs(priority) > 1 << 31:
+    number = PRIORITIES.get(priority) if isinstance(priority, str) else priority
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) > 1 << 31:
         raise InvalidArgument(f"priority {short(priority)}: use 0 (high) to 9, or high, normal, low")
-    return check_priority(priority)
+    return check_priority(number)
 
 
 def duration_us(duration: Duration, what: str) -> int:
@@ -224,13 +213,8 @@ def duration_us(duration: Duration, what: str) -> int:
     Raises:
         InvalidArgument: it is negative, not finite, over ten years, or a text that is no duration.
     """
-    if isinstance(duration, timedelta):
-        seconds = duration.total_seconds()
-    elif isinstance(duration, str):
-        read = seconds_of(duration)
-        seconds = math.nan if read is None else read
-    else:
-        seconds = _number(duration)
+    given = seconds_of(duration) if isinstance(duration, str) else duration
+    seconds = given.total_seconds() if isinstance(given, timedelta) else _number(given)
     if not (math.isfinite(seconds) and 0 <= seconds * US <= MAX_AHEAD_US):
         raise InvalidArgument(
             f"{what} {short(duration)}: give seconds, a timedelta, or text such as {FORMS}; from 0 to ten years"

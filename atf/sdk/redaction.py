@@ -13,17 +13,11 @@ Every place where a payload or a text about a run is shown goes through one of t
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import html
-import json
-import math
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -32,13 +26,12 @@ from atf.rpc import task_pb2 as t
 
 from .payload import FAILS, short
 from .values import form_of
+from .written_forms import MOST_VALUES, forms_of, json_forms, leaves_of, whole_forms
 
 MASK: Final = "[redacted]"
 """What stands in a value's place; as a payload it is JSON text."""
 LEAST_CHARS: Final = 4
-MOST_VALUES: Final = 1_000
 TOO_MANY: Final = f"[redacted: the redacted arguments hold more than {MOST_VALUES} values]"
-_LINE_CHARS: Final = 8
 _LONG_CHARS: Final = 24
 _PART_CHARS: Final = 12
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -153,14 +146,14 @@ class _Rules:
         self._short: list[re.Pattern[str]] = []
         self._too_many = False
         for name, value in arguments:
-            leaves = list(_leaves(value))
+            leaves = list(leaves_of(value))
             self._too_many |= len(leaves) > MOST_VALUES
             for leaf in leaves[:MOST_VALUES]:
-                forms |= set(_forms(leaf))
+                forms |= set(forms_of(leaf))
             if leaves != [value]:
-                forms |= set(_whole(value))
+                forms |= set(whole_forms(value))
             for key, each in _short_values(name, value):
-                written = "|".join(re.escape(one) for one in {str(each), repr(each), *_json(each)} - {""})
+                written = "|".join(re.escape(one) for one in {str(each), repr(each), *json_forms(each)} - {""})
                 stands = rf"(\b{re.escape(key)}\b['\"\\]*(?:\s*[=:]|\s+is|(?=\s))\s*['\"\\]*)(?:{written})(?!\w)"
                 self._short.append(re.compile(stands))
         long_enough = (each for each in forms if len(each) >= LEAST_CHARS and each not in MASK)
@@ -239,93 +232,3 @@ def _short_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         elif _is_short(each):
             found += 1
             yield name, each
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """What a value holds that holds nothing else; at most one more than MOST_VALUES."""
-    stack, count = [value], 0
-    while stack and count <= MOST_VALUES:
-        match stack.pop():
-            case dict() as mapping:
-                stack.extend(mapping.values())
-            case list() | tuple() | set() | frozenset() as items:
-                stack.extend(items)
-            case leaf:
-                count += 1
-                yield leaf
-
-
-def _whole(value: Any) -> Iterator[str]:
-    """How a collection is written as a whole: what is short in it is found so."""
-    with contextlib.suppress(Exception):
-        yield repr(value)
-    yield from _json(value)
-
-
-def _json(value: Any) -> Iterator[str]:
-    for options in ({}, {"ensure_ascii": False}, {"separators": (",", ":")}):
-        with contextlib.suppress(*FAILS):
-            yield json.dumps(value, **options)
-
-
-def _forms(leaf: Any) -> Iterator[str]:
-    """How a single value may be written."""
-    match leaf:
-        case bool() | None:
-            return
-        case str():
-            yield from _of_text(leaf)
-        case bytes() | bytearray() | memoryview():
-            yield from _of_bytes(bytes(leaf))
-        case int() | float():
-            yield str(leaf)
-            if isinstance(leaf, float) and math.isfinite(leaf) and leaf.is_integer():
-                yield str(int(leaf))
-        case _:
-            yield from _of_object(leaf)
-
-
-def _of_text(text: str) -> Iterator[str]:
-    for plain in {text, text.strip()}:
-        yield plain
-        written = {repr(plain)[1:-1], ascii(plain)[1:-1], *(each[1:-1] for each in _json(plain))}
-        yield from written
-        yield from (repr(each)[1:-1] for each in written)  # an error that shows another one's repr
-        yield html.escape(plain)
-        yield shlex.quote(plain).removeprefix("'").removesuffix("'")
-        with contextlib.suppress(UnicodeEncodeError):
-            yield from (quote(plain), quote(plain, safe=""), quote_plus(plain))
-            yield repr(plain.encode())[2:-1]
-            yield plain.encode().hex()
-            yield from _base64(plain.encode())
-    lines = text.splitlines()
-    if len(lines) > 1:  # a traceback may indent each
-        yield from (line.strip() for line in lines if len(line.strip()) >= _LINE_CHARS)
-
-
-def _of_bytes(value: bytes) -> Iterator[str]:
-    yield repr(value)[2:-1]
-    yield value.hex()
-    yield from _base64(value)
-    with contextlib.suppress(UnicodeDecodeError):
-        yield from _of_text(value.decode())
-
-
-def _base64(value: bytes) -> Iterator[str]:
-    """What base64 makes of it wherever it stands in the text that is encoded, as behind `user:`, without the characters that depend on what is beside it."""
-    for before in range(3):
-        first, last = -(-before * 8 // 6), (before + len(value)) * 8 // 6
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            yield encode(bytes(before) + value).decode()[first:last]
-
-
-def _of_object(value: Any) -> Iterator[str]:
-    """Of a date, a dataclass and the like: as Python writes it, and what it holds."""
-    for write in (str, repr, lambda value: value.isoformat()):
-        with contextlib.suppress(Exception):  # a __repr__ of the user's
-            yield write(value)
-    with contextlib.suppress(Exception):
-        plain = msgspec.to_builtins(value)
-        if type(plain) is not type(value):
-            for leaf in _leaves(plain):
-                yield from _forms(leaf)

@@ -51,7 +51,7 @@ FUZZED: Final = {
     "atf/sdk/signature.py::Codec.decode_result": _PAYLOADS,
     "atf/sdk/lambdas.py::Lambda.decode": _PAYLOADS,
     "atf/sdk/payload.py::decode_result": _PAYLOADS,
-    "atf/sdk/items.py::NamedElements.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
+    "atf/sdk/items.py::_ElementsByName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
     "atf/store/backup/export_records.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
     "atf/store/backup/exporting.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/servers/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
@@ -102,7 +102,6 @@ LEFT_OUT: Final = {
     "atf/cli/commands.py::_Commands.parse_args": "prints the help where no word was given: cli/test_help.py",
     "atf/cli/payload_check.py::DecodingLambda.decode": "calls that of the lambda",
     "atf/cli/payload_check.py::DecodingLambda.decode_without": "calls that of the lambda",
-    "atf/sdk/items.py::ProgramElements.decode": "calls decode_result",
     "atf/sdk/batch_handle.py::Batch._decode": "answers a function: decode of the elements",
     "atf/store/gates.py::_parse": "reads what the store's functions alone write, of labels that were checked and quoted",
 }
