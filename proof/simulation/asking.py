@@ -20,7 +20,7 @@ T = TypeVar("T")
 AT_THE_END_S: Final = 60.0
 """How long the service waits for all its tasks at the end, when nothing disturbs them any more."""
 TOLD_WITHIN_US: Final = 8_000_000
-"""µs from a task's end until whoever waits for it is told: more than a poll_interval, should the ring be lost."""
+"""µs from a task's end until whoever waits for it is told: more than a poll_interval, should the notification be lost."""
 
 
 class Asker:

@@ -33,7 +33,7 @@ MORE: Final = 4
 BY_HAND: Final = 8
 DELETIONS: Final = 60
 """Times that somebody tries to delete it."""
-HOME: Final = f"atf:{{{zlib.crc32(BATCH.encode()) % PARTITIONS}}}:batch:{BATCH}".encode()
+RECORD: Final = f"atf:{{{zlib.crc32(BATCH.encode()) % PARTITIONS}}}:batch:{BATCH}".encode()
 """The key of its record."""
 CALLBACK: Final = f"{summed.name}:"
 """How its queues begin."""
@@ -162,33 +162,34 @@ class Ends:
 
     def look(self, found: Dump) -> Iterator[str]:
         """What is wrong with the ends that have come since the last look."""
-        for batch, home in homes(found).items():
-            if "ended" not in home:
+        for batch, stored in records_of(found).items():
+            if "ended" not in stored:
                 self._ended.discard(batch)
                 continue
             if batch in self._ended:
                 continue
             self._ended.add(batch)
-            self.known[batch, int(home["round"])] += 1
+            self.known[batch, int(stored["round"])] += 1
             left = [
                 task["i"]
                 for task_id, task in items_of(found, batch).items()
-                if task["s"] not in _ENDED and not _untold(found, batch, home, keys.record(int(task_id.split("-")[0])))
+                if task["s"] not in _ENDED
+                and not _unreported(found, batch, stored, keys.record(int(task_id.split("-")[0])))
             ]
             if left:
                 yield f"batch {batch} has ended, and its items {left} have not"
 
 
-def _untold(found: Dump, batch: str, home: dict[str, str], record: str) -> bool:
-    """Whether home has not heard the last that a partition said of its items: one of them was started afresh by hand meanwhile."""
-    heard = home[f"r{record[5:-1]}"].split()[0]
-    return int(found.hash(f"{record}:b:{batch}")["number"]) > int(heard)
+def _unreported(found: Dump, batch: str, stored: dict[str, str], record: str) -> bool:
+    """Whether the batch partition has not had the last report of a partition on its items: one of them was started afresh by hand meanwhile."""
+    reported = stored[f"r{record[5:-1]}"].split()[0]
+    return int(found.hash(f"{record}:b:{batch}")["number"]) > int(reported)
 
 
-def homes(found: Dump) -> dict[str, dict[str, str]]:
+def records_of(found: Dump) -> dict[str, dict[str, str]]:
     """The records of batches that have not been deleted."""
     records = {key.partition(":batch:")[2]: found.hash(key) for key in found.data if ":batch:" in key}
-    return {batch: home for batch, home in records.items() if "gone" not in home}
+    return {batch: stored for batch, stored in records.items() if "gone" not in stored}
 
 
 def items_of(found: Dump, batch: str) -> dict[str, dict[str, str]]:
@@ -198,23 +199,23 @@ def items_of(found: Dump, batch: str) -> dict[str, dict[str, str]]:
 
 def judge(found: Dump, ends: Ends) -> Iterator[str]:
     """What is wrong at the very end."""
-    for batch, home in homes(found).items():
+    for batch, stored in records_of(found).items():
         items = items_of(found, batch)
         numbers = Counter(int(task["i"]) for task in items.values())
         if twice := [number for number, count in numbers.items() if count > 1]:
             yield f"batch {batch} has more than one item of {twice}"
-        if "ended" not in home:
-            yield f"batch {batch} has not ended, although nothing has disturbed it for long: {home}"
+        if "ended" not in stored:
+            yield f"batch {batch} has not ended, although nothing has disturbed it for long: {stored}"
             continue
-        wanted = int(home["main"]) + int(home.get("extra", 0)) if "main" in home else 0
-        if len(items) != wanted and "cancelled" not in home:
+        wanted = int(stored["main"]) + int(stored.get("extra", 0)) if "main" in stored else 0
+        if len(items) != wanted and "cancelled" not in stored:
             yield f"batch {batch} was made of {wanted} items, and has {len(items)}"
         yield from _judge_counts(found, batch, items)
         by_status = Counter(task["s"] for task in items.values())
         sums = f"{len(items)} {by_status['SUCCESS']} {by_status['FATAL_FAILURE']} {by_status['CANCELLED']}"
-        if home["sums"] != sums:
-            yield f"batch {batch} ended with {home['sums']}, and its items are {sums}"
-        rounds = int(home["round"])
+        if stored["sums"] != sums:
+            yield f"batch {batch} ended with {stored['sums']}, and its items are {sums}"
+        rounds = int(stored["round"])
         callbacks = [task for task in found.tasks().values() if task.get("q", "").startswith(CALLBACK)]
         told = [TaskSpec.FromString(task["spec"].encode("latin-1")).payload for task in callbacks]
         if len(told) != rounds or len(set(told)) != rounds:

@@ -1,4 +1,4 @@
-"""Every call there is, by what describes them: RPCs by the services of atf.v1, the store's functions by the library, bells by name.
+"""Every call there is, by what describes them: RPCs by the services of atf.v1, the store's functions by the library, notifications by name.
 
 So a call that no seed makes, or that nothing disturbs, is known: it counts 0. What a full store refuses is told by the functions' own flags.
 """
@@ -44,8 +44,8 @@ RQ_READS: Final = "SMEMBERS"
 """What RQ's own client begins with where it reads how deep queues are."""
 COMMANDS: Final = ("FUNCTION", "SADD", RQ_READS, "TIME")
 """Plain commands that roles send to the store."""
-BELLS: Final = ("again", "done", "due", "ready")
-"""Kinds of bells; "again": a connection is there anew, and whoever listens looks for himself."""
+NOTIFICATIONS: Final = ("again", "done", "due", "ready")
+"""Kinds of notifications; "again": a connection is there anew, and whoever listens looks for himself."""
 EXCEPTED: Final = {
     "store announce": "of the frame of a role's process (atf/process/role.py), in whose place the simulation stands",
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
@@ -60,7 +60,7 @@ CALLS: Final = tuple(
     for each in (
         *(f"rpc {name}" for name in sorted(METHODS)),
         *(f"store {name}" for name in sorted((*FLAGS, *COMMANDS))),
-        *(f"bell {name}" for name in BELLS),
+        *(f"notification {name}" for name in NOTIFICATIONS),
     )
     if each not in EXCEPTED
 )
@@ -69,8 +69,8 @@ FATES: Final = ("slow", "late", "lost", "doubled", "answer lost")
 """How: the call or its answer comes later than usual, or so late that nobody waits for it; it never comes; twice; it is done, and reported as
 failed."""
 WAYS: Final = tuple(
-    f"{call} {fate}" for call in CALLS for fate in (FATES[:3] if call.startswith("bell ") else FATES)
-)  # a bell has no answer, and one more ring is what it does anyway
+    f"{call} {fate}" for call in CALLS for fate in (FATES[:3] if call.startswith("notification ") else FATES)
+)  # a notification has no answer, and one more is what it does anyway
 """Each call with each fate that it can have."""
 
 

@@ -246,9 +246,9 @@ def judge(world: World) -> Iterator[str]:
     made = [each for each in ticks if each.tick_us is not None]
     if ticks and ticks[-1].next_us is None and len(made) != REPEATS:
         yield f"the job has ended with {len(made)} tasks of {REPEATS}"
-    home = f"{zlib.crc32(JOB.encode()) % PARTITIONS}-"
+    partition = f"{zlib.crc32(JOB.encode()) % PARTITIONS}-"
     numbers = sorted(world.server.tick_numbers.items())
-    if strays := [task_id for task_id, _ in numbers if not task_id.startswith(home)]:
+    if strays := [task_id for task_id, _ in numbers if not task_id.startswith(partition)]:
         yield f"tasks of the job lie in another partition: {strays}"
     if sorted(number for _, number in numbers) != list(range(1, len(made) + 1)):
         yield f"the job made {len(made)} tasks, and their ticks are {numbers}"

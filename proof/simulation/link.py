@@ -1,4 +1,4 @@
-"""How processes reach the simulated store: calls that go astray on the network, and bells.
+"""How processes reach the simulated store: calls that go astray on the network, and notifications.
 
 Stands in for atf.store.servers.connection and atf.store.servers.notifications; what the server does with a call is store.py's.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import fakeredis
@@ -101,43 +102,43 @@ async def _done(value: Any) -> Any:
     return value
 
 
-class Bells:
+class SimNotifications:
     """Wake-ups: what the server publishes reaches each listener by a packet of its own, or does not."""
 
     def __init__(self, server: StoreServer, net: Net) -> None:
         self._net = net
-        self._bells: list[tuple[Process, str, Notifications]] = []
-        server.ring_to(self._ring)
+        self._notifications: list[tuple[Process, str, Notifications]] = []
+        server.publish_to(self._publish)
 
-    def _ring(self, channel: str, data: str) -> None:
+    def _publish(self, channel: str, data: str) -> None:
         tag, _, kind = channel.rpartition(":notify:")
         messages = [each if kind == "done" else tag.removeprefix("atf:") + each for each in data.split("\n")]
-        for process, wanted, bell in list(self._bells):
+        for process, wanted, listener in list(self._notifications):
             if wanted == kind and process.alive:
-                self._net.tell("store", process, lambda bell=bell: bell.notify(*messages), "bell", kind)  # type: ignore[misc]
+                self._net.tell("store", process, partial(listener.notify, *messages), "notification", kind)
 
     @contextlib.asynccontextmanager
     async def listen(
         self, _link: Link, _runtime: Runtime, kind: str, _partitions: Sequence[int], wakeups: bool
     ) -> AsyncIterator[Notifications]:
         """Stands in for atf.store.servers.notifications.listen."""
-        bell, process = Notifications(), PROCESS.get()
+        listener, process = Notifications(), PROCESS.get()
         assert process is not None
-        entry = (process, kind, bell)
+        entry = (process, kind, listener)
         if wakeups:
-            self._bells.append(entry)
-            bell.notify()
+            self._notifications.append(entry)
+            listener.notify()
         try:
-            yield bell
+            yield listener
         finally:
-            if entry in self._bells:
-                self._bells.remove(entry)
+            if entry in self._notifications:
+                self._notifications.remove(entry)
 
     def died(self, process: Process) -> None:
         """Forgets a process."""
-        self._bells = [entry for entry in self._bells if entry[0] is not process]
+        self._notifications = [entry for entry in self._notifications if entry[0] is not process]
 
     def broken(self) -> None:
         """The server has gone: everybody subscribes anew some time later, and looks for itself."""
-        for process, _, bell in self._bells:
-            self._net.tell("store", process, bell.notify, "bell", "again")
+        for process, _, listener in self._notifications:
+            self._net.tell("store", process, listener.notify, "notification", "again")

@@ -193,7 +193,7 @@ class Nemesis:
         if not world.processes["store"].alive:
             return False
         world.chronicle.fault(kind)
-        world.bells.broken()
+        world.notifications.broken()
         world.server.restarted(forgetting=forgetting)
         world.kill("store")
         return True

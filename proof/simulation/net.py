@@ -31,7 +31,7 @@ ROUGH: Final = 4
 KINDS: Final = (
     *(f"{carried} {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "doubled", "cut off")),
     *(f"{carried} answer {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "cut off")),
-    *(f"bell {fate}" for fate in ("lost", "late", "slow")),
+    *(f"notification {fate}" for fate in ("lost", "late", "slow")),
 )
 """Every kind of fault of the network; a lost answer is a call that was done and is reported as failed."""
 

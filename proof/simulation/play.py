@@ -96,7 +96,7 @@ def play(seed: int, mutant: str = "") -> Result:
     world.loop.set_exception_handler(lambda _loop, context: _odd(world, context))
     with (
         patch("atf.store.servers.fake.fake_link", lambda _fake: world.link()),
-        patch("atf.store.store.listen", world.bells.listen),
+        patch("atf.store.store.listen", world.notifications.listen),
         patch("atf.store.queues.QueueVerbs.queues", link.queues),
         patch.object(atf.log.output, "logger", Logs(world.chronicle)),
         mutants.switched_on(mutant),

@@ -1,6 +1,6 @@
 """The task store as one more process: real functions on fakeredis, called over the network, by a clock that may jump.
 
-Owns what a server does: it executes a function at the instant at which the call arrives, reads its own clock then, rings bells,
+Owns what a server does: it executes a function at the instant at which the call arrives, reads its own clock then, publishes notifications,
 restarts, and may forget its last second. Watches each execution: which rows of MOVES it made, and what the judge must know.
 """
 
@@ -96,12 +96,12 @@ class StoreServer:
         self.client.execute_command("FUNCTION", "LOAD", self.library.source)
         self._connection = self.client.connection_pool.get_connection()
         self._touched = quick_fakeredis.watch(self._fake)
-        self._bells = self.client.pubsub(ignore_subscribe_messages=True)
-        self._bells.psubscribe("atf:*")
-        self._bells.get_message()
-        self._rung = self._bells.connection._sock.responses
+        self._notifications = self.client.pubsub(ignore_subscribe_messages=True)
+        self._notifications.psubscribe("atf:*")
+        self._notifications.get_message()
+        self._published = self._notifications.connection._sock.responses
         self._run = 0
-        self._ringers: list[Callable[[str, str], None]] = []
+        self._listeners: list[Callable[[str, str], None]] = []
         self._snapshot: tuple[int, Any, dict[str, int], Any, Any] = (0, {}, {}, {}, {})
         self._kept = False  # whether it will come back with the snapshot
         self._tasks: dict[bytes, State] = {}
@@ -149,9 +149,9 @@ class StoreServer:
     def _shown_since(self, since: int) -> int:
         return EPOCH_US + max(offset + at for offset, at in self._shown if at >= since)
 
-    def ring_to(self, ringer: Callable[[str, str], None]) -> None:
+    def publish_to(self, listener: Callable[[str, str], None]) -> None:
         """Everything published goes there: channel, message."""
-        self._ringers.append(ringer)
+        self._listeners.append(listener)
 
     # --- calls ---------------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class StoreServer:
         self._watch_batch()
         if verb == "set_capacity":
             self._chronicle.odd += cores.judge(cores_before, args, reply)
-        self._ring()
+        self._publish()
         return reply
 
     def _cores(self) -> dict[bytes, bytes]:
@@ -208,7 +208,7 @@ class StoreServer:
             reply = self._process(*command)
         except Exception as error:
             raise translate(error, "the store") from error
-        self._ring()
+        self._publish()
         return reply
 
     def _process(self, *command: Any) -> Any:
@@ -226,10 +226,10 @@ class StoreServer:
             raise sock._decode_error(error) from None
         return sock._decode_result(reply)
 
-    def _ring(self) -> None:
-        while not self._rung.empty() and (message := self._bells.get_message()) is not None:
-            for ringer in self._ringers:
-                ringer(message["channel"].decode(), message["data"].decode())
+    def _publish(self) -> None:
+        while not self._published.empty() and (message := self._notifications.get_message()) is not None:
+            for listener in self._listeners:
+                listener(message["channel"].decode(), message["data"].decode())
 
     # --- what may happen to it -----------------------------------------------------------------------------------------
 
@@ -379,10 +379,10 @@ class StoreServer:
         return {key.split(b":t:", 1)[1].decode(): state[:2] for key, state in found.items()}
 
     def _watch_batch(self) -> None:
-        home = self._data.get(batches.HOME)
-        if home is None:
+        stored = self._data.get(batches.RECORD)
+        if stored is None:
             return
-        batch = tuple(map(home.value.get, (b"round", b"ended")))
+        batch = tuple(map(stored.value.get, (b"round", b"ended")))
         if batch != self._batch:
             self._batch = batch
             self._chronicle.say(f"the batch: round, end {batch}")
@@ -390,9 +390,9 @@ class StoreServer:
 
     def batch_goes_on(self) -> bool:
         """Whether there is a batch that has not ended, or whose end is not known everywhere."""
-        home = self._data.get(batches.HOME)
-        return home is not None and (
-            (home.value.get(b"ended") is None and home.value.get(b"gone") is None)
+        stored = self._data.get(batches.RECORD)
+        return stored is not None and (
+            (stored.value.get(b"ended") is None and stored.value.get(b"gone") is None)
             or any(key.endswith(b":outbox") for key in self._data)
         )
 

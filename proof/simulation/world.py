@@ -23,7 +23,7 @@ from atf.verify.events import Gone
 from . import deploys, errands
 from .chronicle import Chronicle
 from .host import Freezer, Host
-from .link import Bells, SimLink
+from .link import SimLink, SimNotifications
 from .loop import PROCESS, Process, SimLoop
 from .net import Net, Wire
 from .store import StoreServer
@@ -78,7 +78,7 @@ class World:
         self.chronicle = Chronicle(lambda: self.loop.now_us)
         self.net = Net(self.loop, random.Random(self.chance.getrandbits(64)), self.chronicle)
         self.server = StoreServer(self.loop, self.chronicle, seed, durable=not forgets(seed), source=source)
-        self.bells = Bells(self.server, self.net)
+        self.notifications = SimNotifications(self.server, self.net)
         self.roles: dict[str, Any] = {}
         self.processes: dict[str, Process] = {}
         self.wall_offset_us: dict[str, int] = {}
@@ -129,7 +129,7 @@ class World:
         process.stash = []
         self.chronicle.event(Gone(self.now_us(), process.name))
         self.net.died(process)
-        self.bells.died(process)
+        self.notifications.died(process)
         for call in process.on_end:
             self.loop.later(0, call)
 

@@ -535,7 +535,7 @@ async def test_a_watcher_hears_of_each_change_and_of_the_end_and_then_no_more(be
         assert [each async for each in seen] == []
 
 
-async def test_the_end_is_heard_of_by_the_bell_and_not_by_looking(bench: Bench) -> None:
+async def test_the_end_is_heard_of_by_a_notification_and_not_by_looking(bench: Bench) -> None:
     await make(bench, 2)
     async with aclosing(watch(bench, at_most_every_us=60 * US)) as seen:
         assert (await anext(seen)).created == 2

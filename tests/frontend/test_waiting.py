@@ -1,4 +1,4 @@
-"""Waiting for tasks to finish: woken by the bell, by the net when no bell rings, and never later than asked."""
+"""Waiting for tasks to finish: woken by a notification, by the net when none comes, and never later than asked."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_a_task_that_has_finished_is_answered_at_once() -> None:
     virtually(body)
 
 
-def test_the_bell_wakes_whoever_waits_at_the_very_end() -> None:
+def test_a_notification_wakes_whoever_waits_at_the_very_end() -> None:
     async def body(bench: VirtualBench) -> None:
         ids = [await bench.schedule(name) for name in "ab"]
         end = asyncio.create_task(later(0.25, bench.finish(ids[1])))
         found, seconds = await bench.wait(*ids)
         assert found == [ids[1]]
-        assert seconds == pytest.approx(0.25, abs=0.02)  # far less than poll_interval: the bell, not the net
+        assert seconds == pytest.approx(0.25, abs=0.02)  # far less than poll_interval: a notification, not the net
         await end
 
     virtually(body)

@@ -319,7 +319,7 @@ async def test_a_whole_life_touches_no_undeclared_key(open_store: OpenStore, clo
     [
         ("redis.call('HGET', 'atf:{1}', 'x')", "undeclared key atf:{1}"),
         ("redis.pcall('DEL', keys[1] .. ':t:x', 'atf:1')", "undeclared key atf:1"),
-        ("redis.call('SPUBLISH', 'bell', 'x')", "undeclared key bell"),
+        ("redis.call('SPUBLISH', 'channel', 'x')", "undeclared key channel"),
         ("redis.call('GETDEL', keys[1])", "unwatched command GETDEL"),
     ],
 )

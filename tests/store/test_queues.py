@@ -420,13 +420,13 @@ async def test_a_priority_is_a_queue_of_its_own(world: World) -> None:
     assert popped == [(f"{LAMBDA}:0", ["0-high"]), (f"{LAMBDA}:2", ["0-low"])]
 
 
-# --- bells ------------------------------------------------------------------------------------------------------------
+# --- notifications ------------------------------------------------------------------------------------------------------
 
 
-async def rung(world: World, kind: str, partitions: list[int], *happenings: object) -> list[set[str]]:
-    """What a bell rings after each of some awaitables."""
+async def notified(world: World, kind: str, partitions: list[int], *happenings: object) -> list[set[str]]:
+    """What is notified after each of some awaitables."""
     heard, words = [], itertools.count()
-    async with world.store.listen(kind, partitions) as bell:
+    async with world.store.listen(kind, partitions) as notifications:
 
         async def until_heard(partition: int) -> set[str]:
             """Says a word there, again until it is heard: on a Cluster one node's subscription is there before another's."""
@@ -434,7 +434,7 @@ async def rung(world: World, kind: str, partitions: list[int], *happenings: obje
             messages: set[str] = set()
             while not any(each.endswith(word) for each in messages):
                 await world.store.link.command("SPUBLISH", channel, word, key=channel)
-                messages |= await bell.wait(1)
+                messages |= await notifications.wait(1)
             return {each for each in messages if "word-" not in each}
 
         for partition in partitions:
@@ -446,7 +446,7 @@ async def rung(world: World, kind: str, partitions: list[int], *happenings: obje
 
 
 async def test_due_rings_when_the_earliest_instant_is_lowered(world: World) -> None:
-    heard = await rung(
+    heard = await notified(
         world,
         "due",
         [0],
@@ -461,7 +461,7 @@ async def test_due_rings_when_the_earliest_instant_is_lowered(world: World) -> N
 async def test_ready_names_the_queue_that_got_entries(world: World) -> None:
     await limit_to(world, 100)
     await world.schedule("a", partition=1)
-    heard = await rung(
+    heard = await notified(
         world,
         "ready",
         [0, 1],
@@ -488,7 +488,7 @@ async def test_done_rings_for_those_that_are_watched_alone(world: World, end: st
         "lose": lambda: world.store.report_loss(claims, "killed"),
         "hand_back": lambda: world.store.hand_back(claims, []),
     }
-    assert await rung(world, "done", [0], ends[end]) == [set(ids[:1])]
+    assert await notified(world, "done", [0], ends[end]) == [set(ids[:1])]
     assert await world.store.watch_tasks([*ids, "0-nobody"]) == [*[(await world.get(ids[0])).status] * 2, None]
     await world.check()
 
@@ -502,14 +502,14 @@ async def test_a_watched_task_that_fails_rings_only_at_its_end(world: World) -> 
         await world.passes()
         await world.finish(Outcome.SUCCEEDED, *held(await world.claim("0-a")))
 
-    assert await rung(world, "done", [0], lambda: world.fail(*claims), again) == [set(), {"0-a"}]
+    assert await notified(world, "done", [0], lambda: world.fail(*claims), again) == [set(), {"0-a"}]
 
 
-async def test_a_bell_without_wakeups_is_silent(open_store: OpenStore, world: World) -> None:
+async def test_without_wakeups_nothing_is_notified(open_store: OpenStore, world: World) -> None:
     quiet = await open_store(wakeups=False)
-    async with quiet.listen("due", [0]) as bell:
+    async with quiet.listen("due", [0]) as notifications:
         await world.schedule("a")
-        assert await bell.wait(0.001) == set()
+        assert await notifications.wait(0.001) == set()
 
 
 async def test_queues_are_what_rq_sees(world: World) -> None:

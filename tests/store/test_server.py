@@ -251,10 +251,10 @@ async def test_the_user_that_ships_may_do_all(user: str, clock: Clock) -> None:
     (claim,) = await world.run("a")
     await world.fail(claim)
     assert [each.depth for each in await store.queues()] == [0]
-    async with store.listen("due", [0, 1]) as bell:
-        assert await bell.wait(5) == set()  # the subscription stands
+    async with store.listen("due", [0, 1]) as notifications:
+        assert await notifications.wait(5) == set()  # the subscription stands
         await world.schedule("b")
-        assert await bell.wait(5)
+        assert await notifications.wait(5)
     await store.close()
 
 

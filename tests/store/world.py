@@ -679,15 +679,15 @@ class World:
         assert await store.get_batch_item("goes-on", page.items[0].work_item_id) is not None
 
     async def deliver(self) -> None:
-        """Delivers all that partitions owe each other, however long it takes."""
-        owed = True
-        while owed:
-            owed = False
+        """Applies all outbox records of all partitions, however long it takes."""
+        left = True
+        while left:
+            left = False
             for partition in range(self.store.partitions):
                 for record in await list_outbox(self.store, partition):
                     ended = record.kind == "batch_ended"
                     await (self.store.acknowledge_outbox if ended else self.store.apply_outbox)(record)
-                    owed = True
+                    left = True
 
     async def check(self) -> Dump:
         """Holds every invariant against what is in Redis, and the exact counts against the records."""
