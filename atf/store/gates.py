@@ -80,7 +80,7 @@ class GateVerbs(LambdaVerbs):
             "set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail
         )
         until: Arg = "" if gate.until_us is None else gate.until_us
-        args: list[Arg] = [REGISTRY_PARTITION, self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
+        args: list[Arg] = [self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
         args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
         args += (msgspec.json.encode(said), msgspec.json.encode(entry))
         reply = [int(each) for each in await self._call("set_gate", REGISTRY_PARTITION, args)]
@@ -96,7 +96,6 @@ class GateVerbs(LambdaVerbs):
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
         entry = msgspec.json.encode(_AuditRecord("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
         args: list[Arg] = [
-            REGISTRY_PARTITION,
             self.partitions,
             name,
             entry,

@@ -45,7 +45,7 @@ class LambdaVerbs(OutboxVerbs):
         """
         at_once, changed = max(_WRITES_AT_ONCE // self.partitions, 1), 0
         for start in range(0, len(records), at_once):
-            args: list[Arg] = [REGISTRY_PARTITION, self.partitions]
+            args: list[Arg] = [self.partitions]
             some = records[start : start + at_once]
             for each in some:
                 spec = base64.b64encode(each.spec)
@@ -77,9 +77,7 @@ class LambdaVerbs(OutboxVerbs):
             Unavailable: changes of it are on their way to a partition that is away.
         """
         for _ in range(2):
-            done = int(
-                await self._call("delete_lambda", REGISTRY_PARTITION, [REGISTRY_PARTITION, self.partitions, name])
-            )
+            done = int(await self._call("delete_lambda", REGISTRY_PARTITION, [self.partitions, name]))
             await self._apply_all_outboxes()
             if done in {0, 1}:
                 return done == 1
@@ -100,7 +98,6 @@ class LambdaVerbs(OutboxVerbs):
             settings = change(record)
             spec64 = base64.b64encode(record.spec)
             args: list[Arg] = [
-                REGISTRY_PARTITION,
                 self.partitions,
                 name,
                 spec64,

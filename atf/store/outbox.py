@@ -50,7 +50,7 @@ class OutboxVerbs(Partitions):
                     f"partition {record.target} of the task store has lost its data, and no role has opened it since"
                 )
         elif kind == "resync":
-            await self._call("resync_lambdas", record.target, [REGISTRY_PARTITION, self.partitions, name, *rest])
+            await self._call("resync_lambdas", record.target, [self.partitions, name, *rest])
         elif kind == "grant_permits":
             await self._call("grant_permits", record.target, args[2:])
         elif kind == BATCH_SYNC:

@@ -237,7 +237,7 @@ async def full_gates(world: World, batch: int) -> None:
     assert (await store.enqueue(0, 0)).gated == MAX_BATCH, "not all in one visit"
     assert sum(each.waiting for each in await store.list_gates(name)) == 2 * MAX_BATCH
     await store.judge(name)
-    await store.link.call("resync_lambdas", keys.record(0), [world.clock(), 0, store.partitions, ""])
+    await store.link.call("resync_lambdas", keys.record(0), [world.clock(), store.partitions, ""])
     await world.deliver()
     world.clock.advance(len(COLLECTIONS))
     assert await world.passes() == (2 * MAX_BATCH, 0, 0)

@@ -147,7 +147,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.cores()
     await world.permits()
     await store.set_lambda(LAMBDA, to("limit=7 running=6"))
-    await store.link.call("resync_lambdas", keys.record(0), [clock(), 0, store.partitions, ""])
+    await store.link.call("resync_lambdas", keys.record(0), [clock(), store.partitions, ""])
     await store.set_lambda(LAMBDA, to("pool=gpu"))
     await store.set_lambda(LAMBDA, to(""))
     await told.end()

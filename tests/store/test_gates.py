@@ -363,7 +363,7 @@ async def test_a_pause_that_is_over_is_none_though_no_visit_has_struck_it_off(on
     if what == "another gate":
         await one.gate("admit", 0.5, team="web")
     else:
-        await one.store.link.call("resync_lambdas", keys.record(0), [one.clock(), 0, one.store.partitions, ""])
+        await one.store.link.call("resync_lambdas", keys.record(0), [one.clock(), one.store.partitions, ""])
         await one.deliver()
     assert [each.action for each in await one.store.list_gates(LAMBDA)] == [GateAction.ADMIT] * (what == "another gate")
     await one.schedule("a")

@@ -56,10 +56,10 @@ class FoundationStore(Store):
     ) -> Any:
         verb = _THEN.get(verb, verb)
         if verb == "register":  # was given the spec twice
-            name, spec, *settings = args[2:]
+            name, spec, *settings = args[1:]
             assert isinstance(spec, bytes)
             body = msgspec.json.encode(["register", name, spec.decode(), *map(str, settings)])
-            args = [*args[:2], name, base64.b64decode(spec), *map(str, settings[:2]), body]
+            args = [0, args[0], name, base64.b64decode(spec), *map(str, settings[:2]), body]
         if verb == "open":  # knew nothing of version, timeout and making
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         if verb == "schedule":  # knew nothing of further fields; these tasks have none

@@ -1,6 +1,6 @@
 -- set_gate: sets a gate of a lambda in the registry partition, in the place of the one about the same, and adds it to the outbox for the others
 -- KEYS[1]  the registry partition's record
--- ARGV     now, number of this partition, number of partitions, name, what it is about ("action label=value ..."), amount, until ("" =
+-- ARGV     now, number of partitions, name, what it is about ("action label=value ..."), amount, until ("" =
 --          after a while), that while (0 = until it is lifted), 1 = only where there is none about the same, 2 = where there is none
 --          that stands until it is lifted, id of the call ("" = none), record, entry of the audit log
 -- RETURNS  {number, until} of the gate; {} no such lambda; {0} it has too many
@@ -8,7 +8,8 @@
 -- A call that is repeated finds its own gate. A pause of the whole lambda has a place of its own beside the others: whoever must stop
 -- a lambda can, and it is held against no task.
 register('set_gate', {'allow-oom'}, function(keys, args)
-  local P, now, name, wanted = keys[1], instant(args[1]), args[4], args[5]
+  local P, now = keys[1], instant(args[1])
+  local partitions, name, wanted, amount, ends_at, for_us, unless, request, record, entry = unpack(args, 2)
   if redis.call('EXISTS', lambda_key(P, name)) == 0 then return {} end
   local lines, kept, others = gate_records.lines(P, name, now), {}, 0
   for _, line in ipairs(lines) do
@@ -19,20 +20,20 @@ register('set_gate', {'allow-oom'}, function(keys, args)
       local gate = gate_rules.parse(line)
       local number = fmt(gate.number)
       local call = string.match(redis.call('HGET', gate_records.tally_key(P, name), 'r' .. number) or '', '^%d+ (%S*)')
-      local same = args[10] ~= '' and call == args[10]
-      if same or args[9] == '1' or args[9] == '2' and gate.ends == 0 then
-        gate_records.write(P, name, table.concat(lines, ';'), tonumber(args[2]), tonumber(args[3]), now, true)
+      local same = request ~= '' and call == request
+      if same or unless == '1' or unless == '2' and gate.ends == 0 then
+        gate_records.write(P, name, table.concat(lines, ';'), tonumber(partitions), now, true)
         return {number, fmt(gate.ends)}
       end
     end
   end
   if others >= MAX_GATES and wanted ~= 'pause' then return {0} end
   local number = grown(P, 'lambda_version', now)
-  local ends = args[7] ~= '' and args[7] or tonumber(args[8]) > 0 and fmt(now + tonumber(args[8])) or '0'
+  local ends = ends_at ~= '' and ends_at or tonumber(for_us) > 0 and fmt(now + tonumber(for_us)) or '0'
   local action, labels = string.match(wanted, '^(%l+) ?(.*)$')
-  kept[#kept + 1] = number .. ' ' .. action .. ' ' .. ends .. ' ' .. args[6] .. (labels ~= '' and ' ' .. labels or '')
-  gate_records.write(P, name, table.concat(kept, ';'), tonumber(args[2]), tonumber(args[3]), now)
-  redis.call('HSET', gate_records.tally_key(P, name), 'r' .. number, fmt(now) .. ' ' .. args[10] .. ' ' .. args[11])
-  audit_log.add(P, now, args[12])
+  kept[#kept + 1] = number .. ' ' .. action .. ' ' .. ends .. ' ' .. amount .. (labels ~= '' and ' ' .. labels or '')
+  gate_records.write(P, name, table.concat(kept, ';'), tonumber(partitions), now)
+  redis.call('HSET', gate_records.tally_key(P, name), 'r' .. number, fmt(now) .. ' ' .. request .. ' ' .. record)
+  audit_log.add(P, now, entry)
   return {number, ends}
 end)

@@ -28,14 +28,11 @@ end
 
 -- Writes a lambda's gates in the registry partition, and adds them to the outbox for the others. `same`: somebody sets or lifts what is so already; that is passed on, since one of the others may have
 -- heard of what the registry partition has forgotten, but not where much is in the outbox already: one of them may be away for long.
-function gate_records.write(P, name, text, home, partitions, now, same)
+function gate_records.write(P, name, text, partitions, now, same)
   if same and redis.call('ZCARD', P .. ':outbox:due') >= 64 then return end
   local version = grown(P, 'lambda_version', now)
   gate_records.put(P, name, text, version, now)
-  local body = version .. '\n["gate","' .. name .. '","' .. text .. '"]'  -- nothing in it needs to be escaped
-  for target = 0, partitions - 1 do
-    if target ~= home then outbox.add(P, target, body, now) end
-  end
+  outbox.add_for_others(P, partitions, version .. outbox.words('gate', name, text), now)
 end
 
 -- The lines of a lambda's gates, without those that have ended, though no visit has struck them off yet.

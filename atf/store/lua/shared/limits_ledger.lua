@@ -67,7 +67,7 @@ local function sync_part(P, ledger, number, limits, here, now)
   for _, each in ipairs({ledger.v, ledger.e, entry.e, entry.nG, entry.nR, entry.nC, entry.bG, entry.bR, entry.bC, ledger.z or 0}) do
     strings[#strings + 1] = fmt(each)
   end
-  outbox.add(P, number, '0\n["' .. table.concat(strings, '","') .. '"]', now)
+  outbox.add(P, number, '0' .. outbox.words(unpack(strings)), now)
 end
 
 local function by_place(one, other) return one.number < other.number end
@@ -201,7 +201,7 @@ function limits_ledger.ask(P, name, partitions, runs, part, now)
   for _, each in ipairs({part.s, part.e, part.le or -1, said.nG, said.nR, said.nN, said.bG, said.bR, said.bN, runs, part.z or now}) do
     strings[#strings + 1] = fmt(each)
   end
-  outbox.add(P, target, '0\n["' .. table.concat(strings, '","') .. '"]', now)
+  outbox.add(P, target, '0' .. outbox.words(unpack(strings)), now)
 end
 
 -- A lambda's settings have changed: the ledger is to hear again what runs here, and where the ledger lies here, what is given out changes, too.

@@ -11,6 +11,13 @@ function outbox.add(P, target, body, now)
   return number
 end
 
+-- Adds a change for each of the other partitions, of which there are so many with this one.
+function outbox.add_for_others(P, partitions, body, now)
+  for target = 0, partitions - 1 do
+    if fmt(target) ~= number_of(P) then outbox.add(P, target, body, now) end
+  end
+end
+
 function outbox.words(...) return '\n["' .. table.concat({...}, '","') .. '"]' end  -- nothing in them needs to be escaped
 
 -- The changes that are due, for a store consumer to apply: number, target, body, ...; others leave them alone for a while.

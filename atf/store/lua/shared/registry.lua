@@ -44,7 +44,7 @@ local KEPT_ELSEWHERE = {limit = true, timeout = true, owner = true, runbook = tr
 
 -- Writes what holds of a lambda in the registry partition, and adds it to the outbox for the others: what an operator set (`set`) goes before what
 -- the code says (`code`), "-" lifts that. `gates`: the text of its gates, for those that do not know the lambda yet; nil: they know them.
-function registry.write(P, name, spec, code, set, gates, home, partitions, now)
+function registry.write(P, name, spec, code, set, gates, partitions, now)
   local holds_now, names, texts_of = registry.settings_of(code), {}, {}
   for each, value in pairs(registry.settings_of(set)) do holds_now[each] = value end
   for each, value in pairs(holds_now) do
@@ -56,11 +56,7 @@ function registry.write(P, name, spec, code, set, gates, home, partitions, now)
   local version = grown(P, 'lambda_version', now)
   registry.put(P, name, holds_now.limit, holds_now.timeout, text, version, now)
   if gates then redis.call('HSET', lambda_key(P, name), 'gv', version) end  -- as the others know it
-  local strings = {'register', name, spec, holds_now.limit, holds_now.timeout, text, gates}
-  local body = version .. '\n["' .. table.concat(strings, '","') .. '"]'  -- nothing in them needs to be escaped
-  for target = 0, partitions - 1 do
-    if target ~= home then outbox.add(P, target, body, now) end
-  end
+  outbox.add_for_others(P, partitions, version .. outbox.words('register', name, spec, holds_now.limit, holds_now.timeout, text, gates), now)
 end
 
 -- Forgets a lambda within one partition. Dead letters and records stay until their retention is over.
@@ -88,5 +84,5 @@ function registry.ask_of(P, name, now)
   if partitions == '1' or number_of(P) == '0' then return end
   if asked and redis.call('HEXISTS', P .. ':outbox', asked) == 1 then return end
   local only = redis.call('EXISTS', P .. ':lambdas') == 1 and name or ''
-  redis.call('HSET', P, 'asked', outbox.add(P, 0, '0\n["resync","","' .. only .. '"]', now))
+  redis.call('HSET', P, 'asked', outbox.add(P, 0, '0' .. outbox.words('resync', '', only), now))
 end

@@ -125,7 +125,7 @@ function store_clock.note_pass(P, now, lease_now, known)
   local pause_until = tonumber(known.pause_until or 0)
   if known.forgot then
     redis.call('HDEL', P, 'forgot')
-    if redis.call('HGET', P, 'partitions') ~= '1' then outbox.add(P, 0, '0\n["resync",""]', now) end
+    if redis.call('HGET', P, 'partitions') ~= '1' then outbox.add(P, 0, '0' .. outbox.words('resync', ''), now) end
   end
   if tonumber(known.pause_over or 0) == pause_until then return nil end
   if lease_now < pause_until then return math.min(pause_until - lease_now, store_clock.REVISIT) end
