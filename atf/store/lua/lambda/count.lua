@@ -7,8 +7,7 @@ register('count', {'no-writes'}, function(keys, args)
   for i = 2, #args do
     local counts = {}
     for _, status in ipairs(LIVE) do
-      local sum, sets = 0, {}
-      for priority = 0, MAX_PRIORITY do sets[#sets + 1] = live_key(P, args[i] .. ':' .. priority, status) end
+      local sum, sets = 0, due_index.sets_of(P, args[i], {status})
       if redis.call('EXISTS', unpack(sets)) > 0 then  -- mostly not: one call instead of one per priority
         for _, set in ipairs(sets) do sum = sum + redis.call('ZCARD', set) end
       end

@@ -35,10 +35,7 @@ end
 register('get_status', {'no-writes'}, function(keys, args)
   local P, now, span, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args do
-    local sets, failed = {}, done_key(P, args[i], 'FATAL_FAILURE')
-    for priority = 0, MAX_PRIORITY do
-      for _, status in ipairs(LIVE) do sets[#sets + 1] = live_key(P, args[i] .. ':' .. priority, status) end
-    end
+    local sets, failed = due_index.sets_of(P, args[i], LIVE), done_key(P, args[i], 'FATAL_FAILURE')
     local dead = redis.call('ZCARD', failed)
     local lives = redis.call('EXISTS', unpack(sets)) > 0
     if lives or dead > 0 then

@@ -12,6 +12,6 @@ register('lift_gate', {'allow-oom'}, function(keys, args)
     if not wanted[gate_rules.about(line)] then kept[#kept + 1] = line end
   end
   gate_records.write(P, name, table.concat(kept, ';'), tonumber(args[2]), now, #kept == #lines)
-  if #kept < #lines then audit_log.add(P, now, args[4]) end
+  if #kept < #lines then registry.audit(P, now, args[4]) end
   return #lines - #kept
 end)

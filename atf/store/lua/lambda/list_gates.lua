@@ -5,10 +5,7 @@
 
 -- Due tasks of a lambda that wait.
 local function due_of(P, name, now)
-  local waiting, sets = 0, {}
-  for priority = 0, MAX_PRIORITY do
-    for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE', 'ENQUEUED'}) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
-  end
+  local waiting, sets = 0, due_index.sets_of(P, name, {'NEW', 'RETRIABLE_FAILURE', 'ENQUEUED'})
   if redis.call('EXISTS', unpack(sets)) == 0 then return 0 end  -- mostly so: one call instead of one per set
   for i = 1, #sets, 3 do
     waiting = waiting + redis.call('ZCOUNT', sets[i], '-inf', fmt(now)) + redis.call('ZCOUNT', sets[i + 1], '-inf', fmt(now))

@@ -34,6 +34,6 @@ register('set_gate', {'allow-oom'}, function(keys, args)
   kept[#kept + 1] = number .. ' ' .. action .. ' ' .. ends .. ' ' .. amount .. (labels ~= '' and ' ' .. labels or '')
   gate_records.write(P, name, table.concat(kept, ';'), tonumber(partitions), now)
   redis.call('HSET', gate_records.tally_key(P, name), 'r' .. number, fmt(now) .. ' ' .. request .. ' ' .. record)
-  audit_log.add(P, now, entry)
+  registry.audit(P, now, entry)
   return {number, ends}
 end)

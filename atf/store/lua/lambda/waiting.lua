@@ -7,18 +7,14 @@
 register('waiting', {'no-writes'}, function(keys, args)
   local P, answer = keys[1], {}
   for i = 3, #args do
-    local name, lists, taken = args[i], {}, {}
-    for priority = 0, MAX_PRIORITY do
-      local queue = name .. ':' .. priority
-      lists[#lists + 1] = list_key(P, queue)
-      for _, status in ipairs({'ENQUEUED', 'CLAIMED', 'PROCESSING'}) do taken[#taken + 1] = live_key(P, queue, status) end
-    end
+    local name, lists = args[i], {}
+    for priority = 0, MAX_PRIORITY do lists[#lists + 1] = list_key(P, name .. ':' .. priority) end
     local found = 0
     if redis.call('EXISTS', lambda_key(P, name)) == 0 then
       found = 3
     elseif redis.call('EXISTS', unpack(lists)) > 0 and registry.gives_to(P, name, args[2]) then
       found = 2
-    elseif redis.call('EXISTS', unpack(taken)) > 0 then
+    elseif redis.call('EXISTS', unpack(due_index.sets_of(P, name, {'ENQUEUED', 'CLAIMED', 'PROCESSING'}))) > 0 then
       found = 1
     end
     answer[#answer + 1] = found

@@ -3,6 +3,6 @@
 -- ARGV     now, entry
 -- RETURNS  1
 register('add_audit', {'allow-oom'}, function(keys, args)
-  audit_log.add(keys[1], instant(args[1]), args[2])
+  registry.audit(keys[1], instant(args[1]), args[2])
   return 1
 end)

@@ -5,9 +5,7 @@
 register('announce', {'allow-oom'}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
   local roles, said, till = P .. ':roles', P .. ':said', fmt(now + tonumber(args[3]))
-  for _, set in ipairs({roles, said}) do
-    for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do redis.call('ZREM', set, gone) end
-  end
+  for _, set in ipairs({roles, said}) do liveness.strike_off(set, now) end
   redis.call('ZADD', roles, till, args[2])
   for i = 4, #args do answer[#answer + 1] = redis.call('ZADD', said, till, args[i]) end
   return answer

@@ -18,9 +18,7 @@ register('get_capacity', {'allow-oom'}, function(keys, args)
       changed = changed + redis.call('ZREM', members, args[i])
     end
   end
-  for _, name in ipairs(redis.call('ZRANGE', members, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
-    changed = changed + redis.call('ZREM', members, name)
-  end
+  changed = changed + #liveness.strike_off(members, now)
   membership = membership or '0'
   if changed > 0 then membership = fmt(redis.call('HINCRBY', key, 'membership', changed)) end
   local state = version == args[3] and '' or redis.call('HGET', key, 'state')

@@ -10,11 +10,8 @@ local ASKED = 64  -- such lambdas at most
 local function of_several(P, now)
   local found, said = {}, redis.call('HGETALL', P .. ':signatures')
   for i = 1, #said, 2 do
-    local alive = {}
-    for digest in string.gmatch(said[i + 1], '%S+') do
-      if tonumber(redis.call('ZSCORE', P .. ':served', said[i] .. ' ' .. digest) or 0) > now then alive[#alive + 1] = digest end
-    end
-    if #alive > 1 and #found < ASKED then found[#found + 1] = {string.match(said[i], '%S+$'), alive} end
+    local run = liveness.signatures(P, said[i], said[i + 1], now)
+    if #run > 1 and #found < ASKED then found[#found + 1] = {string.match(said[i], '%S+$'), run} end
   end
   return found
 end
@@ -34,15 +31,14 @@ end
 
 register('list_hosts', {'no-writes'}, function(keys, args)
   local P, now, found = keys[1], instant(args[1]), {}
-  local alive = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, args[2], 'WITHSCORES')
+  local hosts = redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, args[2], 'WITHSCORES')
   local several = of_several(P, now)
-  for i = 1, #alive, 2 do
-    found[#found + 1], found[#found + 2] = alive[i], fmt(tonumber(alive[i + 1]))
-    found[#found + 1] = redis.call('HGET', P .. ':hosts:say', alive[i]) or ''
-    found[#found + 1] = run_here(P, alive[i], several)
-    local ends = string.match(redis.call('HGET', P .. ':hosts:drain', alive[i]) or '', '^%d+') or ''
-    found[#found + 1] = (ends == '0' or ends ~= '' and tonumber(ends) > now) and ends or ''
-    found[#found + 1] = redis.call('HGET', P .. ':hosts:why', alive[i]) or ''
+  for i = 1, #hosts, 2 do
+    local host, said = hosts[i], redis.call('HGET', P .. ':hosts:say', hosts[i]) or ''
+    local why = redis.call('HGET', P .. ':hosts:why', host) or ''
+    for _, each in ipairs({host, fmt(tonumber(hosts[i + 1])), said, run_here(P, host, several), liveness.drains_until(P, host, now) or '', why}) do
+      found[#found + 1] = each
+    end
   end
   return {fmt(now), found}
 end)

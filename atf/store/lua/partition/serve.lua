@@ -25,21 +25,12 @@ local function note_signature(P, said, add)
   end
 end
 
-local function drains(P, host, now)
-  local ends = string.match(redis.call('HGET', P .. ':hosts:drain', host) or '', '^%d+')
-  return ends and (ends == '0' or tonumber(ends) > now)
-end
-
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
   local workers, served = P .. ':workers', P .. ':served'
   local till, why, last = fmt(now + tonumber(args[3])), args[7] or '', 8 + 2 * tonumber(args[8] or 0)
-  for _, set in ipairs({workers, served}) do
-    for _, gone in ipairs(redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
-      redis.call('ZREM', set, gone)
-      if set == served then note_signature(P, gone, false) end
-    end
-  end
+  liveness.strike_off(workers, now)
+  for _, gone in ipairs(liveness.strike_off(served, now)) do note_signature(P, gone, false) end
   if why == '' then
     if #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
     for i = last + 1, #args do
@@ -49,11 +40,8 @@ register('serve', {'allow-oom'}, function(keys, args)
     redis.call('ZADD', workers, till, pool)
   end
   if host == '' then return 1 end
-  for _, gone in ipairs(redis.call('ZRANGE', P .. ':hosts', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, 256)) do
-    redis.call('ZREM', P .. ':hosts', gone)
-    redis.call('HDEL', P .. ':hosts:say', gone)
-    redis.call('HDEL', P .. ':hosts:run', gone)
-    redis.call('HDEL', P .. ':hosts:why', gone)
+  for _, gone in ipairs(liveness.strike_off(P .. ':hosts', now)) do
+    for _, hash in ipairs({':hosts:say', ':hosts:run', ':hosts:why'}) do redis.call('HDEL', P .. hash, gone) end
   end
   local say = {'pool=' .. pool, 'executors=' .. (args[5] ~= '' and args[5] or '0')}
   for i = 9, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
@@ -68,5 +56,5 @@ register('serve', {'allow-oom'}, function(keys, args)
   local begun = args[6] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
   redis.call('HSET', P .. ':hosts:run', host, begun .. table.concat(args, ' ', last + 1) .. ' ')
   for i = last + 1, #args do placement.join_spread(P, string.match(args[i], '^%S+'), host, now) end
-  return drains(P, host, now) and 2 or 1
+  return liveness.drains_until(P, host, now) and 2 or 1
 end)

@@ -22,12 +22,18 @@ function due_index.visit_all_by(P, ats)
   if before[1] ~= after[1] or before[2] ~= after[2] then redis.call('SPUBLISH', P .. ':notify:due', after[1]) end
 end
 
--- Has all queues of a lambda looked at that hold live tasks.
-function due_index.visit_lambda(P, name, now)
+-- The sets of a lambda's tasks of some statuses, for each priority in the order of the statuses.
+function due_index.sets_of(P, name, statuses)
   local sets = {}
   for priority = 0, MAX_PRIORITY do
-    for _, status in ipairs(LIVE) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
+    for _, status in ipairs(statuses) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
   end
+  return sets
+end
+
+-- Has all queues of a lambda looked at that hold live tasks.
+function due_index.visit_lambda(P, name, now)
+  local sets = due_index.sets_of(P, name, LIVE)
   if redis.call('EXISTS', unpack(sets)) == 0 then return end  -- as when it is new: one call for all of its queues
   for priority = 0, MAX_PRIORITY do
     local first = priority * #LIVE + 1

@@ -27,11 +27,7 @@ function misfits.has(digests, digest) return string.find(',' .. digests .. ',', 
 -- The digests of the signatures of a lambda that live executors run, of the pool that it is given to.
 function misfits.alive(P, name, now)
   local of = (registry.settings(P, name).pool or '') .. ' ' .. name
-  local found = {}
-  for digest in string.gmatch(redis.call('HGET', P .. ':signatures', of) or '', '%S+') do
-    if tonumber(redis.call('ZSCORE', P .. ':served', of .. ' ' .. digest) or 0) > now then found[#found + 1] = digest end
-  end
-  return found
+  return liveness.signatures(P, of, redis.call('HGET', P .. ':signatures', of), now)
 end
 
 -- Whether somebody runs a signature that a task has not met. `alive`: of the lambda, where it was asked for before in this call.

@@ -86,3 +86,12 @@ function registry.ask_of(P, name, now)
   local only = redis.call('EXISTS', P .. ':lambdas') == 1 and name or ''
   redis.call('HSET', P, 'asked', outbox.add(P, 0, '0' .. outbox.words('resync', '', only), now))
 end
+
+-- Adds to the audit log, which keeps the newest.
+function registry.audit(P, now, entry)
+  local log = P .. ':audit'
+  local number = redis.call('HINCRBY', P, 'audited', 1)
+  redis.call('ZADD', log, number, fmt(number) .. ' ' .. fmt(now) .. '\n' .. entry)
+  local old = redis.call('ZRANGE', log, '-inf', number - AUDIT_KEPT, 'BYSCORE', 'LIMIT', 0, 16)
+  if #old > 0 then redis.call('ZREM', log, unpack(old)) end
+end
