@@ -8,7 +8,7 @@
 local function ask_again(P, name, settings, gates, now)
   local asked = redis.call('HGET', lambda_key(P, name), 'asked')
   if asked and redis.call('HEXISTS', P .. ':outbox', asked) == 1 then return end
-  local question = outbox.words('resync', '', name, fmt(settings), fmt(gates))
+  local question = outbox.words('resync', '', name, settings, gates)
   redis.call('HSET', lambda_key(P, name), 'asked', outbox.add(P, 0, '0' .. question, now))
 end
 

@@ -80,7 +80,7 @@ local function end_or_go_on(P, batch, now)
   redis.call('SPUBLISH', P .. ':notify:done', batch)
   if tonumber(called or 0) < tonumber(round) then  -- mutant: batch_end_unreported
     redis.call('HSET', key, 'called', round)
-    outbox.add(P, number_of(P), round .. outbox.words('batch_ended', batch, round, fmt(now), text), now)
+    outbox.add(P, number_of(P), round .. outbox.words('batch_ended', batch, round, now, text), now)
   end
 end
 

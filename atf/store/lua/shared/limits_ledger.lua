@@ -63,11 +63,9 @@ local function sync_part(P, ledger, number, limits, here, now)
     permit_part.sync(P, ledger.name, ledger.v, ledger.e, entry.e, entry, ledger.z or 0, limits, now)
     return
   end
-  local strings = {'grant_permits', ledger.name}
-  for _, each in ipairs({ledger.v, ledger.e, entry.e, entry.nG, entry.nR, entry.nC, entry.bG, entry.bR, entry.bC, ledger.z or 0}) do
-    strings[#strings + 1] = fmt(each)
-  end
-  outbox.add(P, number, '0' .. outbox.words(unpack(strings)), now)
+  local words = outbox.words('grant_permits', ledger.name, ledger.v, ledger.e, entry.e, entry.nG, entry.nR, entry.nC, entry.bG, entry.bR, entry.bC,
+    ledger.z or 0)
+  outbox.add(P, number, '0' .. words, now)
 end
 
 local function by_place(one, other) return one.number < other.number end
@@ -94,7 +92,7 @@ local function targets_of(ledger, kind, limit, now)
     local keeps, other_keeps = now < one[kind .. 'T'], now < other[kind .. 'T']
     if scarce and keeps ~= other_keeps then return keeps end
     if scarce and one.granted ~= other.granted then return one.granted < other.granted end
-    local mine, its = one[kind .. 'G'] - one[kind .. 'R'], other[kind .. 'G'] - other[kind .. 'R']
+    local mine, its = permit_part.has(one, kind), permit_part.has(other, kind)
     if not scarce and mine ~= its then return mine > its end
     return by_place(one, other)
   end)
@@ -107,12 +105,12 @@ end
 -- Gives out what is free of a kind, and has those give back that have too much while others wait. Returns the partitions to be told.
 local function share_out(ledger, kind, limit, limits, changed, now)
   local askers, out = targets_of(ledger, kind, limit, now), 0
-  for _, entry in pairs(ledger.parts) do out = out + entry[kind .. 'G'] - entry[kind .. 'R'] end
+  for _, entry in pairs(ledger.parts) do out = out + permit_part.has(entry, kind) end
   local free = limit - out  -- mutant: permits_given_twice
   local short = out > limit
   if kind == 'b' then ledger.z = math.min(math.max(ledger.z or 0, buckets.fullest(limits, free, now)), now) end
   for _, entry in ipairs(askers) do
-    local lacks = entry.target - (entry[kind .. 'G'] - entry[kind .. 'R'])
+    local lacks = entry.target - permit_part.has(entry, kind)
     local gets = math.min(lacks, free)
     if gets > 0 then
       entry[kind .. 'G'], free = entry[kind .. 'G'] + gets, free - gets
@@ -120,10 +118,10 @@ local function share_out(ledger, kind, limit, limits, changed, now)
       entry.granted, changed[entry.number] = ledger.grants, true
       entry[kind .. 'T'] = now + PERMIT_KEPT + (kind == 'b' and math.ceil(buckets.SECOND * limits.b / limits.rate) or 0)
     end
-    short = short or entry[kind .. 'N'] > entry[kind .. 'G'] - entry[kind .. 'R']
+    short = short or entry[kind .. 'N'] > permit_part.has(entry, kind)
   end
   for number, entry in pairs(ledger.parts) do
-    local has = entry[kind .. 'G'] - entry[kind .. 'R']
+    local has = permit_part.has(entry, kind)
     local cap = short and has > 0 and entry.target or -1  -- also who has no more than that gives back what it does not need
     if cap ~= entry[kind .. 'C'] or cap >= 0 and has > cap and now - entry.sent >= PERMIT_REVISIT then
       entry[kind .. 'C'], changed[number] = cap, true
@@ -175,7 +173,7 @@ function limits_ledger.report(P, name, from, number, epoch, ledger_epoch, said, 
     local back = said[kind .. 'R'] - entry[kind .. 'R']
     if kind == 'b' and back > 0 and limits and limits.b then
       local free = limits.b
-      for _, each in pairs(ledger.parts) do free = free - each.bG + each.bR end
+      for _, each in pairs(ledger.parts) do free = free - permit_part.has(each, 'b') end
       free = math.max(free, 0)
       local mine = math.max(ledger.z or 0, buckets.fullest(limits, free, now))
       ledger.z = math.min(math.floor((mine * free + z * back) / (free + back)), now)
@@ -197,11 +195,9 @@ function limits_ledger.ask(P, name, partitions, runs, part, now)
     limits_ledger.report(P, name, here, part.s, part.e, part.le or -1, said, runs, part.z or now, now)
     return
   end
-  local strings = {'ask_permits', name, fmt(here)}
-  for _, each in ipairs({part.s, part.e, part.le or -1, said.nG, said.nR, said.nN, said.bG, said.bR, said.bN, runs, part.z or now}) do
-    strings[#strings + 1] = fmt(each)
-  end
-  outbox.add(P, target, '0' .. outbox.words(unpack(strings)), now)
+  local words = outbox.words('ask_permits', name, here, part.s, part.e, part.le or -1, said.nG, said.nR, said.nN, said.bG, said.bR, said.bN, runs,
+    part.z or now)
+  outbox.add(P, target, '0' .. words, now)
 end
 
 -- A lambda's settings have changed: the ledger is to hear again what runs here, and where the ledger lies here, what is given out changes, too.

@@ -47,11 +47,16 @@ end
 function misfits.lately(noted, now) return tonumber(noted or 0) > now end
 local function note_lambda(P, name, now) redis.call('HSET', lambda_key(P, name), 'mis', fmt(now + misfits.LATELY)) end
 
+-- Such a set has lost tasks.
+local function forget_empty(P, name)
+  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+end
+
 -- A task out of the set in which it stands.
 function misfits.leave(P, id, queue, m)
   local name = queue .. ' ' .. m.digests
   redis.call('ZREM', set_key(P, name), id)
-  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+  forget_empty(P, name)
 end
 
 -- ... and into it, while somebody is there that it might fit.
@@ -227,7 +232,7 @@ function misfits.tidy(P)
     for _, id in ipairs(redis.call('ZRANGE', set_key(P, name), 0, misfits.TIDIED - 1)) do
       if redis.call('HGET', task_key(P, id), 's') ~= 'ENQUEUED' then redis.call('ZREM', set_key(P, name), id) end
     end
-    if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+    forget_empty(P, name)
   end
 end
 
@@ -235,6 +240,6 @@ end
 function misfits.take(P, name, most)
   local ids = redis.call('ZRANGE', set_key(P, name), 0, most - 1)
   if #ids > 0 then redis.call('ZREM', set_key(P, name), unpack(ids)) end
-  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+  forget_empty(P, name)
   return ids
 end

@@ -18,7 +18,14 @@ function outbox.add_for_others(P, partitions, body, now)
   end
 end
 
-function outbox.words(...) return '\n["' .. table.concat({...}, '","') .. '"]' end  -- nothing in them needs to be escaped
+-- The words of a change, in JSON: texts, in which nothing needs to be escaped, and whole numbers.
+function outbox.words(...)
+  local words = {...}
+  for i, each in ipairs(words) do
+    if type(each) == 'number' then words[i] = fmt(each) end
+  end
+  return '\n["' .. table.concat(words, '","') .. '"]'
+end
 
 -- The changes that are due, for a store consumer to apply: number, target, body, ...; others leave them alone for a while.
 function outbox.due(P, now)
