@@ -193,7 +193,7 @@ class BatchVerbs(TaskVerbs):
 
         async def part(partition: int) -> list[BatchPlace]:
             args: list[Arg] = ["", 0, size]
-            if last is not None:  # of one instant, batches are in the order of their homes
+            if last is not None:  # of one instant, batches are in the order of their partitions
                 args = [
                     last.id if partition == last.partition else "",
                     last.created_at_us - int(partition < last.partition),

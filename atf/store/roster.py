@@ -49,13 +49,13 @@ class RosterEntry:
     Attributes:
         number: the highest that was answered under it.
         run_id: the server that answered last.
-        heard: when that was, by the monotonic clock.
+        answered_at: when that was, by the monotonic clock.
         closed: no answer under it is taken any more.
     """
 
     name: str
     run_id: str
-    heard: float
+    answered_at: float
     number: int = 0
     closed: bool = False
 
@@ -107,7 +107,7 @@ class RosterVerbs(Partitions):
         listed = self._on_roster.get(partition)
         if listed is None or listed.closed or listed.run_id != self._link.run_id(keys.record(partition)):
             return True
-        return self._runtime.monotonic() - listed.heard > library.ROSTER_SPEAKS_US / US
+        return self._runtime.monotonic() - listed.answered_at > library.ROSTER_SPEAKS_US / US
 
     async def _lease(
         self, verb: str, partition: int, args: list[Arg], *, demand: Durability = Durability.RELAXED
@@ -125,7 +125,7 @@ class RosterVerbs(Partitions):
                 continue
             if listed.closed:
                 break
-            listed.run_id, listed.heard = self._link.run_id(keys.record(partition)), self._runtime.monotonic()
+            listed.run_id, listed.answered_at = self._link.run_id(keys.record(partition)), self._runtime.monotonic()
             if reply[0] == b"paused":
                 self.pause_met.set()
             else:

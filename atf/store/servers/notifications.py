@@ -78,20 +78,20 @@ async def listen(
 
 async def _forward(link: Link, runtime: Runtime, channels: list[str], notifications: Notifications) -> None:
     """Keeps one subscription per server that has some of the channels; one that ends does not disturb the others."""
-    heard: dict[tuple[Link, tuple[str, ...]], asyncio.Task[None]] = {}
+    listening: dict[tuple[Link, tuple[str, ...]], asyncio.Task[None]] = {}
     try:
         while True:
             with contextlib.suppress(AtfError):
                 routes = {(server, tuple(some)) for server, some in (await link.routes(channels)).items()}
-                await end([heard.pop(each) for each in heard.keys() - routes])
-                for server, some in routes - {each for each, task in heard.items() if not task.done()}:
+                await end([listening.pop(each) for each in listening.keys() - routes])
+                for server, some in routes - {each for each, task in listening.items() if not task.done()}:
                     work = _receive(link, server, list(some), notifications)
-                    heard[server, some] = runtime.spawn(work, name=f"hear {server.where}")
-            if heard:
-                await asyncio.wait(heard.values(), return_when=asyncio.FIRST_COMPLETED)
+                    listening[server, some] = runtime.spawn(work, name=f"hear {server.where}")
+            if listening:
+                await asyncio.wait(listening.values(), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(_RECONNECT_S)
     finally:
-        await end(heard.values())
+        await end(listening.values())
 
 
 async def _receive(link: Link, server: Link, channels: list[str], notifications: Notifications) -> None:
