@@ -379,7 +379,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "tick_twice": Mutant(
         "whoever finds a tick due makes its task, although somebody else has done it",
-        {"tick_twice": "if generation ~= args[i + 1] or paused then"},
+        {"tick_twice": "if generation ~= at_generation or paused then"},
     ),
     "tick_at_once": Mutant(
         "a tick does not wait for the one before it",

@@ -14,7 +14,7 @@ register('schedule_items', {}, function(keys, args)
   local answer, earliest, keyed, stored = {}, nil, false, 0
   writes.gather((#args - 7) / 6, function(sets)
     for i = 8, #args, 6 do
-      local number, item, ordering, concurrency = args[i], args[i + 1], args[i + 3], args[i + 4]
+      local number, item, spec, ordering, concurrency, affinity = unpack(args, i, i + 5)
       local id = batch_parts.item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
       local known = holder == number  -- mutant: identical_items_are_one
@@ -25,7 +25,7 @@ register('schedule_items', {}, function(keys, args)
       end
       if not known then
         local score = now
-        local fields = {'s', 'NEW', 'q', queue, 'at', at, 't1', at, 'd', '', 'spec', args[i + 2], 'i', number}
+        local fields = {'s', 'NEW', 'q', queue, 'at', at, 't1', at, 'd', '', 'spec', spec, 'i', number}
         if limits ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = limits end
         if ordering ~= '' then
           fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
@@ -36,7 +36,7 @@ register('schedule_items', {}, function(keys, args)
           fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency
           keyed = true
         end
-        if args[i + 5] ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = args[i + 5] end
+        if affinity ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = affinity end
         if args[7] ~= '' then fields[#fields + 1] = 'lb'; fields[#fields + 1] = args[7] end
         redis.call('HSET', task_key(P, id), unpack(fields))
         sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)

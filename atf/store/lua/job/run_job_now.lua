@@ -8,12 +8,6 @@ register('run_job_now', {}, function(keys, args)
   local digest, scheduled_at = fields_of(task_key(P, id), 'd', 'at')
   if digest then return {digest == args[6] and 1 or 2, scheduled_at or '0'} end
   if redis.call('EXISTS', job_key(P, name)) == 0 then return {3, '0'} end
-  redis.call('HSET', task_key(P, id), 's', 'NEW', 'q', queue, 'at', fmt(now), 't1', fmt(now), 'd', args[6], 'spec', args[5], 'w', ticks.BESIDE_OF .. name)
-  if args[7] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[7]) end
-  if args[8] ~= '' then redis.call('HSET', task_key(P, id), 'af', args[8]) end
-  if args[9] ~= '' then redis.call('HSET', task_key(P, id), 'lb', args[9]) end
-  ticks.add(P, name, id, ticks.BESIDE)
-  redis.call('ZADD', live_key(P, queue, 'NEW'), fmt(now), id)
-  due_index.visit_by(P, queue, now)
+  ticks.store(P, name, ticks.BESIDE, id, queue, fmt(now), args[6], args[5], now, {'lim', args[7], 'af', args[8], 'lb', args[9]})
   return {0, fmt(now)}
 end)

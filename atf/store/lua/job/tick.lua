@@ -8,35 +8,28 @@
 register('tick', {}, function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
   for i = 2, #args, 14 do
-    local name, following, passed = args[i], args[i + 3], tonumber(args[i + 4])
-    local tick, at, id, queue = args[i + 7], args[i + 8], args[i + 9], args[i + 10]
+    local name, at_generation, at_tick, following, passed, why, retention, tick, at, id, queue, spec, limits, labels = unpack(args, i, i + 13)
     local key = job_key(P, name)
     local generation, next_tick, paused = fields_of(job_key(P, name), 'g', 'n', 'p')
-    if generation ~= args[i + 1] or next_tick ~= args[i + 2] or paused then  -- mutant: tick_twice
+    if generation ~= at_generation or next_tick ~= at_tick or paused then  -- mutant: tick_twice
       answer[#answer + 1] = 0
     else
-      if id ~= '' and redis.call('EXISTS', task_key(P, id)) == 0 then
-        redis.call('HSET', task_key(P, id), 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', '', 'spec', args[i + 11],
-          'w', ticks.OF .. name)
-        if args[i + 12] ~= '' then redis.call('HSET', task_key(P, id), 'lim', args[i + 12]) end
-        if args[i + 13] ~= '' then redis.call('HSET', task_key(P, id), 'lb', args[i + 13]) end
-        redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
-        ticks.add(P, name, id, ticks.TICK)
-        due_index.visit_by(P, queue, tonumber(at))
-      end
       if id ~= '' then
+        if redis.call('EXISTS', task_key(P, id)) == 0 then
+          ticks.store(P, name, ticks.TICK, id, queue, at, '', spec, now, {'lim', limits, 'lb', labels})
+        end
         redis.call('HINCRBY', key, 'k', 1)
         redis.call('HSET', key, 'last', tick, 'task', id, 'out', '')
       end
-      if passed > 0 then
+      if passed ~= '0' then
         redis.call('HINCRBY', key, 'skips', passed)
-        redis.call('HSET', key, 'why', args[i + 5])
+        redis.call('HSET', key, 'why', why)
       end
       redis.call('HSET', key, 'n', following)
       if following == '' then
         redis.call('ZREM', P .. ':jobs', name)
         redis.call('ZREM', P .. ':jobnames', name)
-        redis.call('ZADD', P .. ':jobs:ended', fmt(now + tonumber(args[i + 6])), name)
+        redis.call('ZADD', P .. ':jobs:ended', fmt(now + tonumber(retention)), name)
       else
         ticks.look_at_job(P, name, math.max(tonumber(following), now))  -- behind those that have waited: one that catches up is fair
       end

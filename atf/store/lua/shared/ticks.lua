@@ -26,6 +26,18 @@ function ticks.add(P, name, id, kind)
   redis.call('ZADD', P .. ':ticking', 0, name)
 end
 
+-- Stores a task of a job, due at `at`. `more`: fields of its record, each before its value, "" where it has none.
+function ticks.store(P, name, kind, id, queue, at, digest, spec, now, more)
+  local record, of = task_key(P, id), kind == ticks.TICK and ticks.OF or ticks.BESIDE_OF
+  redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', digest, 'spec', spec, 'w', of .. name)
+  for i = 1, #more, 2 do
+    if more[i + 1] ~= '' then redis.call('HSET', record, more[i], more[i + 1]) end
+  end
+  ticks.add(P, name, id, kind)
+  redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
+  due_index.visit_by(P, queue, tonumber(at))
+end
+
 -- Strikes off a job that has no tasks left which could be cancelled.
 function ticks.strike_off(P, name)
   if redis.call('ZCOUNT', ticks.key(P, name), ticks.TICK, ticks.BESIDE) == 0 then redis.call('ZREM', P .. ':ticking', name) end
