@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Final, cast
 
 from atf import task as rules
-from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
+from atf.errors import AlreadyExists, AtfError, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
@@ -110,29 +110,33 @@ class ScheduleRpcs(FrontendParts):
         self, tasks: list[tuple[f.ScheduleResult, NewTask]]
     ) -> tuple[dict[str, Admission], list[tuple[f.ScheduleResult, NewTask]]]:
         """Says to those that are too many of their lambda so, but for unique ones, which may still join a task that is there. Returns the
-        entries by lambda, and the rest.
+        entries by lambda, and the rest, which may stand in another order: that of each lambda stays.
         """
         names = {task.lambda_name for _, task in tasks}
-        bound = {each for each in names if self._lambdas.get(each).in_force.max_pending}
-        if not bound:
+        if not any(self._lambdas.get(name).in_force.max_pending for name in names):
             return {}, tasks
         by_lambda: dict[str, list[tuple[f.ScheduleResult, NewTask]]] = defaultdict(list)
         for each in tasks:
-            if each[1].lambda_name in bound:
-                by_lambda[each[1].lambda_name].append(each)
+            by_lambda[each[1].lambda_name].append(each)
         entries: dict[str, Admission] = {}
-        refused: dict[int, TooManyPending] = {}
+        let_in: list[tuple[f.ScheduleResult, NewTask]] = []
         try:
             for name, some in by_lambda.items():
-                entry = await self._pending.enter(self._lambdas.get(name), [task.stored_id for _, task in some])
-                entries[name] = entry
-                for place, refusal in entry.refusals.items():
-                    refused[id(some[place][1])] = refusal
+                ids = [task.stored_id for _, task in some]
+                entry = entries[name] = await self._pending.enter(self._lambdas.get(name), ids)
+                for place, (result, task) in enumerate(some):
+                    refusal = entry.refusals.get(place)
+                    if refusal is None:
+                        let_in.append((result, task))
+                    elif task.unique:
+                        let_in.append((result, task._replace(joins=True)))
+                    else:
+                        set_error(result.error, refusal)
         except BaseException:
             for entry in entries.values():
                 entry.ended(0)
             raise
-        return entries, list(_let_through(tasks, refused)) if refused else tasks
+        return entries, let_in
 
     def _new_task(self, request: f.ScheduleRequest, tick: t.TickInfo | None = None) -> NewTask:
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
@@ -205,19 +209,6 @@ def digest(request: f.ScheduleRequest) -> bytes:
         bare.ClearField("durability")
         request = bare
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
-
-
-def _let_through(
-    tasks: Iterable[tuple[f.ScheduleResult, NewTask]], refused: Mapping[int, TooManyPending]
-) -> Iterator[tuple[f.ScheduleResult, NewTask]]:
-    for result, task in tasks:
-        refusal = refused.get(id(task))
-        if refusal is None:
-            yield result, task
-        elif task.unique:
-            yield result, task._replace(joins=True)
-        else:
-            set_error(result.error, refusal)
 
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:
