@@ -81,10 +81,8 @@ def _waiting(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswer
         return kept_back(found, pause) or _unfit(found, record.misfit)
     if left > 0:
         return _not_yet(record, left)
-    if kept := kept_back(found, pause) or claims_paused(found, "It is due"):
+    if kept := kept_back(found, pause) or claims_paused(found, "It is due") or no_worker(found, "It is due"):
         return kept
-    if no_worker_runs_it := no_worker(found, "It is due"):
-        return no_worker_runs_it
     if found.queue_depth >= found.queue_limit:
         return ExplainAnswer(
             "queue_full",
@@ -187,10 +185,8 @@ def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswe
     place = f"at position {found.position} of {found.queue_depth} in its queue (0 is the front)"
     if pause:
         return pause._replace(sentence=f"It is {place}, but {pause.sentence}")
-    if paused := claims_paused(found, f"It is {place}"):
-        return paused
-    if no_worker_runs_it := no_worker(found, f"It is {place}"):
-        return no_worker_runs_it
+    if kept := claims_paused(found, f"It is {place}") or no_worker(found, f"It is {place}"):
+        return kept
     if all_set_aside(found):
         return ExplainAnswer(
             "set_aside", f"It is {place}, but {hosts_that_set_aside(found)}", min(found.aside.values())
@@ -204,26 +200,21 @@ def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswe
 
 def _held(found: ExplainedTask) -> ExplainAnswer:
     record, now = found.record, found.now_us
+    since = duration(now - record.moved_at_us.get(record.status, now))
     if record.status is Status.PROCESSING:
-        since = duration(now - record.moved_at_us.get(Status.PROCESSING, now))
-        answer = ExplainAnswer("running", f"Executor {record.owner} has been running it for {since}.")
+        reason, sentence = "running", f"Executor {record.owner} has been running it for {since}."
     else:
-        since = duration(now - record.moved_at_us.get(Status.CLAIMED, now))
-        answer = ExplainAnswer(
-            "claimed", f"Executor {record.owner} claimed it {since} ago and has not said yet that it started."
-        )
-    sentence = answer.sentence + _lease(record.next_at_us - now)
+        reason = "claimed"
+        sentence = f"Executor {record.owner} claimed it {since} ago and has not said yet that it started."
+    if (left_us := record.next_at_us - now) > 0:
+        sentence += f" Unless the executor renews it, its lease ends in {duration(left_us)}, and the task runs again."
+    else:
+        sentence += " Its lease has expired: it is about to be queued again."
     if record.cancel_requested:
         sentence += " Its cancellation was asked for; the executor is told with its next heartbeat."
     if record.last_run:
         sentence += " Its job was deleted: this run is the last one, however it ends."
-    return ExplainAnswer(answer.reason, sentence, record.next_at_us)
-
-
-def _lease(left_us: int) -> str:
-    if left_us <= 0:
-        return " Its lease has expired: it is about to be queued again."
-    return f" Unless the executor renews it, its lease ends in {duration(left_us)}, and the task runs again."
+    return ExplainAnswer(reason, sentence, record.next_at_us)
 
 
 def _finished(found: ExplainedTask) -> ExplainAnswer:
