@@ -119,11 +119,8 @@ class TaskWaits:
 
     async def _read_everywhere(self, ids: Sequence[str]) -> None:
         """Like `_read`, but a partition that is away hides nothing of the others; it is looked at again later."""
-        try:
+        with contextlib.suppress(AtfError):
             await self._read(list(ids))
-        except AtfError:
-            pass
-        else:
             return
         parts: dict[str, list[str]] = {}
         for each in ids:

@@ -103,9 +103,13 @@ class StoreClock:
             self._jumped = self._ahead is not None or self._believed is not None
             self._ahead, self._ahead_since = seen, answered  # another jump starts the wait anew
         if self._ahead is not None:
-            self._apart = _disagree(time_us, wall_us, answered - asked)
+            # How far TIME was ahead of the wall clock at each instant at which it may have been read.
+            least_s = (time_us - wall_us) / US
+            most_s = least_s + answered - asked
+            self._apart = least_s > CLOCKS_AGREE_S or most_s < -CLOCKS_AGREE_S
+            agree = least_s >= -CLOCKS_AGREE_S and most_s <= CLOCKS_AGREE_S
             stood = answered - self._ahead_since >= self._hold
-            if stood or (not self._jumped and _agree(time_us, wall_us, answered - asked)):
+            if stood or (not self._jumped and agree):
                 self._believed, self._ahead = self._ahead, None
         if step_back != self._answered:
             self._answered, self._answered_at = step_back, answered
@@ -123,15 +127,3 @@ class StoreClock:
     def _earlier(self, one: _ClockReading, seen: _ClockReading) -> _ClockReading:
         # A lease renewed before a small step would end by that step too early: a clock that creeps ahead is not followed.
         return _ClockReading(min(self._forward(one, seen.monotonic), seen.time_us), seen.monotonic)
-
-
-def _agree(time_us: int, wall_us: int, took: float) -> bool:
-    """Whether TIME, read some time in the last `took` seconds, is that of a wall clock: at all of these instants."""
-    least = (time_us - wall_us) / US
-    return least >= -CLOCKS_AGREE_S and least + took <= CLOCKS_AGREE_S
-
-
-def _disagree(time_us: int, wall_us: int, took: float) -> bool:
-    """Whether TIME was that of a wall clock at none of these instants."""
-    least = (time_us - wall_us) / US
-    return least > CLOCKS_AGREE_S or least + took < -CLOCKS_AGREE_S

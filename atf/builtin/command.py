@@ -60,8 +60,10 @@ def run_command(ctx: Context, argv: list[str], allowed: AllowedPrograms) -> dict
     from .program import NotStarted, OutputTooLong, ProgramStopped, is_soon, run
 
     path = _program(argv, allowed)
+    # Nothing of the executor's own environment, in which there may be secrets.
+    told = {"ATF_TASK_ID": ctx.task_id, "ATF_ATTEMPT": str(ctx.attempt), "ATF_FENCE": str(ctx.fence)}
     try:
-        ended = run(path, argv, _environment(ctx), lambda: ctx.cancelled)
+        ended = run(path, argv, {"PATH": _PATH, "LANG": "C.UTF-8", **told}, lambda: ctx.cancelled)
     except NotStarted as error:
         raise Retry(str(error)) from None
     except ProgramStopped:
@@ -97,14 +99,3 @@ def _program(argv: list[str], allowed: AllowedPrograms) -> str:
             " --command-allow NAME=/PATH/TO/PROGRAM, ATF_COMMAND_ALLOW, or command_allow in atf.toml"
         )
     return path
-
-
-def _environment(ctx: Context) -> dict[str, str]:
-    """What a program is told beside its arguments: nothing of the executor's own environment, in which there may be secrets."""
-    return {
-        "PATH": _PATH,
-        "LANG": "C.UTF-8",
-        "ATF_TASK_ID": ctx.task_id,
-        "ATF_ATTEMPT": str(ctx.attempt),
-        "ATF_FENCE": str(ctx.fence),
-    }

@@ -27,18 +27,11 @@ def plan_of(spec: j.JobSpec, *, strict: bool = False) -> Plan:
     Raises:
         InvalidArgument: what is wrong with its timing, with the field and the place.
     """
-    return Plan.parse(
-        base_us=spec.base_at_us,
-        schedule=spec.schedule if spec.HasField("schedule") else None,
-        due_time=spec.due_time if spec.HasField("due_time") else None,
-        ttl=spec.ttl if spec.HasField("ttl") else None,
-        repeats=spec.repeats if spec.HasField("repeats") else None,
-        tz=spec.tz or None,
-        gap=spec.gap or None,
-        fold=spec.fold or None,
-        format=spec.format or None,
-        strict=strict,
-    )
+    given = {
+        field: getattr(spec, field) for field in ("schedule", "due_time", "ttl", "repeats") if spec.HasField(field)
+    }
+    words = {field: getattr(spec, field) or None for field in ("tz", "gap", "fold", "format")}
+    return Plan.parse(base_us=spec.base_at_us, **given, **words, strict=strict)
 
 
 def rhythm_of(spec: j.JobSpec) -> str:
