@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
@@ -124,19 +124,15 @@ def _action(number: int) -> GateAction:
     return action
 
 
-def _check_gate_labels(labels: Mapping[str, str]) -> None:
-    check_labels(labels)
-    size = sum(len(stored_key(name)) + len(stored_key(value)) for name, value in labels.items())
+def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
+    action = _action(request.action)
+    check_labels(request.labels)
+    size = sum(len(stored_key(name)) + len(stored_key(value)) for name, value in request.labels.items())
     if size > MAX_LABEL_BYTES:
         raise InvalidArgument(
             f"labels: {size} bytes, where what is none of ASCII's letters, digits and _.-~ counts three a byte; at most {MAX_LABEL_BYTES} in one gate."
             " One with fewer of them meets the same tasks, and maybe others"
         )
-
-
-def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
-    action = _action(request.action)
-    _check_gate_labels(request.labels)
     check_who(request.who, request.why)
     if request.request_id:
         check_id(shown(request.request_id))

@@ -71,14 +71,12 @@ class TaskRpcs(GateRpcs, CapacityRpcs):
             raise InvalidArgument(f"timeout_us {request.timeout_us}: at least 0")
         seconds = min(request.timeout_us / US, MAX_WAIT_S)
         done = await self._waiting.finished(ids, seconds=seconds, want_all=request.all)
-        return await self._finished([each for each in dict.fromkeys(ids) if each in done])
-
-    async def _finished(self, ids: Sequence[str]) -> f.WaitTasksReply:
+        ids = [each for each in dict.fromkeys(ids) if each in done]
         reply = f.WaitTasksReply()
         for start in range(0, len(ids), _READ_TOGETHER):
             records = await self._store.get_tasks(ids[start : start + _READ_TOGETHER])
-            done = (self._redaction.record(each) for each in records if each is not None and each.status.finished)
-            reply.tasks.extend(map(view.task, done))
+            ended = (self._redaction.record(each) for each in records if each is not None and each.status.finished)
+            reply.tasks.extend(map(view.task, ended))
             if reply.ByteSize() > ANSWER_BYTES:
                 break
         return reply

@@ -78,7 +78,10 @@ class JobEventSender:
             Retry: the application was not found, or did not take it; after the wait of the job's failure policy.
         """
         app_id, event = _event(ctx.job, data)
-        until = _now() + _seconds_left(ctx)
+        left_s = ANSWER_WITHIN_S
+        if ctx.deadline is not None:
+            left_s = (ctx.deadline - datetime.now(UTC)).total_seconds()  # noqa: TID251  as any lambda has to
+        until = _now() + left_s
         app = await self._find(app_id, until)
         answer = await app.on_job_event(event, max(until - _now(), 0))
         if answer.code in _DELIVERED:
@@ -156,13 +159,6 @@ def _event(job: str, data: bytes) -> tuple[str, JobEventRequest]:
         http_extension=HTTPExtension(verb=HTTPExtension.POST),
     )
     return app_id, event
-
-
-def _seconds_left(ctx: Context) -> float:
-    """Seconds that the application has."""
-    if ctx.deadline is None:
-        return ANSWER_WITHIN_S
-    return (ctx.deadline - datetime.now(UTC)).total_seconds()  # noqa: TID251  as any lambda has to
 
 
 def _now() -> float:

@@ -73,7 +73,8 @@ class Cron:
             passed = changes(self.zone, since, tick)
             if passed:
                 change = passed[0]
-                if self._makes_up(change, wall):
+                # Whether `wall`, the first wall time that would have matched without the change, is made up for at it.
+                if self.gap is Gap.RUN_AFTER and self.expression.names_hours and wall in change.lost:
                     return change.at_s * US
                 at, offset, since = change.at_s - 1, change.after_s, change.at_s
             elif unwanted := self._unwanted(tick):
@@ -91,10 +92,6 @@ class Cron:
         return given.refuse(
             self.expression.day_at, "no such day comes in ten years", "write a day that its months have"
         )
-
-    def _makes_up(self, change: Change, wall: int) -> bool:
-        """Whether there is a tick at a change for `wall`, the first wall time that would have matched without it."""
-        return self.gap is Gap.RUN_AFTER and self.expression.names_hours and wall in change.lost
 
     def _unwanted(self, tick: int) -> range | None:
         """The pass of a fold that a tick is in, if that pass is not to tick."""
@@ -121,13 +118,9 @@ def ticks_around_changes(cron: Cron, at_us: int, count: int) -> list[TicksAround
     if at_s > LATEST_S:
         return []
     year = (EPOCH + timedelta(seconds=at_s + offset_s(cron.zone, at_s))).year
-    start, end = (_new_year_s(cron, each) for each in (year, year + 1))
+    naive_s = ((datetime(each, 1, 1) - EPOCH) // timedelta(seconds=1) for each in (year, year + 1))  # noqa: DTZ001 - wall time
+    start, end = (each - offset_s(cron.zone, each) for each in naive_s)
     return [_around(cron, change, count) for change in changes(cron.zone, start - 1, end - 1)]
-
-
-def _new_year_s(cron: Cron, year: int) -> int:
-    naive_s = (datetime(year, 1, 1) - EPOCH) // timedelta(seconds=1)  # noqa: DTZ001 - wall time
-    return naive_s - offset_s(cron.zone, naive_s)
 
 
 def _around(cron: Cron, change: Change, count: int) -> TicksAroundChange:

@@ -12,7 +12,7 @@ scheduler (github.com/diagridio/go-etcd-cron) carries it out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
@@ -83,7 +83,9 @@ class Plan:
         if schedule is not None:
             ticks, times = parse_schedule(GivenText("schedule", schedule), clocks, format)
         if not isinstance(ticks, Cron):
-            _refuse_clocks({"tz": tz, "gap": gap, "fold": fold, "format": format})
+            for field, text in {"tz": tz, "gap": gap, "fold": fold, "format": format}.items():
+                if text is not None:
+                    raise GivenText(field, text).refuse(0, "only a cron expression has one", f"leave {field} out")
         times = _repeats(repeats, times)
         due_us = None if due_time is None else parse_point(GivenText("due_time", due_time), base_us)
         ends_us = None if ttl is None else parse_point(GivenText("ttl", ttl), base_us if due_us is None else due_us)
@@ -155,13 +157,6 @@ class Plan:
         if self.first_us() is None and following is not None:
             why = f"it ends before the first tick, {text_of(following)}"
             raise GivenText("ttl", ttl).refuse(0, why, "give a later one, or a due_time")
-
-
-def _refuse_clocks(given: Mapping[str, str | None]) -> None:
-    """Raises InvalidArgument for a field by which nothing is read, since the schedule is no cron expression."""
-    for field, text in given.items():
-        if text is not None:
-            raise GivenText(field, text).refuse(0, "only a cron expression has one", f"leave {field} out")
 
 
 def _repeats(given: int | None, of_period: int | None) -> int | None:
