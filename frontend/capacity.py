@@ -121,9 +121,8 @@ class CapacityRpcs(FrontendParts):
         names = sorted(request.reserve)
         for name in names:
             check_lambda(shown(name))
-        wanted = [
-            name for name in names if request.reserve[name] != 0
-        ]  # what is not known any more can still be taken off
+        # What is not known any more can still be taken off.
+        wanted = [name for name in names if request.reserve[name] != 0]
         await self._lambdas.load(wanted)
         for name in wanted:
             pool = pool_called(self._pool_of(name))

@@ -63,9 +63,8 @@ class KeyRpcs(FrontendParts):
 
 def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: MendedKey) -> None:
     name = lambda_of(request)
-    if (
-        done.mended is KeyAnswer.NOT_STOPPED and not request.task_id
-    ):  # else it has gone on from there, by this call's first try or another
+    # With a task's id it has gone on from there, by this call's first try or another.
+    if done.mended is KeyAnswer.NOT_STOPPED and not request.task_id:
         raise FailedPrecondition(
             f"key {request.key!r} of {name} has not stopped; atf key ls {name} lists those that have"
         )

@@ -151,9 +151,8 @@ class Consumer:
         fruitless = Pauses(_FRUITLESS, self._runtime)
 
         async def look() -> EnqueuePass:
-            self._notifications[
-                partition
-            ].clear()  # before the pass: what is notified during it counts for the next one
+            # Before the pass: what is notified during it counts for the next one.
+            self._notifications[partition].clear()
             return await self.once(partition)
 
         while True:

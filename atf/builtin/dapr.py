@@ -100,9 +100,8 @@ class JobEventSender:
             if place.app is None or _now() - place.asked_at >= ADDRESS_FRESH_S:
                 address = await self._ask(app_id, place.app, until)
                 if place.app is None or place.app.address != address:
-                    place.app = DaprApp(
-                        address
-                    )  # calls that run end at the old one, which is closed with the last of them
+                    # Calls that run end at the old one, which is closed with the last of them.
+                    place.app = DaprApp(address)
                 place.asked_at = _now()
         return place.app
 

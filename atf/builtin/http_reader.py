@@ -82,9 +82,8 @@ class AnswerReader:
         if self._next == _HEAD and self._buffer:
             if b"\n" not in self._buffer.lstrip(b"\r\n"):
                 raise NotHttp(f"it ends within its first line, {_shown(self._buffer)}")
-            return self.feed(
-                b"\n" if self._buffer.endswith(b"\n") else b"\n\n"
-            )  # what it began to say after its status line is missing, and it has answered
+            # What it began to say after its status line is missing, and it has answered.
+            return self.feed(b"\n" if self._buffer.endswith(b"\n") else b"\n\n")
         if self._next == _TRAILERS:
             self._next = _NOTHING
             return _LAST_CHUNK
