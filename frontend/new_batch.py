@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -80,14 +80,18 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
     return spec
 
 
-def lambdas_of(spec: b.BatchSpec) -> set[str]:
-    """The names of all lambdas in a description."""
-    names, left = {lambda_of(spec)}, list(spec.callbacks)
+def tasks_of(callbacks: Iterable[b.Callback]) -> Iterator[t.TaskSpec]:
+    """The tasks of callbacks, and of those that follow them."""
+    left = list(callbacks)
     while left:
         callback = left.pop()
-        names.add(lambda_of(callback.task))
-        left.extend(callback.then)
-    return names
+        yield callback.task
+        left += callback.then
+
+
+def lambdas_of(spec: b.BatchSpec) -> set[str]:
+    """The names of all lambdas in a description."""
+    return {lambda_of(spec), *map(lambda_of, tasks_of(spec.callbacks))}
 
 
 def _complete_callbacks(callbacks: Sequence[b.Callback], lambdas: Lambdas, max_attempts_cap: int) -> None:

@@ -17,6 +17,7 @@ from atf.store.values.batches import BatchRecord
 from atf.store.values.tasks import TaskRecord
 
 from .lambdas import Lambdas
+from .new_batch import tasks_of
 from .validate import lambda_of
 from .view import stored
 
@@ -62,7 +63,7 @@ class Redaction:
         """A batch whose callbacks hold no redacted value."""
         if (spec := stored(b.BatchSpec, record.spec)) is None:
             return record
-        tasks = list(_tasks(spec.callbacks))
+        tasks = list(tasks_of(spec.callbacks))
         await self.load(lambda_of(each) for each in tasks)
         for each in tasks:
             self._mask(each)
@@ -96,12 +97,3 @@ class Redaction:
             return record.spec
         self._mask(spec)
         return spec.SerializeToString()
-
-
-def _tasks(callbacks: Iterable[b.Callback]) -> Iterable[t.TaskSpec]:
-    """Those of callbacks, and of the batches that they become."""
-    left = list(callbacks)
-    while left:
-        each = left.pop()
-        yield each.task
-        left += each.then
