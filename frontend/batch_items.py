@@ -36,7 +36,7 @@ class ItemTemplate:
         batch_id: of the batch.
         spec: its completed description.
         partition_for: where what is routed by a text lies.
-        home_only: whether all items lie where the batch does, as the store has it.
+        single_partition: whether all items lie where the batch does, as the store has it.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from atf.calls.retry import Trouble
-from atf.errors import AtfError, ResourceExhausted, Unavailable
+from atf.errors import AtfError, InvalidArgument, ResourceExhausted, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
@@ -22,9 +22,9 @@ from atf.store.outbox import BATCH_ENDED, BATCH_SYNC
 from atf.store.store import Store
 from atf.store.values.batches import BatchAnswer, OpenedBatch
 from atf.store.values.passes import OutboxRecord
-from atf.task import clip
+from atf.task import MAX_PAYLOAD_BYTES, clip
 
-from .callbacks import ChainLink, EndedBatch, Results, item_of, link_of, spec_of, task_of
+from .callbacks import ChainLink, EndedBatch, item_of, link_of, result_of, spec_of, task_of
 
 KINDS: Final = (BATCH_SYNC, BATCH_ENDED)
 """Of outbox records that are delivered here."""
@@ -134,14 +134,24 @@ class BatchOutbox:
             case b.Callback.NOTHING:
                 return None
             case b.Callback.RESULTS:
-                results, first = Results(only=callback.unwrap), 0
-                while True:
-                    page = await self._store.list_batch_items(ended.batch.id, first, _PAGE)
-                    results.add(page.items)
-                    if page.next is None:
-                        return results.text()
-                    first = page.next
+                return await self._results(ended.batch.id, only=callback.unwrap)
         return ended.summary()
+
+    async def _results(self, batch_id: str, *, only: bool) -> bytes:
+        """All results as one JSON list. `only`: the first one itself instead."""
+        texts, size = list[bytes](), 0
+        first: int | None = 0
+        while first is not None:
+            page = await self._store.list_batch_items(batch_id, first, _PAGE)
+            found = list(map(result_of, page.items))
+            texts += found
+            size += sum(map(len, found)) + len(found)
+            first = page.next
+            if size > MAX_PAYLOAD_BYTES:
+                raise InvalidArgument(
+                    f"the results take more than {MAX_PAYLOAD_BYTES} bytes (1 MiB); let it take the summary and read them itself"
+                )
+        return (texts or [b"null"])[0] if only else b"[" + b",".join(texts) + b"]"
 
     async def _note_error(self, ended: EndedBatch, what: str, error: Exception) -> None:
         why = clip(f"{what}{error}", MAX_WHY)

@@ -7,7 +7,6 @@ behind it, in a chain, it becomes a batch of one item instead, whose callbacks t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -75,40 +74,15 @@ class EndedBatch(NamedTuple):
         return msgspec.json.encode(told)
 
 
-class Results:
-    """The results of a batch's items as they come in, as one JSON list.
+def result_of(item: ItemRecord) -> bytes:
+    """The result of an item as JSON; null if it has none.
 
-    Args:
-        only: the first result itself instead of a list with it.
+    Raises:
+        InvalidArgument: it is raw bytes.
     """
-
-    def __init__(self, *, only: bool) -> None:
-        self._only = only
-        self._texts: list[bytes] = []
-        self._bytes = 0
-
-    def add(self, items: Sequence[ItemRecord]) -> None:
-        """The next items, by number; null of one that has none.
-
-        Raises:
-            InvalidArgument: they are raw bytes, or too large.
-        """
-        for each in items:
-            if each.task.result and each.task.result_encoding != t.JSON:
-                raise InvalidArgument(f"the result of item {each.number} is raw bytes, which JSON can't hold")
-            text = each.task.result or b"null"
-            self._texts.append(text)
-            self._bytes += len(text) + 1
-            if self._bytes > MAX_PAYLOAD_BYTES:
-                raise InvalidArgument(
-                    f"the results take more than {MAX_PAYLOAD_BYTES} bytes (1 MiB); let it take the summary and read them itself"
-                )
-
-    def text(self) -> bytes:
-        """All of them."""
-        if self._only:
-            return self._texts[0] if self._texts else b"null"
-        return b"[" + b",".join(self._texts) + b"]"
+    if item.task.result and item.task.result_encoding != t.JSON:
+        raise InvalidArgument(f"the result of item {item.number} is raw bytes, which JSON can't hold")
+    return item.task.result or b"null"
 
 
 def spec_of(callback: b.Callback, value: bytes | None) -> t.TaskSpec:
