@@ -12,7 +12,7 @@ from atf.store.keys import stored_key
 from atf.store.library import MAX_GATES
 from atf.store.values.explained import ExplainedTask
 from atf.store.values.lambdas import Gate, GateAction, NewGate
-from atf.task import MAX_AHEAD_US, check_id, check_lambda
+from atf.task import MAX_AHEAD_US, check_id
 from atf.times import instant, length
 
 from .audit import check_who
@@ -107,7 +107,7 @@ class GateRpcs(FrontendParts):
         """The gates of a lambda, or of all."""
         await self._lambdas.refresh()
         name = lambda_of(request)
-        chosen = [self._lambdas.get(check_lambda(shown(name)))] if name else self._lambdas.all()
+        chosen = [self._lambdas.get(checked_lambda(request))] if name else self._lambdas.all()
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 

@@ -20,7 +20,7 @@ from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJ
 
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
-from .validate import bad_page_token, lambda_of, page_size, shown
+from .validate import bad_page_token, check_count, lambda_of, page_size, shown
 from .view import set_error, stored
 
 DEFAULT_PREVIEW: Final = 5
@@ -49,8 +49,7 @@ class JobRpcs(ScheduleRpcs):
         """Makes or replaces many jobs, at most 1000; each succeeds or fails by itself. Where the store fails them all, the whole call fails and
         may be repeated.
         """
-        if len(request.requests) > MAX_REQUESTS:
-            raise InvalidArgument(f"{len(request.requests)} requests: at most {MAX_REQUESTS} in one call")
+        check_count("requests", len(request.requests), MAX_REQUESTS)
         reply = f.ScheduleJobsReply()
         answers = await self._schedule_jobs(request.requests)
         if answers and all(isinstance(each, Unavailable) for each in answers):

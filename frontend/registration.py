@@ -30,6 +30,7 @@ from .status import is_served
 from .validate import (
     MAX_REGISTERED_AT_ONCE,
     bad_page_token,
+    check_count,
     check_lambda_spec,
     checked_lambda,
     known_fields,
@@ -53,8 +54,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         self, request: f.RegisterLambdasRequest, *, timeout: float = 10
     ) -> f.RegisterLambdasReply:
         """Makes lambdas known, all or none of them; what is known already is brought up to date."""
-        if len(request.lambdas) > MAX_REGISTERED_AT_ONCE:
-            raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_REGISTERED_AT_ONCE} in one call")
+        check_count("lambdas", len(request.lambdas), MAX_REGISTERED_AT_ONCE)
         for spec in request.lambdas:
             check_lambda_spec(spec)
         changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
@@ -88,7 +88,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         name = lambda_of(request)
         await self._lambdas.refresh()
         if name:
-            chosen: Sequence[KnownLambda] = [self._lambdas.get(check_lambda(shown(name)))]
+            chosen: Sequence[KnownLambda] = [self._lambdas.get(checked_lambda(request))]
             more = False
         else:
             chosen, more = _page(self._lambdas.all(), request.page_token, size)

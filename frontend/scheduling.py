@@ -19,7 +19,16 @@ from atf.store.values.tasks import NewTask, Scheduled
 
 from .parts import FrontendParts
 from .pending import Admission, too_many
-from .validate import asked_durability, check_spec, check_when, known_fields, lambda_of, shown, spec_lambdas
+from .validate import (
+    asked_durability,
+    check_count,
+    check_spec,
+    check_when,
+    known_fields,
+    lambda_of,
+    shown,
+    spec_lambdas,
+)
 from .view import set_error
 
 MAX_REQUESTS: Final = 1_000
@@ -71,8 +80,7 @@ class ScheduleRpcs(FrontendParts):
     async def schedule_many(self, request: f.ScheduleManyRequest, *, timeout: float = 10) -> f.ScheduleManyReply:
         """Stores many tasks, at most 1000; each succeeds or fails by itself. Where the store fails them all, the whole call fails and may be repeated."""
         requests = request.requests
-        if len(requests) > MAX_REQUESTS:
-            raise InvalidArgument(f"{len(requests)} requests: at most {MAX_REQUESTS} in one call")
+        check_count("requests", len(requests), MAX_REQUESTS)
         await self._lambdas.load(spec_lambdas(requests))
         reply = f.ScheduleManyReply()
         tasks: list[tuple[f.ScheduleResult, NewTask]] = []

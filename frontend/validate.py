@@ -166,8 +166,7 @@ def check_lambda_spec(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> N
 
 def check_ids(ids: Sequence[str], partitions: int) -> list[str]:
     """Stored ids of one call."""
-    if len(ids) > rules.MAX_BATCH:
-        raise InvalidArgument(f"{len(ids)} ids: at most {rules.MAX_BATCH} in one call")
+    check_count("ids", len(ids), rules.MAX_BATCH)
     return [check_stored_id(each, partitions) for each in ids]
 
 
@@ -194,6 +193,12 @@ def known_fields(message: M) -> M:
     copy.CopyFrom(message)
     copy.DiscardUnknownFields()
     return copy
+
+
+def check_count(what: str, count: int, most: int) -> None:
+    """How many one call may hold."""
+    if count > most:
+        raise InvalidArgument(f"{count} {what}: at most {most} in one call")
 
 
 def page_size(asked: int, most: int = rules.MAX_BATCH, default: int = 100) -> int:
