@@ -83,8 +83,11 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
     async def list_lambdas(self, request: f.ListLambdasRequest, *, timeout: float = 10) -> f.ListLambdasReply:
         """A page of lambdas with their counts and queues. It is shorter than asked for if their specs are large."""
         size = page_size(request.page_size, default=MAX_BATCH)
-        if request.page_token:
-            _check_token(request.page_token)
+        if token := request.page_token:
+            try:
+                check_lambda(shown(token))
+            except InvalidArgument:
+                raise bad_page_token(token) from None
         name = lambda_of(request)
         await self._lambdas.refresh()
         if name:
@@ -196,13 +199,6 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
                 if not token:
                     break
         return cancelled
-
-
-def _check_token(token: str) -> None:
-    try:
-        check_lambda(shown(token))
-    except InvalidArgument:
-        raise bad_page_token(token) from None
 
 
 def _page(every: Sequence[KnownLambda], token: str, size: int) -> tuple[Sequence[KnownLambda], bool]:

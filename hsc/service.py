@@ -7,7 +7,7 @@ others of its batch go on. Implements atf.rpc.api.HSC; `timeout` is the transpor
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar, cast
 
 from atf import task as rules
@@ -57,7 +57,10 @@ class HscService:
         self._check_lease(request.heartbeat_timeout_us)
         ids = [each for each in dict.fromkeys(request.task_ids) if self._exists(each)]
         bad = set(request.task_ids).difference(ids)
-        _check_signatures(request.signatures)
+        _check_count("signatures", len(request.signatures), rules.MAX_BATCH)
+        for name, signature in request.signatures.items():
+            rules.check_lambda(name)
+            _check_signature(signature)
         batch = await self._store.claim(request.executor_id, request.nonce, ids, MAX_CLAIM_BYTES, request.signatures)
         reply = h.ClaimTasksReply(lost=[*batch.lost, *sorted(bad)], deferred=batch.deferred)
         for each in batch.claims:
@@ -187,13 +190,6 @@ def _fill_claim(claim: t.Claim, claimed: ClaimedTask) -> None:
     claim.attempt, claim.run, claim.losses, claim.alone = claimed.attempt, claimed.run, claimed.losses, claimed.alone
     token = claim.token
     token.counter, token.nonce = claimed.counter, claimed.nonce
-
-
-def _check_signatures(signatures: Mapping[str, str]) -> None:
-    _check_count("signatures", len(signatures), rules.MAX_BATCH)
-    for name, digest in signatures.items():
-        rules.check_lambda(name)
-        _check_signature(digest)
 
 
 def _check_signature(digest: str) -> None:

@@ -126,17 +126,15 @@ class WatchStreams:
             async for request in requests:
                 if request.WhichOneof("watch_job_request_type") != "result":
                     raise InvalidArgument("after the first message of a stream only `result` follows")
-                self._acknowledged(watcher, request.result)
+                result = request.result
+                trigger = watcher.taken(result.id)
+                if trigger is None:
+                    _log.warning("an acknowledgement of what was not given to this watcher", id=result.id)
+                    continue
+                if result.status == d.SUCCESS:
+                    self._holding.finish(trigger, Outcome.SUCCEEDED)
+                else:
+                    self._holding.finish(trigger, Outcome.FAILED, "the watcher reported FAILED")
+                self._intake.freed(watcher.lambdas)
         finally:
             self._leave(watcher)
-
-    def _acknowledged(self, watcher: Watcher, result: d.WatchJobsRequestResult) -> None:
-        trigger = watcher.taken(result.id)
-        if trigger is None:
-            _log.warning("an acknowledgement of what was not given to this watcher", id=result.id)
-            return
-        if result.status == d.SUCCESS:
-            self._holding.finish(trigger, Outcome.SUCCEEDED)
-        else:
-            self._holding.finish(trigger, Outcome.FAILED, "the watcher reported FAILED")
-        self._intake.freed(watcher.lambdas)
