@@ -34,10 +34,19 @@ def no_worker(found: ExplainedTask, start: str) -> ExplainAnswer | None:
         return ExplainAnswer(
             "starting", f"{start}; the executors on {hosts} are starting, and none has asked for work yet."
         )
+    name, pool = found.record.lambda_name, found.unserved
     if not found.served:
-        return ExplainAnswer("no_pool", f"{start}, but {_unserved(found)}")
+        why, option = "in no pool, and no live worker runs without one", ""
+        if pool:
+            why, option = f"in the pool {pool} alone, and no live worker belongs to it", f" --pool {pool}"
+        mend = f"start one with atf controller{option}, or see atf lambda set {name} pool=…"
+        return ExplainAnswer("no_pool", f"{start}, but {name} runs {why}: {mend}")
     if found.not_run:
-        return ExplainAnswer("not_served", f"{start}, but {_not_run(found)}{failing_hosts(found)}")
+        return ExplainAnswer(
+            "not_served",
+            f"{start}, but no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately."
+            f" Start executors there whose apps have it, or see atf lambda set {name} pool=…{failing_hosts(found)}",
+        )
     return None
 
 
@@ -52,26 +61,6 @@ def _cant_start(failing: Mapping[str, str]) -> str:
         hosts_by_reason.setdefault(" ".join(why.split()).rstrip("."), []).append(host)
     told = (f"on host {', nor on '.join(hosts)}: {why}" for why, hosts in hosts_by_reason.items())
     return f"no executor can start {'; nor '.join(told)}"
-
-
-def _unserved(found: ExplainedTask) -> str:
-    if not found.unserved:
-        return (
-            f"{found.record.lambda_name} runs in no pool, and no live worker runs without one: start one with atf controller, or see"
-            f" atf lambda set {found.record.lambda_name} pool=…"
-        )
-    return (
-        f"{found.record.lambda_name} runs in the pool {found.unserved} alone, and no live worker belongs to it: start one with atf"
-        f" controller --pool {found.unserved}, or see atf lambda set {found.record.lambda_name} pool=…"
-    )
-
-
-def _not_run(found: ExplainedTask) -> str:
-    name = found.record.lambda_name
-    return (
-        f"no live worker of the pool that it runs in runs {name}: none of their executors has asked for its tasks lately. Start executors"
-        f" there whose apps have it, or see atf lambda set {name} pool=…"
-    )
 
 
 def unknown_lambda(found: ExplainedTask) -> str:
