@@ -82,8 +82,13 @@ class CapacityRpcs(FrontendParts):
     async def set_capacity(self, request: f.SetCapacityRequest, *, timeout: float = 10) -> f.Capacity:
         """Changes a pool's cores: every claim is kept."""
         name = _pool_name(request.pool)
-        _check_end(request)
         ending = request.HasField("cores") and request.cores == 0
+        others = [field.name for field, _ in request.ListFields() if field.name not in {"pool", "cores"}]
+        if ending and others:
+            raise InvalidArgument(
+                f"cores 0 takes all cores of the pool away, so {others[0]} means nothing beside it: leave it out, or use 1 to"
+                f" {MAX_CORES} cores"
+            )
         if not ending:  # else the call may be a repeat, after which a pool that had nothing but cores is unknown
             await self._pools.check_known(name)
         await self._check_reserved(request)
@@ -142,18 +147,6 @@ def _no_cores(name: str) -> NotFound:
         f"the pool {pool_called(name)} has no cores: its executors run whatever comes. atf capacity set {pool_called(name)} --cores N"
         " gives it some"
     )
-
-
-def _check_end(request: f.SetCapacityRequest) -> None:
-    """Who takes a pool's cores away sets nothing else of them."""
-    if not request.HasField("cores") or request.cores != 0:
-        return
-    others = [field.name for field, _ in request.ListFields() if field.name not in {"pool", "cores"}]
-    if others:
-        raise InvalidArgument(
-            f"cores 0 takes all cores of the pool away, so {others[0]} means nothing beside it: leave it out, or use 1 to"
-            f" {MAX_CORES} cores"
-        )
 
 
 def _settings(request: f.SetCapacityRequest, pool: CorePool | None) -> CoreSettings:
