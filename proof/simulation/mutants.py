@@ -529,7 +529,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a task that has lost its executor is deleted",
         {
             "lost_task_waits": (
-                "do moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering, watched, true, held) "
+                "do moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now) "
                 "redis.call('ZREM', done_key(P, lambda_of(queue), 'CANCELLED'), id) "
                 "redis.call('DEL', task_key(P, id)) return end"
             )

@@ -62,12 +62,12 @@ local WALKS = {
   end,
   delete = function(P, sets, id, now)
     local status, _, running = unpack(moves.cancel(P, sets, id, now))
-    local queue, limits, ordering, watched, held = fields_of(task_key(P, id), 'q', 'lim', 'k', 'w', 'h')
+    local task = moves.task(P, id)
     if running == 1 then  -- its executor learns that it has lost it
-      moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, ordering, watched, true, held)
+      moves.end_task(P, sets, task, 'CANCELLED', now)
       status = 'CANCELLED'
     end
-    if queue then sets.ZREM(done_key(P, lambda_of(queue), status), id) end
+    if task.queue then sets.ZREM(done_key(P, lambda_of(task.queue), status), id) end
     redis.call('DEL', task_key(P, id))
   end,
 }

@@ -12,14 +12,14 @@ function concurrency_keys.give_slots(P, key, now)
       redis.call('ZREM', P .. ':lines', key)
       return
     end
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'kc')
-    local waits = task[3] and (task[1] == 'NEW' or task[1] == 'RETRIABLE_FAILURE')  -- else somebody has deleted its record
-    if waits and taken >= tonumber(string.match(task[3], ' (%d+) ')) then return end
+    local status, queue, concurrency = fields_of(task_key(P, id), 's', 'q', 'kc')
+    local waits = concurrency and (status == 'NEW' or status == 'RETRIABLE_FAILURE')  -- else somebody has deleted its record
+    if waits and taken >= tonumber(string.match(concurrency, ' (%d+) ')) then return end
     redis.call('ZREM', line_key(P, key), id)
     if waits then
       redis.call('ZADD', slots_key(P, key), fmt(now), id)
-      redis.call('ZADD', live_key(P, task[2], task[1]), first[2], id)
-      due_index.visit_by(P, task[2], now)
+      redis.call('ZADD', live_key(P, queue, status), first[2], id)
+      due_index.visit_by(P, queue, now)
       taken = taken + 1
     end
   end
@@ -34,14 +34,13 @@ local LOOKED_AT = 64  -- of the tasks that hold a slot, when one of them is to b
 local function cancel_oldest(P, key, now, but)
   for _, set in ipairs({slots_key(P, key), line_key(P, key)}) do
     for _, id in ipairs(redis.call('ZRANGE', set, 0, LOOKED_AT - 1)) do
-      local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'x')
-      local held = task[1] == 'CLAIMED' or task[1] == 'PROCESSING'
-      if held and not task[7] then
+      local task = moves.task(P, id)
+      local claimed = task.status == 'CLAIMED' or task.status == 'PROCESSING'
+      if claimed and not task.flagged then
         redis.call('HSET', task_key(P, id), 'x', '1')
         return nil
-      elseif id ~= but and not held and task[6] and not FINISHED[task[1]] then
-        moves.end_task(P, writes.AT_ONCE, id, task[2], task[1], 'CANCELLED', now, task[3], task[4], task[5], false, task[6],
-          'err', 'cancelled for a later task of its concurrency key')
+      elseif id ~= but and not claimed and task.held and not FINISHED[task.status] then
+        moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now, 'err', 'cancelled for a later task of its concurrency key')
         return id
       end
     end
@@ -53,8 +52,7 @@ end
 function concurrency_keys.admit(P, queue, status, ids, now)
   local free, holding, gone, cancelled = {}, {}, {}, 0
   for _, id in ipairs(ids) do
-    local task = redis.call('HMGET', task_key(P, id), 'kc', 'lim', 'k', 'w')
-    local key, limit, policy = string.match(task[1] or '', '^(%S+) (%d+) (%d)$')
+    local key, limit, policy = string.match(redis.call('HGET', task_key(P, id), 'kc') or '', '^(%S+) (%d+) (%d)$')
     local slots = key and slots_key(P, key)
     if gone[id] then  -- cancelled for a task that was before it here
     elseif not key then
@@ -70,7 +68,7 @@ function concurrency_keys.admit(P, queue, status, ids, now)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         free[#free + 1], holding[id] = id, true
       elseif policy == SKIP and status == 'NEW' and tonumber(redis.call('HGET', task_key(P, id), 'r') or 0) == 0 then
-        moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, task[2], task[3], task[4], false, nil,
+        moves.end_task(P, writes.AT_ONCE, moves.task(P, id), 'CANCELLED', now,
           'err', 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way')
         cancelled = cancelled + 1
       else
@@ -99,9 +97,9 @@ function concurrency_keys.check(P, now)
   for _, key in ipairs(redis.call('ZRANGE', P .. ':lines', '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, LINES_PER_PASS)) do
     redis.call('ZADD', P .. ':lines', fmt(now + LINE_CHECK), key)
     for _, id in ipairs(redis.call('ZRANGE', slots_key(P, key), 0, PART - 1)) do
-      local task = redis.call('HMGET', task_key(P, id), 's', 'q')
-      local pushed = task[1] == 'ENQUEUED' or task[1] == 'CLAIMED' or task[1] == 'PROCESSING'
-      local score = task[2] and not pushed and tonumber(redis.call('ZSCORE', live_key(P, task[2], task[1]), id) or nil)
+      local status, queue = fields_of(task_key(P, id), 's', 'q')
+      local pushed = status == 'ENQUEUED' or status == 'CLAIMED' or status == 'PROCESSING'
+      local score = queue and not pushed and tonumber(redis.call('ZSCORE', live_key(P, queue, status), id) or nil)
       if not pushed and not (score and score <= now) then redis.call('ZREM', slots_key(P, key), id) end
     end
     concurrency_keys.give_slots(P, key, now)

@@ -12,19 +12,14 @@ end
 
 function gate_rules.whole_pause(line) return string.match(line, '^%d+ pause %d+ %S+ ?$') ~= nil end
 
--- The gates that look at single tasks, strongest first; `fields`: those of a task that they must know. Some texts are remembered: they
--- may be long.
+-- The gates that look at single tasks, strongest first. Some texts are remembered: they may be long.
 local known_gates = {of = {}, count = 0}
 
 function gate_rules.of(text)
   if known_gates.of[text] then return known_gates.of[text] end
-  local found = {fields = {'s', 'lim', 'k', 'w', 'gd', 'h'}}
+  local found = {}
   for line in string.gmatch(text, '[^;]+') do
-    if not gate_rules.whole_pause(line) then
-      local gate = gate_rules.parse(line)
-      found[#found + 1] = gate
-      if #gate.labels > 0 then found.fields[7] = 'lb' end
-    end
+    if not gate_rules.whole_pause(line) then found[#found + 1] = gate_rules.parse(line) end
   end
   table.sort(found, function(one, other)
     local a, b = ACTIONS[one.action] or 0, ACTIONS[other.action] or 0

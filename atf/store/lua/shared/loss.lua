@@ -28,9 +28,9 @@ end
 -- A run has ended with its executor, or its lease has run out (no `why`): CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
 -- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see report_loss.lua.
 function loss.record(P, id, now, why, shared)
-  local status, queue, attempts, losses, limits, runs, owner, started, flagged, ordering, watched, held, counter, marked, before =
-    fields_of(task_key(P, id), 's', 'q', 'a', 'l', 'lim', 'R', 'o', 't4', 'x', 'k', 'w', 'h', 'c', 'm', 'y')
-  local _, most_losses = run_log.limits(limits)
+  local task, attempts, losses, runs, owner, started, counter, marked, before = moves.task(P, id, 'a', 'l', 'R', 'o', 't4', 'c', 'm', 'y')
+  local status, queue = task.status, task.queue
+  local _, most_losses = run_log.limits(task.limits)
   local lapses
   losses = tonumber(losses or 0)
   local alone = shared and losses > 0
@@ -42,18 +42,18 @@ function loss.record(P, id, now, why, shared)
   if counted then losses = losses + 1 end
   started = tonumber(status == 'PROCESSING' and started or 0)
   runs = run_log.add(runs, owner or '', started, now, tonumber(attempts or 0) + 1, 'lost: ' .. why .. (counted and '' or ' (not counted)'))
-  if flagged then
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, limits, ordering, watched, true, held, 'l', losses, 'R', runs)
+  if task.flagged then
+    moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now, 'l', losses, 'R', runs)
   elseif counted and losses >= most_losses then  -- mutant: one_loss_more
     local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, ordering, watched, false, held, 'l', losses, 'R', runs, 'err', err)
+    moves.end_task(P, writes.AT_ONCE, task, 'FATAL_FAILURE', now, 'l', losses, 'R', runs, 'err', err)
     run_ends.count(P, lambda_of(queue), 1, 1, now)
   else
     redis.call('HDEL', task_key(P, id), 'e', 'o')
     moves.move(P, writes.AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)  -- mutant: lost_task_waits
     if alone then redis.call('HSET', task_key(P, id), 'z', '1') end
     if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif before then redis.call('HDEL', task_key(P, id), 'y') end
-    if watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', watched, now, held, now) end
+    if task.watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', task.watched, now, task.held, now) end
     due_index.visit_by(P, queue, now)
   end
 end

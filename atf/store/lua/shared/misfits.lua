@@ -152,15 +152,15 @@ end
 
 -- NEW, RETRIABLE_FAILURE -> RETRIABLE_FAILURE, or with no attempts left FATAL_FAILURE: its time of grace is over.
 local function fail(P, id, queue, status, m, alive, now)
-  local attempts, limits, ordering, watched, held, said = fields_of(task_key(P, id), 'a', 'lim', 'k', 'w', 'h', 'me')
-  local most = run_log.limits(limits)
+  local task, attempts, said = moves.task(P, id, 'a', 'me')
+  local ordering, most = task.ordering, run_log.limits(task.limits)
   attempts = tonumber(attempts or 0) + 1
   local err = (said or 'the payload does not fit') .. '. The payload is ' .. span(now - m.made) .. ' old, and for ' .. span(now - m.since)
     .. ' no executor was there that it fits. It does not fit the signatures ' .. string.gsub(m.digests, ',', ', ') .. '; '
     .. (#alive > 0 and table.concat(alive, ', ') .. (#alive > 1 and ' run now' or ' runs now') or 'none of its lambda runs now')
   local last = attempts >= most
   if last then
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, limits, ordering, watched, false, held, 'a', attempts, 'err', err)
+    moves.end_task(P, writes.AT_ONCE, task, 'FATAL_FAILURE', now, 'a', attempts, 'err', err)
   else
     local at = now + m.retry
     if ordering then
@@ -169,7 +169,7 @@ local function fail(P, id, queue, status, m, alive, now)
     end
     m.retry = math.min(math.max(m.retry, 1) * 2, math.max(m.retry, misfits.MOST_RETRY))
     moves.move(P, writes.AT_ONCE, id, queue, status, 'RETRIABLE_FAILURE', at, now, 'a', attempts, 'err', err, 'mf', text_of(m))
-    moves.let_go(P, id, queue, held, now)
+    moves.let_go(P, id, queue, task.held, now)
     due_index.visit_by(P, queue, at)
   end
   misfits.failed[#misfits.failed + 1] = id

@@ -46,20 +46,29 @@ local sweep_key = remembered(function(P) return P .. ':sweep' end)
 
 local swept = remembered(function(_, name, status) return name .. ':' .. status end)
 
--- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. More fields to set
--- may follow. `held`: see moves.let_go.
-function moves.end_task(P, sets, id, queue, from, to, now, limits, ordering, watched, flagged, held, ...)
+-- A task by name: what its end takes. And more fields of its record, in their order.
+function moves.task(P, id, ...)
+  local found = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'x', ...)
+  return {
+    id = id, status = found[1], queue = found[2], limits = found[3], ordering = found[4], watched = found[5], held = found[6], flagged = found[7],
+  }, unpack(found, 8)
+end
+
+-- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. `task`: see moves.task. More fields
+-- to set may follow.
+function moves.end_task(P, sets, task, to, now, ...)
+  local id, queue, from, watched = task.id, task.queue, task.status, task.watched
   local name = lambda_of(queue)
-  local _, _, retention = run_log.limits(limits)
+  local _, _, retention = run_log.limits(task.limits)
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
   sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
   sets.SADD(sweep_key(P, ''), swept(P, name, to))
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
-  if watched or flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
-  if held then moves.let_go(P, id, queue, held, now) end
+  if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
+  moves.let_go(P, id, queue, task.held, now)
   if to == 'FATAL_FAILURE' then note_version(P, id, name) end
-  if ordering then ordering_keys.release(P, ordering, id, queue, to, now) end
+  if task.ordering then ordering_keys.release(P, task.ordering, id, queue, to, now) end
   if watched then
     local of = string.sub(watched, 1, 1)
     if of == ticks.OF then ticks.ended(P, string.sub(watched, 2), id, to, now) end
@@ -98,18 +107,19 @@ end
 
 -- Cancels a task that has not started, or flags one that runs. Returns {status after it ("" = no such task), 1 cancelled now or before, 1 flagged}.
 function moves.cancel(P, sets, id, now)
-  local status, queue, limits, ordering, watched, held, gate, misfit = fields_of(task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'g', 'mf')
+  local task, gate, misfit = moves.task(P, id, 'g', 'mf')
+  local status = task.status
   if not status or status == 'TOMBSTONE' then return {'', 0, 0} end
   if FINISHED[status] then return {status, status == 'CANCELLED' and 1 or 0, 0} end
   if status == 'CLAIMED' or status == 'PROCESSING' then  -- mutant: cancel_without_state_check
     redis.call('HSET', task_key(P, id), 'x', '1')
     return {status, 0, 1}
   end
-  if misfit and status == 'ENQUEUED' then misfits.leave(P, id, queue, misfits.read(misfit)) end
+  if misfit and status == 'ENQUEUED' then misfits.leave(P, id, task.queue, misfits.read(misfit)) end
   if gate then  -- a gate has parked it
-    redis.call('ZREM', parking.key(P, lambda_of(queue), gate), id)
+    redis.call('ZREM', parking.key(P, lambda_of(task.queue), gate), id)
     redis.call('HDEL', task_key(P, id), 'g')
   end
-  moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, ordering, watched, false, held)
+  moves.end_task(P, sets, task, 'CANCELLED', now)
   return {'CANCELLED', 1, 0}
 end

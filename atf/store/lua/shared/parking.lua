@@ -8,13 +8,13 @@
 parking.key = remembered(function(P, name, number) return P .. ':g:' .. name .. ':' .. number end)
 
 -- Keeps a task of a batch back: NEW, RETRIABLE_FAILURE -> the same, parked; ENQUEUED -> NEW, parked; or all of them -> CANCELLED.
--- `kept` counts, for parking.note.
-function parking.park(P, sets, kept, id, queue, from, gate, newest, now, limits, ordering, watched, held)
+-- `task`: see moves.task. `kept` counts, for parking.note.
+function parking.park(P, sets, kept, task, gate, newest, now)
+  local id, queue, from = task.id, task.queue, task.status
   local name = lambda_of(queue)
   kept.count = kept.count + 1
   if gate.action == 'drop' then
-    moves.end_task(P, sets, id, queue, from, 'CANCELLED', now, limits, ordering, watched, false, held,
-      'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name)
+    moves.end_task(P, sets, task, 'CANCELLED', now, 'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name)
     kept.dropped[gate.number] = (kept.dropped[gate.number] or 0) + 1
     return
   end
@@ -27,7 +27,7 @@ function parking.park(P, sets, kept, id, queue, from, gate, newest, now, limits,
   else
     redis.call('HSET', task_key(P, id), 'g', fmt(gate.number), 'gd', fmt(newest))
   end
-  moves.let_go(P, id, queue, held, now)
+  moves.let_go(P, id, queue, task.held, now)
   sets.ZADD(live_key(P, queue, to), '+inf', id)
   sets.ZADD(parking.key(P, name, fmt(gate.number)), fmt(at), id)
   if gate.action == 'delay' and (not kept.until_ or at < kept.until_) then kept.until_ = at end
@@ -51,12 +51,12 @@ function parking.past_gates(P, queue, status, ids, now, text)
   writes.gather(#ids, function(sets)
     for _, id in ipairs(ids) do
       if bytes > GATE_BYTES then break end
-      local there, limits, ordering, watched, delayed, held, labels = fields_of(task_key(P, id), unpack(gates.fields))
+      local task, delayed, labels = moves.task(P, id, 'gd', 'lb')
       bytes = bytes + #(labels or '')
       local gate, newest
-      if there then gate, newest = gate_rules.keeper(gates, id, labels, tonumber(delayed or 0)) end
+      if task.status then gate, newest = gate_rules.keeper(gates, id, labels, tonumber(delayed or 0)) end
       if gate then
-        parking.park(P, sets, kept, id, queue, status, gate, newest, now, limits, ordering, watched, held)
+        parking.park(P, sets, kept, task, gate, newest, now)
       else
         through[#through + 1] = id
       end

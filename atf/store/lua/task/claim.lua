@@ -15,11 +15,11 @@ local function kept_at_claim(P, sets, known, kept, id, queue, now)
   known[name] = known[name] or gate_rules.of(redis.call('HGET', lambda_key(P, name), 'gates') or '')
   local gates = known[name]
   if #gates == 0 then return false end
-  local _, limits, ordering, watched, delayed, held, labels = fields_of(task_key(P, id), unpack(gates.fields))
+  local task, delayed, labels = moves.task(P, id, 'gd', 'lb')
   local gate, newest = gate_rules.keeper(gates, id, labels, tonumber(delayed or 0))
   if not gate then return false end
   kept[name] = kept[name] or parking.none()
-  parking.park(P, sets, kept[name], id, queue, 'ENQUEUED', gate, newest, now, limits, ordering, watched, held)
+  parking.park(P, sets, kept[name], task, gate, newest, now)
   return true
 end
 

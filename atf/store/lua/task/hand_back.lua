@@ -9,18 +9,18 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
-    local status, counter, nonce, queue, flagged, run, limits, ordering, watched, held =
-      fields_of(task_key(P, id), 's', 'c', 'n', 'q', 'x', 'r', 'lim', 'k', 'w', 'h')
-    if status ~= 'CLAIMED' or not moves.holds(status, args[i + 1], args[i + 2], counter, nonce) then  -- mutant: release_without_token
+    local task, counter, nonce, run = moves.task(P, id, 'c', 'n', 'r')
+    local queue = task.queue
+    if task.status ~= 'CLAIMED' or not moves.holds(task.status, args[i + 1], args[i + 2], counter, nonce) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else
       redis.call('HSET', task_key(P, id), 'r', tonumber(run) - 1)
-      if flagged then
-        moves.end_task(P, writes.AT_ONCE, id, queue, 'CLAIMED', 'CANCELLED', now, limits, ordering, watched, true, held)
+      if task.flagged then
+        moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now)
       else
         redis.call('HDEL', task_key(P, id), 'e', 'o')
         moves.move(P, writes.AT_ONCE, id, queue, 'CLAIMED', 'ENQUEUED', now, now)
-        if watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', watched, now, held, now) end
+        if task.watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', task.watched, now, task.held, now) end
         due_index.visit_by(P, queue, now)
       end
       answer[#answer + 1] = 1

@@ -22,20 +22,20 @@ local function join_job(P, id, queue, status, job, at, now)
 end
 
 -- Stores a task with the fields that it had, and has it take its place. Where its ordering key has stopped at it, it has failed.
-local function put(P, id, queue, next_at, job, task, now, ...)
+local function put(P, id, queue, next_at, job, fields, now, ...)
   local stopped = next_at < -1
-  local status = tonumber(task.a) > 0 and 'RETRIABLE_FAILURE' or 'NEW'
-  local waits = task.k and not stopped and redis.call('RPUSH', order_key(P, task.k), id) > 1
+  local status = tonumber(fields.a) > 0 and 'RETRIABLE_FAILURE' or 'NEW'
+  local waits = fields.k and not stopped and redis.call('RPUSH', order_key(P, fields.k), id) > 1
   if waits then status = 'NEW' end
   local at = math.max(next_at, now)
   redis.call('HSET', task_key(P, id), 's', status, 'q', queue, 't1', fmt(now), ...)
-  if task.kc then redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
+  if fields.kc then redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
   redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(at), id)
   if stopped then
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'FATAL_FAILURE', now, task.lim, nil, nil, false, nil)
-    stop_at(P, task.k, id, queue, -next_at)
+    moves.end_task(P, writes.AT_ONCE, {id = id, queue = queue, status = status, limits = fields.lim}, 'FATAL_FAILURE', now)
+    stop_at(P, fields.k, id, queue, -next_at)
   elseif next_at == -1 then
-    moves.end_task(P, writes.AT_ONCE, id, queue, status, 'CANCELLED', now, task.lim, task.k, nil, false, nil)
+    moves.end_task(P, writes.AT_ONCE, moves.task(P, id), 'CANCELLED', now)
   elseif not waits then
     if job ~= '' then join_job(P, id, queue, status, job, at, now) end
     due_index.visit_by(P, queue, at)
@@ -46,12 +46,12 @@ register('restore', {}, function(keys, args)
   local P, now, answer, i = keys[1], instant(args[1]), {}, 2
   while i <= #args do
     local id, queue, next_at, job, count = args[i], args[i + 1], tonumber(args[i + 2]), args[i + 3], tonumber(args[i + 4])
-    local task = fields_given(args, i + 5, count)
+    local fields = fields_given(args, i + 5, count)
     local taken = redis.call('EXISTS', task_key(P, id)) == 1
-    if not taken and next_at < -1 and task.spec == '' then
-      stop_at(P, task.k, id, queue, -next_at)
+    if not taken and next_at < -1 and fields.spec == '' then
+      stop_at(P, fields.k, id, queue, -next_at)
     elseif not taken then
-      put(P, id, queue, next_at, job, task, now, unpack(args, i + 5, i + 4 + count))
+      put(P, id, queue, next_at, job, fields, now, unpack(args, i + 5, i + 4 + count))
     end
     answer[#answer + 1] = taken and 0 or 1
     i = i + 5 + count

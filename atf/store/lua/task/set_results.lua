@@ -20,27 +20,15 @@ local function why_of(outcome, said)
   return WHY[outcome] .. (line ~= '' and ': ' .. line or '')
 end
 
--- An ordered stop has cut the run, or the run has handed itself back. What runs again at once keeps what it holds, as after a loss. What
--- has to wait is NEW: it lets go of its permit and its slot, passes its queue's admission anew, and no late copy of a claim finds it.
-local function run_again(P, sets, id, queue, status, wait, ordering, watched, held, now, ...)
-  local at = now + wait
-  if wait > 0 and ordering then at = math.max(at, ordering_keys.paused_until(P, ordering, id)) end
-  moves.move(P, sets, id, queue, status, wait > 0 and 'NEW' or 'ENQUEUED', at, now, 'e', '', 'o', '', ...)
-  if wait > 0 then moves.let_go(P, id, queue, held, now) end
-  if watched then ticks.hold(P, sets, id, queue, wait > 0 and 'NEW' or 'ENQUEUED', watched, at, wait == 0 and held or nil, now) end
+-- A run has not ended its task: `to` NEW, RETRIABLE_FAILURE where it is to wait until `at`, ENQUEUED where it runs again at once. What waits
+-- lets go of its permit and its slot, passes its queue's admission anew, and no late copy of a claim finds it. More fields to set may follow.
+local function goes_on(P, sets, task, to, at, now, ...)
+  local id, queue, waits = task.id, task.queue, to ~= 'ENQUEUED'
+  if waits and task.ordering then at = math.max(at, ordering_keys.paused_until(P, task.ordering, id)) end
+  moves.move(P, sets, id, queue, task.status, to, at, now, 'e', '', 'o', '', ...)
+  if waits then moves.let_go(P, id, queue, task.held, now) end
+  if task.watched then ticks.hold(P, sets, id, queue, to, task.watched, at, not waits and task.held or nil, now) end
   due_index.visit_by(P, queue, at)
-end
-
--- A run has failed, and its task has attempts left: it waits.
-local function retry_later(P, sets, id, queue, status, retry_at, ordering, watched, held, now, ...)
-  if ordering then
-    ordering_keys.pause_target(P, ordering, id, now)
-    retry_at = math.max(retry_at, ordering_keys.paused_until(P, ordering, id))
-  end
-  moves.move(P, sets, id, queue, status, 'RETRIABLE_FAILURE', retry_at, now, 'e', '', 'o', '', ...)
-  moves.let_go(P, id, queue, held, now)
-  if watched then ticks.hold(P, sets, id, queue, 'RETRIABLE_FAILURE', watched, retry_at, nil, now) end
-  due_index.visit_by(P, queue, retry_at)
 end
 
 -- Counts a run that has ended for its lambda's automatic gate.
@@ -58,9 +46,8 @@ local function record_each(sets, P, now, args, answer, ends)
   for i = 2, #args, 10 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
     local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), tonumber(args[i + 8])
-    local status, held_by, held_with, queue, owner, run, limits, flagged, ordering, watched, held =
-      fields_of(task_key(P, id), 's', 'c', 'n', 'q', 'o', 'r', 'lim', 'x', 'k', 'w', 'h')
-    if not moves.holds(status, counter, nonce, held_by, held_with) then  -- mutant: finish_without_token
+    local task, held_by, held_with, owner, run = moves.task(P, id, 'c', 'n', 'o', 'r')
+    if not moves.holds(task.status, counter, nonce, held_by, held_with) then  -- mutant: finish_without_token
       local before = held_with == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
       answer[#answer + 1] = before and 1 or 2
     else
@@ -73,29 +60,28 @@ local function record_each(sets, P, now, args, answer, ends)
       if misfit and outcome ~= MISFIT then misfits.was_read(P, id, misfit) end
       local ended = now - tonumber(args[i + 9])
       runs = run_log.add(runs, owner or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, err))
-      if not counted and flagged then
-        moves.end_task(P, sets, id, queue, status, 'CANCELLED', now, limits, ordering, watched, flagged, held, 'f', counter, 'R', runs, 'err', err)
+      if not counted and task.flagged then
+        moves.end_task(P, sets, task, 'CANCELLED', now, 'f', counter, 'R', runs, 'err', err)
       elseif not counted and outcome == MISFIT then
         local digest, grace = string.match(result, '^(%S+) (%d+)$')
-        misfits.back(P, sets, id, queue, status, digest, retry_in, tonumber(grace), err, watched, held, now, 'f', counter, 'R', runs)
-      elseif not counted then
-        run_again(P, sets, id, queue, status, retry_in, ordering, watched, held, now, 'f', counter, 'R', runs)
+        misfits.back(P, sets, id, task.queue, task.status, digest, retry_in, tonumber(grace), err, task.watched, task.held, now, 'f', counter, 'R', runs)
+      elseif not counted then  -- an ordered stop has cut it, or it has handed itself back
+        goes_on(P, sets, task, retry_in > 0 and 'NEW' or 'ENQUEUED', now + retry_in, now, 'f', counter, 'R', runs)
       elseif outcome == 1 then
         if encoding ~= '0' then redis.call('HSET', task_key(P, id), 'enc', encoding) end
         local returned = result  -- mutant: wrong_result
-        moves.end_task(P, sets, id, queue, status, 'SUCCESS', now, limits, ordering, watched, flagged, held,
-          'f', counter, 'a', attempts, 'R', runs, 'res', returned)
-        count_end(ends, queue, false)
+        moves.end_task(P, sets, task, 'SUCCESS', now, 'f', counter, 'a', attempts, 'R', runs, 'res', returned)
+        count_end(ends, task.queue, false)
       else
-        local last = outcome == 3 or attempts >= run_log.limits(limits)
-        if flagged or last then
-          moves.end_task(P, sets, id, queue, status, flagged and 'CANCELLED' or 'FATAL_FAILURE', now, limits, ordering, watched, flagged, held,
-            'f', counter, 'a', attempts, 'R', runs, 'err', err)
+        local last = outcome == 3 or attempts >= run_log.limits(task.limits)
+        if task.flagged or last then
+          moves.end_task(P, sets, task, task.flagged and 'CANCELLED' or 'FATAL_FAILURE', now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
         else
           local retry_at = now + retry_in  -- mutant: no_backoff
-          retry_later(P, sets, id, queue, status, retry_at, ordering, watched, held, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
+          if task.ordering then ordering_keys.pause_target(P, task.ordering, id, now) end
+          goes_on(P, sets, task, 'RETRIABLE_FAILURE', retry_at, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
         end
-        count_end(ends, queue, last and not flagged)
+        count_end(ends, task.queue, last and not task.flagged)
       end
       answer[#answer + 1] = 1
     end
