@@ -118,18 +118,15 @@ class Pipeline:
         self.ledger.take(taken.values())
         if refused:
             _log.warning("claims handed back on arrival", tasks=len(refused), too_old=too_old)
-            self.reporter.hand_back([task for task in refused if not self._same(task)])
+            # Not a second copy of a claim that is held.
+            mine = {(task_id, task.counter) for task_id, task in held.items()}
+            self.reporter.hand_back([task for task in refused if (task.task_id, task.counter) not in mine])
         _log.debug("next_work", tasks=len(taken))
         self.prefetch.arrived([task.lambda_name for task in taken.values()], now)
         self._suspects.admit(taken.values())
         self.release()
         self.ledger.moved.set()  # there may be enough of some lambdas now
         return bool(taken)
-
-    def _same(self, task: HeldTask) -> bool:
-        """Whether it is a second copy of a claim that is held: that must not be handed back."""
-        held = self.ledger.tasks.get(task.task_id)
-        return held is not None and held.counter == task.counter
 
     # --- 3. release -------------------------------------------------------------------------------------------------
 

@@ -184,11 +184,15 @@ class Table:
 
 
 def memory_file(slots: int) -> int:
-    """The descriptor of a memory file for a table; it has no name, so nothing is left of it when its processes end."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("atf-executor", os.MFD_CLOEXEC)
-    else:  # no Linux
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
+    """The descriptor of a memory file for a table."""
+    descriptor = nameless_file("atf-executor")
     os.truncate(descriptor, HEADER_BYTES + slots * SLOT_BYTES)
     return descriptor
+
+
+def nameless_file(what: str) -> int:
+    """The descriptor of a file in memory that has no name, so nothing is left of it when its processes end. `what`: for those who list descriptors."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(what, os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:  # no Linux
+        return os.dup(file.fileno())

@@ -148,12 +148,11 @@ def _in_thread(hook: WorkerHook) -> Future[BaseException | None]:
     done.set_running_or_notify_cancel()
 
     def call() -> None:
-        error: BaseException | None = None
         try:
             hook.call()
+            done.set_result(None)
         except BaseException as raised:  # noqa: BLE001  whoever waits raises it
-            error = raised
-        done.set_result(error)
+            done.set_result(raised)
 
     threading.Thread(target=call, name="hook", daemon=True).start()
     return done

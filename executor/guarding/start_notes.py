@@ -15,11 +15,11 @@ import faulthandler
 import json
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from atf.errors import AtfError, message_of
+from atf.executor.table import nameless_file
 from atf.process.streams import beyond_reach
 from atf.task import clip
 
@@ -52,10 +52,7 @@ class StartNotes:
     @classmethod
     def new(cls) -> StartNotes:
         """Notes in a file without a name, so that nothing is left of it."""
-        if hasattr(os, "memfd_create"):
-            return cls(beyond_reach(os.memfd_create("atf-start", os.MFD_CLOEXEC)))
-        with tempfile.TemporaryFile() as file:  # no Linux
-            return cls(beyond_reach(os.dup(file.fileno())))
+        return cls(beyond_reach(nameless_file("atf-start")))
 
     # --- the worker's ------------------------------------------------------------------------------------------------
 

@@ -429,7 +429,7 @@ async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
         "main",
         "table",
         "guarding",
-        *(f"guarding.{each}" for each in ("guard", "group", "relay", "start_notes")),
+        *(f"guarding.{each}" for each in ("guard", "group", "relay", "start_notes", "worker_end")),
     }
 
 
