@@ -12,7 +12,7 @@ from atf.visible import one_line
 
 from .json_values import message_json, print_json
 from .nouns import Noun
-from .options import duration, lists, wants_json
+from .options import duration, lists, option, wants_json
 from .output import print_table, show_rows
 from .remote import ask
 
@@ -38,28 +38,19 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
 
 @capacity.command("set")
 @click.argument("pool", metavar="POOL")
-@click.option("--cores", type=int, metavar="N", help="Equal shares of the pool's executors; 0: none any more.")
-@click.option(
-    "--reserve", multiple=True, callback=_reserve, metavar="LAMBDA=N", help="Cores of its own; several are allowed."
-)
-@click.option("--lookahead", type=int, metavar="N", help="Core claims that may wait for one core; default 3.")
-@click.option("--max-retries", type=int, metavar="N", help="Hand-overs of one core claim that may fail; default 3.")
-@click.option("--hand-over", callback=_seconds, metavar="TIME", help="Until a hand-over has failed; default 1s.")
-@click.option(
+@option("--cores", "N", "Equal shares of the pool's executors; 0: none any more.", int)
+@option("--reserve", "LAMBDA=N", "Cores of its own; several are allowed.", multiple=True, callback=_reserve)
+@option("--lookahead", "N", "Core claims that may wait for one core; default 3.", int)
+@option("--max-retries", "N", "Hand-overs of one core claim that may fail; default 3.", int)
+@option("--hand-over", "TIME", "Until a hand-over has failed; default 1s.", callback=_seconds)
+@option(
     "--reserved-timeout",
+    "TIME",
+    "Until a turn on a reserved core counts as timed out; its owner keeps it. Default 60s.",
     callback=_seconds,
-    metavar="TIME",
-    help="Until a turn on a reserved core counts as timed out; its owner keeps it. Default 60s.",
 )
-@click.option(
-    "--multiplexed-timeout", callback=_seconds, metavar="TIME", help="A turn on a multiplexed core; default 1s."
-)
-@click.option(
-    "--rotation",
-    callback=_seconds,
-    metavar="TIME",
-    help="Between two rotations: several times the longest task; default 10s.",
-)
+@option("--multiplexed-timeout", "TIME", "A turn on a multiplexed core; default 1s.", callback=_seconds)
+@option("--rotation", "TIME", "Between two rotations: several times the longest task; default 10s.", callback=_seconds)
 @lists
 def set_(pool: str, **given: Any) -> None:
     """Set the cores of POOL ("default": that of the hosts which were given none). What is not given stays; every claim is kept."""

@@ -22,7 +22,7 @@ from atf.times import length
 from atf.visible import visible
 
 from .json_values import print_json
-from .options import as_json, no_header, refuse_unused, wants_json
+from .options import as_json, no_header, option, refuse_unused, wants_json
 from .output import print_table
 
 MAX_COUNT: Final = 10_000
@@ -37,19 +37,15 @@ def cron() -> None:
 
 @cron.command("next")
 @click.argument("schedule", required=False)
-@click.option("--due-time", metavar="T", help="The first fire: an instant, or a duration after --from.")
-@click.option(
-    "--ttl", metavar="T", help="Fire until then: an instant, or a duration after the due time, else after --from."
-)
-@click.option("--repeats", metavar="N", help="Fire so often at most.")
-@click.option(
-    "--tz", metavar="ZONE", help="By whose clocks, such as Europe/Paris.  [default: the schedule's TZ=, or UTC]"
-)
-@click.option("--from", "base", metavar="INSTANT", help="When the job is registered.  [default: now]")
-@click.option("--count", metavar="N", help="How many fires to show.  [default: 5; 3 on each side with --around-dst]")
-@click.option("--format", metavar="unix", help="The schedule is a crontab's: five fields, minutes first.")
-@click.option("--gap", metavar="POLICY", help="Of hours that clocks pass over: skip or run_after.  [default: skip]")
-@click.option("--fold", metavar="POLICY", help="Of hours that come twice: first, second or both.  [default: both]")
+@option("--due-time", "T", "The first fire: an instant, or a duration after --from.")
+@option("--ttl", "T", "Fire until then: an instant, or a duration after the due time, else after --from.")
+@option("--repeats", "N", "Fire so often at most.")
+@option("--tz", "ZONE", "By whose clocks, such as Europe/Paris.  [default: the schedule's TZ=, or UTC]")
+@option("--from", "INSTANT", "When the job is registered.  [default: now]", name="base")
+@option("--count", "N", "How many fires to show.  [default: 5; 3 on each side with --around-dst]")
+@option("--format", "unix", "The schedule is a crontab's: five fields, minutes first.")
+@option("--gap", "POLICY", "Of hours that clocks pass over: skip or run_after.  [default: skip]")
+@option("--fold", "POLICY", "Of hours that come twice: first, second or both.  [default: both]")
 @click.option(
     "--around-dst", is_flag=True, help="Show the ticks around the changes of the clocks in the year of --from."
 )

@@ -17,24 +17,27 @@ from atf.times import length
 
 from .json_values import message_json
 from .nouns import Noun
-from .options import any_lambda_argument, asks, duration, instant, lambda_argument, lists, pairs, why_flag
+from .options import any_lambda_argument, asks, duration, instant, lambda_argument, lists, option, pairs, why_flag
 from .output import Columns, show, show_rows, when
 from .remote import ask
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-labels_flag = click.option(
-    "--label", "labels", multiple=True, metavar="NAME=VALUE",
-    help="Only tasks with this label. May be given again: tasks that have them all.",
-)  # fmt: skip
+labels_flag = option(
+    "--label",
+    "NAME=VALUE",
+    "Only tasks with this label. May be given again: tasks that have them all.",
+    name="labels",
+    multiple=True,
+)
 
 
 def _setting(command: F) -> F:
     """The flags of the commands that set a gate."""
     flags = (
         labels_flag,
-        click.option("--for", "for_", type=duration, metavar="DURATION", help="It ends by itself after this long."),
-        click.option("--until", metavar="TIME", help="It ends by itself at this instant, such as 2030-01-31T08:00."),
+        option("--for", "DURATION", "It ends by itself after this long.", duration, name="for_"),
+        option("--until", "TIME", "It ends by itself at this instant, such as 2030-01-31T08:00."),
         why_flag,
         asks,
     )
@@ -66,7 +69,7 @@ def drop(**flags: Any) -> None:
 
 
 @gate.command()
-@click.option("--by", type=duration, required=True, metavar="DURATION", help="How long each task waits: 30s, 5m, 2h.")
+@option("--by", "DURATION", "How long each task waits: 30s, 5m, 2h.", duration, required=True)
 @_setting
 def delay(by: float, **flags: Any) -> None:
     """Let each task wait for a while, once."""

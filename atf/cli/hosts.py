@@ -16,7 +16,7 @@ from atf.visible import one_line
 
 from .json_values import message_json
 from .nouns import Noun
-from .options import asks, duration, lists, why_flag
+from .options import asks, duration, lists, option, why_flag
 from .output import show, show_rows, when
 from .remote import ask
 
@@ -56,10 +56,7 @@ def _json(host: f.WorkerHost) -> dict[str, Any]:
 
 @host.command()
 @click.argument("name", metavar="HOST")
-@click.option(
-    "--for", "for_", type=duration, metavar="T",
-    help="It takes tasks again after this long.  [default: when it is resumed]",
-)  # fmt: skip
+@option("--for", "T", "It takes tasks again after this long.  [default: when it is resumed]", duration, name="for_")
 @click.option("--wait", is_flag=True, help="Return when all its executors have ended.")
 @why_flag
 @asks

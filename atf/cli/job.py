@@ -21,7 +21,7 @@ from atf.visible import visible
 from .confirmation import confirm
 from .job_view import show_job, show_jobs
 from .nouns import Noun
-from .options import asks, bulk_flags, duration, lambda_argument, limit_flag, lists
+from .options import asks, bulk_flags, duration, lambda_argument, limit_flag, lists, option
 from .output import show
 from .remote import ask
 from .task_request import arguments_flags, build_request, fit
@@ -39,21 +39,17 @@ def job() -> None:
 @lambda_argument
 @click.argument("schedule", metavar="[SCHEDULE]", required=False)
 @arguments_flags
-@click.option("--due-time", metavar="T", help="The first tick: an instant, or a duration from now.")
-@click.option("--ttl", metavar="T", help="No tick after it: an instant, or a duration from the first.")
-@click.option("--repeats", type=int, metavar="N", help="End after this many ticks.")
-@click.option("--tz", metavar="ZONE", help="By whose clocks a cron expression is read.  [default: UTC]")
-@click.option("--format", metavar="unix", help="The cron expression has five fields, without seconds.")
-@click.option("--gap", metavar="P", help="A tick within a spring gap: skip, run_after.  [default: skip]")
-@click.option(
-    "--fold", metavar="P", help="A tick that an autumn change makes twice: both, first, second.  [default: both]"
-)
-@click.option("--misfire", metavar="P", help="Ticks that were missed: latest, all, skip.  [default: latest]")
+@option("--due-time", "T", "The first tick: an instant, or a duration from now.")
+@option("--ttl", "T", "No tick after it: an instant, or a duration from the first.")
+@option("--repeats", "N", "End after this many ticks.", int)
+@option("--tz", "ZONE", "By whose clocks a cron expression is read.  [default: UTC]")
+@option("--format", "unix", "The cron expression has five fields, without seconds.")
+@option("--gap", "P", "A tick within a spring gap: skip, run_after.  [default: skip]")
+@option("--fold", "P", "A tick that an autumn change makes twice: both, first, second.  [default: both]")
+@option("--misfire", "P", "Ticks that were missed: latest, all, skip.  [default: latest]")
 @click.option("--grace", type=duration, help="Pass over a tick that is later than this.  [default: 1h]")
-@click.option(
-    "--overlap", metavar="P", help="While the tick before runs: queue, allow, skip, cancel_running.  [default: queue]"
-)
-@click.option("--max-retries", type=int, metavar="N", help="Of a tick whose task fails.  [default: 3]")
+@option("--overlap", "P", "While the tick before runs: queue, allow, skip, cancel_running.  [default: queue]")
+@option("--max-retries", "N", "Of a tick whose task fails.  [default: 3]", int)
 @click.option("--retry-interval", type=duration, help="Between them.  [default: 1s]")
 @click.option("--jitter", type=duration, help="Spread the ticks' tasks over this time.  [default: 0]")
 @click.option("--retention", type=duration, help="Keep the record of the ended job so long.  [default: 1d]")
@@ -115,7 +111,7 @@ def ls(prefix: str, limit: int) -> None:
 
 @job.command()
 @click.argument("names", metavar="JOB...", nargs=-1)
-@click.option("--prefix", metavar="PREFIX", help='All jobs whose names begin so; "*": all.')
+@option("--prefix", "PREFIX", 'All jobs whose names begin so; "*": all.')
 @bulk_flags
 @lists
 def rm(names: tuple[str, ...], prefix: str | None, dry_run: bool) -> None:

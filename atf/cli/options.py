@@ -76,6 +76,12 @@ def _metavar(default: object) -> str:
     return {int: "N", float: "X"}.get(type(default), "TEXT")
 
 
+def option(flag: str, metavar: str, help: str, type: Any = None, *, name: str = "", **more: Any) -> Callable[[F], F]:
+    """A flag that takes a value; `name`: that of the command's argument, if it is not the flag's."""
+    words = [flag, name] if name else [flag]
+    return click.option(*words, metavar=metavar, help=help, type=type, **more)
+
+
 # --- flags of many commands -------------------------------------------------------------------------------------------
 
 
@@ -123,7 +129,7 @@ def bulk_flags(command: F) -> F:
     return _dry_run(_yes(command))
 
 
-why_flag = click.option("--why", default="", metavar="TEXT", help="The reason, for the audit log.")
+why_flag = option("--why", "TEXT", "The reason, for the audit log.", default="")
 lambda_argument = click.argument("lambda_name", metavar="LAMBDA")
 any_lambda_argument = click.argument("lambda_name", metavar="[LAMBDA]", default="")
 limit_flag = click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most this many.")

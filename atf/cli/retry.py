@@ -19,7 +19,7 @@ from atf.visible import one_line
 
 from .confirmation import confirm, require_terminal
 from .gate import labels_flag
-from .options import bulk_flags, instant, kept, lists, pairs, refuse_unused, wants_json, why_flag
+from .options import bulk_flags, instant, kept, lists, option, pairs, refuse_unused, wants_json, why_flag
 from .output import print_table, show
 from .remote import ask
 from .task_view import status_name
@@ -32,20 +32,20 @@ _OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version",
 
 @click.command()
 @click.argument("ids", metavar="[TASK...|LAMBDA]", nargs=-1)
-@click.option(
+@option(
     "--lambda",
-    "lambda_name",
-    metavar="LAMBDA",
-    help="The same as LAMBDA: all of its tasks that failed for good and match what follows.",
+    "LAMBDA",
+    "The same as LAMBDA: all of its tasks that failed for good and match what follows.",
+    name="lambda_name",
 )
 @labels_flag
-@click.option("--error", metavar="TEXT", help="Only tasks whose error contains this.")
-@click.option("--failed-from", metavar="TIME", help="Only tasks that failed at this instant or later.")
-@click.option("--failed-until", metavar="TIME", help="Only tasks that failed before this instant.")
+@option("--error", "TEXT", "Only tasks whose error contains this.")
+@option("--failed-from", "TIME", "Only tasks that failed at this instant or later.")
+@option("--failed-until", "TIME", "Only tasks that failed before this instant.")
 @click.option(
     "--newer-version", is_flag=True, help="Only where the lambda's version is newer now than when the task failed."
 )
-@click.option("--rate", type=float, metavar="N", help="So many become due in a second.  [default: all at once]")
+@option("--rate", "N", "So many become due in a second.  [default: all at once]", float)
 @why_flag
 @bulk_flags
 @lists

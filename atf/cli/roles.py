@@ -23,7 +23,7 @@ from atf.config.settings import (
 )
 from atf.process.forks import without_fork_support
 
-from .options import read, refuse_unused, settings_flags
+from .options import option, read, refuse_unused, settings_flags
 
 _SHARED = (StoreSettings, Timing, LogSettings)
 
@@ -99,9 +99,7 @@ def controller(apps: tuple[str, ...], **flags: Any) -> int:
 
 @click.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
-@click.option(
-    "--events-fd", type=int, metavar="N", help="Write what happens to the worker, as JSON lines, to this descriptor."
-)
+@option("--events-fd", "N", "Write what happens to the worker, as JSON lines, to this descriptor.", int)
 @settings_flags(ExecutorSettings, Timing, LogSettings)
 def executor(apps: tuple[str, ...], events_fd: int | None, **flags: Any) -> int:
     """Run one executor for the lambdas of MODULE:APP, in a worker process that this one guards.

@@ -16,7 +16,7 @@ from atf.task import MAX_CONCURRENCY
 from atf.visible import one_line
 
 from .json_values import message_json
-from .options import asks, duration, lambda_argument, wants_json
+from .options import asks, duration, lambda_argument, option, wants_json
 from .output import show
 from .remote import ask
 from .task_request import arguments_flags, build_request, fit
@@ -27,47 +27,32 @@ from .tasks import code_of, wait_for
 @click.command()
 @lambda_argument
 @arguments_flags
-@click.option("--raw", metavar="FILE", help="Send the bytes of a file as they are; - reads stdin.")
+@option("--raw", "FILE", "Send the bytes of a file as they are; - reads stdin.")
 @click.option("--delay", type=duration, help="Run after this long: seconds, or 500ms, 30s, 5m, 2h, 1d.")
-@click.option("--at", metavar="TIME", help="Run at this instant, such as 2030-01-31T08:00 (local time) or ...08:00Z.")
-@click.option("--priority", metavar="P", help="high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
-@click.option("--key", metavar="KEY", help="Idempotency key: scheduling the same again with it does nothing.")
-@click.option(
-    "--ordering-key", metavar="NAME", help="Tasks of one key run one after the other, in the order they were accepted."
-)
-@click.option("--affinity-key", metavar="NAME", help="Of a sticky lambda: prefer the host that had its last task.")
-@click.option(
-    "--concurrency-key",
-    metavar="NAME",
-    help="Of the tasks of one key, one runs at a time; or as many as the limit says.",
-)
-@click.option(
-    "--concurrency-limit",
-    type=click.IntRange(1, MAX_CONCURRENCY),
-    metavar="N",
-    help="So many run at once.  [default: 1]",
-)
+@option("--at", "TIME", "Run at this instant, such as 2030-01-31T08:00 (local time) or ...08:00Z.")
+@option("--priority", "P", "high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
+@option("--key", "KEY", "Idempotency key: scheduling the same again with it does nothing.")
+@option("--ordering-key", "NAME", "Tasks of one key run one after the other, in the order they were accepted.")
+@option("--affinity-key", "NAME", "Of a sticky lambda: prefer the host that had its last task.")
+@option("--concurrency-key", "NAME", "Of the tasks of one key, one runs at a time; or as many as the limit says.")
+@option("--concurrency-limit", "N", "So many run at once.  [default: 1]", click.IntRange(1, MAX_CONCURRENCY))
 @click.option(
     "--concurrency-policy", type=click.Choice(["queue", "skip", "cancel_running"]),
     help="Whether one that finds no room waits, is cancelled, or waits and has the oldest stopped.  [default: queue]",
 )  # fmt: skip
-@click.option(
-    "--unique", metavar="NAME", help="One task of a key within a window: a second call finds the first one's."
-)
+@option("--unique", "NAME", "One task of a key within a window: a second call finds the first one's.")
 @click.option("--window", type=duration, help="The length of that window: seconds, or 500ms, 30s, 5m, 2h, 1d.")
 @click.option("--debounce", is_flag=True, help="Put that task off until a window has passed without a call.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A note on the task. May be given again.")
-@click.option(
-    "--max-attempts",
-    type=click.IntRange(1, 2**31 - 1),
-    metavar="N",
-    help="Give up after this many attempts.  [default: the lambda's]",
+@option("--label", "NAME=VALUE", "A note on the task. May be given again.", name="labels", multiple=True)
+@option(
+    "--max-attempts", "N", "Give up after this many attempts.  [default: the lambda's]", click.IntRange(1, 2**31 - 1)
 )
 @click.option("--timeout", type=duration, help="Stop a run after this long; 0: never.  [default: the lambda's]")
-@click.option(
-    "--durability", metavar="CLASS",
-    help="Return when it is as safe as this: relaxed, disk or replicated.  [default: the frontend's]",
-)  # fmt: skip
+@option(
+    "--durability",
+    "CLASS",
+    "Return when it is as safe as this: relaxed, disk or replicated.  [default: the frontend's]",
+)
 @click.option("--wait", is_flag=True, help="Wait for the end, and print the result.")
 @click.option("--wait-timeout", type=duration, help="Wait at most this long, then exit with 4.")
 @asks

@@ -17,7 +17,7 @@ from atf.times import length
 from atf.visible import one_line
 
 from .json_values import message_json, print_json
-from .options import asks, duration, wants_json
+from .options import asks, duration, option, wants_json
 from .remote import ask
 
 _SHOWN: Final = 20
@@ -25,14 +25,8 @@ _SHOWN: Final = 20
 
 
 @click.command()
-@click.option(
-    "--late", type=duration, default="5m", show_default=True, metavar="T",
-    help="A task that is due waits too long after this.",
-)  # fmt: skip
-@click.option(
-    "--recent", type=duration, default="1h", show_default=True, metavar="T",
-    help="Failures of this time count as wrong; 0: none do.",
-)  # fmt: skip
+@option("--late", "T", "A task that is due waits too long after this.", duration, default="5m", show_default=True)
+@option("--recent", "T", "Failures of this time count as wrong; 0: none do.", duration, default="1h", show_default=True)
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 @asks
 def status(late: float, recent: float, watch: bool) -> int:

@@ -24,7 +24,7 @@ from atf.task import US
 
 from .confirmation import confirm, require_terminal
 from .files import check_free, overwrite_flag
-from .options import as_json, bulk_flags, kept, read, refuse_unused, settings_flags
+from .options import as_json, bulk_flags, kept, option, read, refuse_unused, settings_flags
 from .output import show, when
 
 R = TypeVar("R")
@@ -69,15 +69,19 @@ def export_command(file: Path, overwrite: bool, **flags: Any) -> None:
 @store.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @settings_flags(_StoreFlags)
-@click.option(
-    "--ran", type=click.Path(dir_okay=False, path_type=Path), metavar="LIST",
-    help="Write a JSON line to LIST for each task that may have run since the export.",
-)  # fmt: skip
+@option(
+    "--ran",
+    "LIST",
+    "Write a JSON line to LIST for each task that may have run since the export.",
+    click.Path(dir_okay=False, path_type=Path),
+)
 @overwrite_flag("LIST")
-@click.option(
-    "--old-redis-url", default="", metavar="URL",
-    help="The store that was exported, if it still answers: what has ended there is left out.",
-)  # fmt: skip
+@option(
+    "--old-redis-url",
+    "URL",
+    "The store that was exported, if it still answers: what has ended there is left out.",
+    default="",
+)
 @click.option(
     "--all-stopped", is_flag=True, help="No executor runs any of these tasks: let them start at once, without a pause."
 )
@@ -188,9 +192,7 @@ async def _old_store(url: str, file: Path) -> AsyncIterator[Store | None]:
 
 @store.command("timing")
 @settings_flags(_StoreFlags)
-@click.option(
-    "--set", "seconds", type=float, metavar="X", help="The heartbeat_timeout that all roles shall have, in seconds."
-)
+@option("--set", "X", "The heartbeat_timeout that all roles shall have, in seconds.", float, name="seconds")
 @click.option("--all-stopped", is_flag=True, help="With a shorter one: no role and no executor runs.")
 @as_json
 def timing_command(seconds: float | None, all_stopped: bool, **flags: Any) -> None:

@@ -21,15 +21,13 @@ from atf.task import MAX_PAYLOAD_BYTES, PRIORITIES, US, check_key, check_lambda,
 
 from .arguments import registered, untyped
 from .json_values import json_value
-from .options import F, instant, pairs
+from .options import F, instant, option, pairs
 
 _arguments_flag = click.option(
     "-a", "--json-args", "arguments", multiple=True, metavar="NAME=VALUE",
     help="An argument of the lambda: its text, or JSON where it takes no text. May be given again.",
 )  # fmt: skip
-_payload_flag = click.option(
-    "--payload", metavar="JSON", help="All arguments by name, as one JSON object; - reads it from stdin."
-)
+_payload_flag = option("--payload", "JSON", "All arguments by name, as one JSON object; - reads it from stdin.")
 
 
 def arguments_flags(command: F) -> F:

@@ -26,7 +26,7 @@ from atf.visible import one_line
 
 from .confirmation import confirm
 from .json_values import message_json
-from .options import any_lambda_argument, asks, bulk_flags, duration, limit_flag, lists, wants_json
+from .options import any_lambda_argument, asks, bulk_flags, duration, limit_flag, lists, option, wants_json
 from .output import show, show_rows, when
 from .remote import ask
 from .task_view import show_task, status_name, task_json
@@ -77,7 +77,7 @@ async def _last_failed(stub: api.Frontend, name: str) -> tuple[t.Task, int]:
 
 @click.command()
 @any_lambda_argument
-@click.option("--status", type=_STATUSES, metavar="STATUS", help=f"Only tasks in this status: {_NAMES}.")
+@option("--status", "STATUS", f"Only tasks in this status: {_NAMES}.", _STATUSES)
 @click.option("--failed", is_flag=True, help="Only tasks that failed for good, and why.")
 @limit_flag
 @lists

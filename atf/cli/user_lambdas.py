@@ -18,7 +18,7 @@ from atf.visible import one_line
 
 from .confirmation import confirm
 from .json_values import message_json, print_json
-from .options import as_json, bulk_flags, kept, lists, no_header, refuse_unused, wants_json
+from .options import as_json, bulk_flags, kept, lists, no_header, option, refuse_unused, wants_json
 from .output import print_table, show_rows
 from .payload_check import Unfit, check_payloads, on_terminal
 from .remote import ask
@@ -80,10 +80,7 @@ async def _served(stub: api.Frontend) -> set[str]:
 
 @click.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
-@click.option(
-    "--against", metavar="HOST:PORT",
-    help="the frontend of a cluster: say which of its waiting tasks the app can't read",
-)  # fmt: skip
+@option("--against", "HOST:PORT", "the frontend of a cluster: say which of its waiting tasks the app can't read")
 @as_json
 @no_header
 def check(apps: tuple[str, ...], against: str | None) -> int:

@@ -20,6 +20,7 @@ from atf.cli.options import (
     lambda_argument,
     limit_flag,
     lists,
+    option,
     pairs,
     refuse_unused,
 )
@@ -75,76 +76,41 @@ for _each in (retry, cancel, delete):
 @lambda_argument
 @click.argument("name", metavar="FILE")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), help="Of FILE.  [default: by its name; jsonl]")
-@click.option(
-    "--id",
-    "batch_id",
-    metavar="ID",
-    help="1 to 20 of A-Z a-z 0-9 _ -: the same command again goes on.  [default: a new one]",
+@option(
+    "--id", "ID", "1 to 20 of A-Z a-z 0-9 _ -: the same command again goes on.  [default: a new one]", name="batch_id"
 )
 @click.option(
     "--watch", is_flag=True, help="Show how it goes on until it has ended; exit with 1 unless every item is done."
 )
-@click.option(
-    "--max-attempts",
-    type=click.IntRange(1, 2**31 - 1),
-    metavar="N",
-    help="Of an item; frontends bound it.  [default: the lambda's]",
+@option("--max-attempts", "N", "Of an item; frontends bound it.  [default: the lambda's]", click.IntRange(1, 2**31 - 1))
+@option("--max-in-flight", "N", "Items in queues and at work at once.", click.IntRange(1))
+@option("--pause", "T", "Between the end of an item and the start of the next one with the same target.", duration)
+@option("--target", "ARGUMENT", "The argument that is the pause's target; of atf/command the number of a word.")
+@option(
+    "--workers", "N", "Deal the items into N chunks; of each one item runs at a time.", click.IntRange(1, MAX_WORKERS)
 )
-@click.option("--max-in-flight", type=click.IntRange(1), metavar="N", help="Items in queues and at work at once.")
-@click.option(
-    "--pause",
-    type=duration,
-    metavar="T",
-    help="Between the end of an item and the start of the next one with the same target.",
-)
-@click.option(
-    "--target", metavar="ARGUMENT", help="The argument that is the pause's target; of atf/command the number of a word."
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, MAX_WORKERS),
-    metavar="N",
-    help="Deal the items into N chunks; of each one item runs at a time.",
-)
-@click.option(
-    "--timeout",
-    type=duration,
-    metavar="T",
-    help="Stop a run of an item after this long; 0: never.  [default: the lambda's]",
-)
-@click.option("--priority", metavar="P", help="high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
-@click.option(
+@option("--timeout", "T", "Stop a run of an item after this long; 0: never.  [default: the lambda's]", duration)
+@option("--priority", "P", "high, normal, low, or 0 (first) to 9.  [default: the lambda's]")
+@option(
     "--backoff",
-    type=_backoff,
-    metavar="T[,F[,MAX]]",
-    help="Wait T before the second attempt of an item, F times as long before each further one, at most MAX: 1s,2,10m.  [default: the lambda's]",
+    "T[,F[,MAX]]",
+    "Wait T before the second attempt of an item, F times as long before each further one, at most MAX: 1s,2,10m.  [default: the lambda's]",
+    _backoff,
 )
-@click.option(
+@option(
     "--max-losses",
-    type=click.IntRange(1, 2**31 - 1),
-    metavar="N",
-    help="Give an item up after this many runs that ended with their executor.  [default: the lambda's]",
+    "N",
+    "Give an item up after this many runs that ended with their executor.  [default: the lambda's]",
+    click.IntRange(1, 2**31 - 1),
 )
-@click.option(
-    "--affinity-key", metavar="NAME", help="Of a sticky lambda: items prefer the host that had the last task of NAME."
-)
-@click.option(
-    "--retention", type=duration, metavar="T", help="Keep the batch so long after its end.  [default: the lambda's]"
-)
-@click.option(
-    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="A note on every item. May be given again."
-)
-@click.option(
-    "--batch-size", type=click.IntRange(1, MESSAGE_ITEMS), metavar="N", help="Items of one message.  [default: 1000]"
-)
-@click.option(
-    "--on-success", multiple=True, metavar="LAMBDA", help="Run it when all items have succeeded. May be given again."
-)
-@click.option(
-    "--on-failure", multiple=True, metavar="LAMBDA", help="Run it when an item failed for good or was cancelled."
-)
-@click.option("--on-complete", multiple=True, metavar="LAMBDA", help="Run it when every item has ended.")
-@click.option("--durability", metavar="CLASS", help="relaxed, disk or replicated.  [default: the frontend's]")
+@option("--affinity-key", "NAME", "Of a sticky lambda: items prefer the host that had the last task of NAME.")
+@option("--retention", "T", "Keep the batch so long after its end.  [default: the lambda's]", duration)
+@option("--label", "NAME=VALUE", "A note on every item. May be given again.", name="labels", multiple=True)
+@option("--batch-size", "N", "Items of one message.  [default: 1000]", click.IntRange(1, MESSAGE_ITEMS))
+@option("--on-success", "LAMBDA", "Run it when all items have succeeded. May be given again.", multiple=True)
+@option("--on-failure", "LAMBDA", "Run it when an item failed for good or was cancelled.", multiple=True)
+@option("--on-complete", "LAMBDA", "Run it when every item has ended.", multiple=True)
+@option("--durability", "CLASS", "relaxed, disk or replicated.  [default: the frontend's]")
 @asks
 def submit(lambda_name: str, name: str, form: str | None, watch: bool, **given: Any) -> int:
     """Submit the rows of FILE as items of LAMBDA, and print the batch's id. - reads stdin.
@@ -208,8 +174,13 @@ def watch(batch_id: str) -> int:
 
 @batch.command()
 @id_argument
-@click.option("--status", "statuses", multiple=True, metavar="STATUS",
-              help="Only these: created, in_progress, done, failed (for good, or to run again), cancelled. May be given again.")  # fmt: skip
+@option(
+    "--status",
+    "STATUS",
+    "Only these: created, in_progress, done, failed (for good, or to run again), cancelled. May be given again.",
+    name="statuses",
+    multiple=True,
+)
 @limit_flag
 @lists
 def items(batch_id: str, statuses: tuple[str, ...], limit: int) -> None:
@@ -245,8 +216,12 @@ async def _items(client: AsyncClient, batch_id: str, statuses: list[ItemStatus],
 @id_argument
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "chunks"]), default="jsonl", show_default=True,
               help="A line an item; a table; or one JSON document of the chunks in which they ran.")  # fmt: skip
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write there; the file appears when all is in it.  [default: stdout]")  # fmt: skip
+@option(
+    "--output",
+    "FILE",
+    "Write there; the file appears when all is in it.  [default: stdout]",
+    click.Path(dir_okay=False, path_type=Path),
+)
 @overwrite_flag("FILE")
 @frontend_flag
 def results(batch_id: str, form: str, output: Path | None, overwrite: bool) -> None:
