@@ -3,62 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime as dt
 import statistics
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from atf.cli.local.cluster import Cluster
 from atf.client import AsyncClient, Client, Handle, TaskInfo
-from atf.errors import Internal, Unavailable
 from atf.runtime import SystemRuntime
-from atf.sdk.schedulable import Prepared, named
 from atf.task import Status
 from atf.verify.outcome import percentile
-from atf.verify.stored import StoredTasks
 
 from . import pending, proc
 from .lambdas import LATER
 from .store import TaskStore
-
-BATCH: Final = 1_000
-
-AT_ONCE: Final = 4
+from .tasks import KINDS, NoopTasks
 
 CALLERS: Final = 64
-
 LEAD_S: Final = 5.0
 """Seconds before the instant at which a burst is due."""
-
 AHEAD_S: Final = (1.0, 10.0)
 """Seconds ahead that a steady stream is scheduled: at least and at most, each as likely as any other."""
-
-CHECKED: Final = 20_000
-"""Of so many tasks of a round the records are read: whether each ran once. The last ones, since records go after RETENTION_S."""
-
-KINDS: Final = {"noop": "def", "noop_async": "async def"}
-
 TURNS: Final = 2
 """In which each kind of lambda has its part of the tasks, one after the other: a machine's speed changes."""
-
 IDLE_S: Final = 5.0
-
 CALL_S: Final = 60.0
-
-_WARM_UP_S: Final = 60.0
-
-_STALLED_S: Final = 120.0
-
-_LOOK_S: Final = 0.02
-"""Seconds until the first look at what is left to do."""
-
-_LOOK_MOST_S: Final = 0.25
-"""Seconds between two such looks at most: each later one comes half as long again after the one before. A look costs the store about as
-much as some tasks, times its lambdas and partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +69,6 @@ class Measurement(NamedTuple):
     figures: dict[str, float]
 
 
-class Ends(NamedTuple):
-    """Of some tasks: when the last one ended (seconds since 1970, by the store's clock), and how many ran more than once."""
-
-    last_s: float
-    ran_again: int
-
-
 class Measurements:
     """The measurements.
 
@@ -119,38 +83,24 @@ class Measurements:
     def __init__(
         self, plan: BenchPlan, namespace: str, cluster: Cluster, client: AsyncClient, store: TaskStore
     ) -> None:
-        self._plan, self._namespace, self._cluster, self._client = plan, namespace, cluster, client
-        self._store = store
+        self._plan, self._cluster, self._client, self._store = plan, cluster, client, store
         self._pending = 0
         """Of others, when it began, and of ours that are to wait meanwhile."""
-        self._stored = StoredTasks(client, [f"{namespace}/{name}" for name in KINDS])
+        self.tasks = NoopTasks(namespace, client)
         self._random = SystemRuntime().random
-
-    async def warm_up(self) -> None:
-        """Until every executor has run tasks."""
-        until, owners = time.monotonic() + _WARM_UP_S, set[str]()
-        while len(owners) < self._plan.executors:
-            if time.monotonic() > until:
-                raise Unavailable(f"{len(owners)} of {self._plan.executors} executors run tasks after {_WARM_UP_S:g} s")
-            infos = await self._finished([self._task(number) for number in range(64 * self._plan.executors)])
-            owners |= {run.owner for each in infos for run in each.ended_runs}
-
-    # --- what is asked ------------------------------------------------------------------------------------------------
 
     async def before(self) -> Measurement:
         """What the store holds already, of all lambdas: the figures are those of a store with so much in it."""
         lambdas = await self._client.lambdas()
         counts = {status: sum(each.counts[status] for each in lambdas) for status in Status}
         self._pending = sum(count for status, count in counts.items() if not status.finished)
-        figures = {"pending": self._pending, "finished": sum(counts.values()) - self._pending}
-        return Measurement(
-            "before", "in the store before, tasks", {name: float(count) for name, count in figures.items()}
-        )
+        figures = {"pending": float(self._pending), "finished": float(sum(counts.values()) - self._pending)}
+        return Measurement("before", "in the store before, tasks", figures)
 
     async def pending(self) -> Measurement:
         """Schedules what is to wait while everything else is measured."""
         before, began = await self._store.used_bytes(), time.monotonic()
-        await self._schedule(self._plan.pending, [LATER], at=dt.datetime.now(dt.UTC) + pending.AHEAD)
+        await self.tasks.schedule(self._plan.pending, [LATER], at=dt.datetime.now(dt.UTC) + pending.AHEAD)
         figures = {"scheduled_per_s": round(self._plan.pending / (time.monotonic() - began), 1)}
         used = await self._store.used_bytes()
         if before is not None and used is not None:
@@ -191,12 +141,12 @@ class Measurements:
     async def drain(self) -> Measurement:
         """Tasks that all wait for their paused lambda; from its resumption on. What one of them takes in the store meanwhile."""
         before = await self._store.used_bytes()
-        async with self._paused():
-            handles = await self._schedule(self._plan.tasks)
+        async with self.tasks.paused():
+            handles = await self.tasks.schedule(self._plan.tasks)
             used = await self._store.used_bytes()
             began = await self._store.now_s()
-        await self._drained()
-        ended = await self._ends(handles)
+        await self.tasks.drained()
+        ended = await self.tasks.ends(handles)
         figures = {"per_s": round(self._plan.tasks / (ended.last_s - began), 1)}
         if before is not None and used is not None:
             figures["bytes_per_waiting_task"] = round((used - before) / self._plan.tasks, 1)
@@ -211,14 +161,18 @@ class Measurements:
                 took = []
                 for number in range(-16, self._plan.singles):
                     began = time.monotonic()
-                    client.schedule(self._task(number))
+                    client.schedule(self.tasks.task(number))
                     took.append(time.monotonic() - began)
                 return took[16:]
 
-        async with self._paused():
+        async with self.tasks.paused():
             took = await asyncio.to_thread(call)
-        await self._drained()
-        return Measurement("one_caller", "one caller, calls a second; ms per call", {"per_s": _rate(took), **_ms(took)})
+        await self.tasks.drained()
+        return Measurement(
+            "one_caller",
+            "one caller, calls a second; ms per call",
+            {"per_s": round(len(took) / sum(took), 1), **_ms(took)},
+        )
 
     async def callers(self) -> Measurement:
         """64 callers in one client, one task a call; nothing runs meanwhile."""
@@ -227,22 +181,21 @@ class Measurements:
         async def caller() -> None:
             for number in left:
                 began = time.monotonic()
-                await self._client.schedule(self._task(number))
+                await self._client.schedule(self.tasks.task(number))
                 took.append(time.monotonic() - began)
 
-        async with self._paused():
+        async with self.tasks.paused():
             began = time.monotonic()
             await asyncio.gather(*(caller() for _ in range(CALLERS)))
             per_s = round(len(took) / (time.monotonic() - began), 1)
-        await self._drained()
-        return Measurement(
-            "callers", f"{CALLERS} callers in one client, calls a second; ms per call", {"per_s": per_s, **_ms(took)}
-        )
+        await self.tasks.drained()
+        what = f"{CALLERS} callers in one client, calls a second; ms per call"
+        return Measurement("callers", what, {"per_s": per_s, **_ms(took)})
 
     async def due_at_once(self) -> Measurement:
         """Tasks that are all due at one instant."""
         due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LEAD_S)
-        infos = await self._finished([self._task(number, at=due) for number in range(self._plan.burst)])
+        infos = await self.tasks.finished([self.tasks.task(number, at=due) for number in range(self._plan.burst)])
         return Measurement("due_at_once", f"{self._plan.burst:,} tasks due at one instant, ms late", _late(infos))
 
     async def ahead(self) -> Measurement:
@@ -253,103 +206,28 @@ class Measurements:
             for number in range(count):
                 await asyncio.sleep(max(0.0, began + number / self._plan.rate - time.monotonic()))
                 due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self._random.uniform(*AHEAD_S))
-                calls.append(group.create_task(self._client.schedule(self._task(number, at=due))))
+                calls.append(group.create_task(self._client.schedule(self.tasks.task(number, at=due))))
         await asyncio.sleep(AHEAD_S[1])  # until the last one is due: to look before would be in the figures
-        await self._drained()
+        await self.tasks.drained()
         used = _per_task_us(proc.less(await self._cpu(), before), count)
-        infos = await self._ended([each.result() for each in calls])
+        infos = await self.tasks.ended([each.result() for each in calls])
         least, most = AHEAD_S
         what = f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late; CPU per task, µs"
         return Measurement("ahead", what, {**_late(infos), **{name: round(us, 1) for name, us in used.items()}})
 
-    # --- parts --------------------------------------------------------------------------------------------------------
-
-    def _task(self, number: int, names: Sequence[str] = tuple(KINDS), **options: Any) -> Prepared[Any]:
-        name = names[number % len(names)]
-        return named(f"{self._namespace}/{name}", {"number": number}, options)  # type: ignore[arg-type]
-
-    async def _schedule(self, tasks: int, names: Sequence[str] = tuple(KINDS), **options: Any) -> list[Handle[Any]]:
-        """Schedules tasks as fast as the client can; the last CHECKED of them."""
-        batches = iter([range(start, min(start + BATCH, tasks)) for start in range(0, tasks, BATCH)])
-        handles = deque[Handle[Any]](maxlen=CHECKED)
-
-        async def send() -> None:
-            for batch in batches:
-                handles.extend(
-                    await self._client.schedule_many([self._task(number, names, **options) for number in batch])
-                )
-
-        await asyncio.gather(*(send() for _ in range(AT_ONCE)))
-        return list(handles)
-
     async def _through(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> dict[str, float]:
         before, began_s, began = await self._cpu(), await self._store.now_s(), time.monotonic()
-        handles = await self._schedule(tasks, names)
+        handles = await self.tasks.schedule(tasks, names)
         accepted = time.monotonic() - began
-        await self._drained()
+        await self.tasks.drained()
         used = proc.less(await self._cpu(), before)
-        ended = await self._ends(handles)
+        ended = await self.tasks.ends(handles)
         return {
             "per_s": tasks / (ended.last_s - began_s),
             "scheduled_per_s": tasks / accepted,
             **_per_task_us(used, tasks),
             "ran_again": ended.ran_again,
         }
-
-    async def _ends(self, handles: Sequence[Handle[Any]]) -> Ends:
-        """When the last of these tasks ended, which have all ended, and how many ran more than once.
-
-        Raises:
-            Internal: one of them did not end well.
-        """
-        infos = await self._ended(handles)
-        if bad := [each for each in infos if each.status is not Status.SUCCESS]:
-            raise Internal(f"{len(bad)} of {len(infos)} tasks failed; the first: {bad[0].id}: {bad[0].error}")
-        last_s = max(each.finished_at.timestamp() for each in infos if each.finished_at is not None)
-        return Ends(last_s, sum(each.runs != 1 for each in infos))
-
-    @contextlib.asynccontextmanager
-    async def _paused(self) -> AsyncIterator[None]:
-        """Within the block no task starts: what a call costs is measured, not what its task does to the machine."""
-        names = [f"{self._namespace}/{name}" for name in KINDS]
-        for name in names:
-            await self._client.pause(name)
-        try:
-            yield
-        finally:
-            for name in names:
-                await self._client.resume(name)
-
-    async def _finished(self, tasks: Sequence[Prepared[Any]]) -> list[TaskInfo]:
-        return await self._ended(await self._client.schedule_many(tasks))
-
-    async def _ended(self, handles: Sequence[Handle[Any]]) -> list[TaskInfo]:
-        """The records of tasks, when all of them have finished.
-
-        Raises:
-            Internal: some have not in time.
-        """
-        infos = await self._client.wait(handles, timeout=_STALLED_S)
-        if len(infos) < len(handles):
-            raise Internal(
-                f"{len(handles) - len(infos)} of {len(handles)} tasks have not finished within {_STALLED_S:g} s"
-            )
-        return infos
-
-    async def _drained(self) -> None:
-        """Until nothing is left to do, seen up to _LOOK_MOST_S later.
-
-        Raises:
-            Internal: none ends any more.
-        """
-        left, moved, look = 0, time.monotonic(), _LOOK_S
-        while now := await self._stored.left():
-            if now != left:
-                left, moved = now, time.monotonic()
-            if time.monotonic() - moved > _STALLED_S:
-                raise Internal(f"{now} tasks are left to do, and none has ended for {_STALLED_S:g} s")
-            await asyncio.sleep(look)
-            look = min(1.5 * look, _LOOK_MOST_S)
 
     async def _cpu(self) -> dict[str, float]:
         pids = self._pids()
@@ -367,10 +245,6 @@ def _per_task_us(used: Mapping[str, float], tasks: int) -> dict[str, float]:
     """µs of CPU per task: of all processes together, and of each role's."""
     by_role = {f"cpu_us_{role}": seconds * 1e6 / tasks for role, seconds in used.items()}
     return {"cpu_us": sum(by_role.values()), **by_role}
-
-
-def _rate(took: Sequence[float]) -> float:
-    return round(len(took) / sum(took), 1)
 
 
 def _ms(took: Sequence[float]) -> dict[str, float]:

@@ -5,24 +5,21 @@ Their ids stay taken for ten minutes more, as long as the records of the other t
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import time
 from typing import Final
 
 from atf.cli.remote import connect
 from atf.client import AsyncClient
-from atf.errors import FailedPrecondition, Internal
+from atf.errors import FailedPrecondition
 from atf.rpc import frontend_pb2 as f
 from atf.task import MAX_BATCH, Status
 
 from .store import TaskStore
+from .tasks import until_none
 
 AHEAD: Final = dt.timedelta(days=365)
 BYTES: Final = 650
 """Of the store for each of them, somewhat more than one takes: rather too many are refused than all memory taken."""
-_STALLED_S: Final = 120.0
-_LOOK_S: Final = 0.25
 
 
 async def check_room(store: TaskStore, count: int) -> None:
@@ -52,17 +49,11 @@ async def remove(frontend: str, name: str) -> None:
     async with AsyncClient(frontend) as client, connect(frontend) as stub:
         while found := await client.list(name, Status.NEW, limit=MAX_BATCH):
             await stub.cancel_tasks(f.CancelTasksRequest(ids=[each.id for each in found]))
-        left, moved = 0, time.monotonic()
-        while now := await _counted(client, name):
-            if now != left:
-                left, moved = now, time.monotonic()
-            if time.monotonic() - moved > _STALLED_S:
-                raise Internal(f"the records of {now} cancelled tasks of {name} do not go")
-            await asyncio.sleep(_LOOK_S)
 
+        async def left() -> int:
+            return sum(sum(each.counts.values()) for each in await client.lambdas() if each.name == name)
 
-async def _counted(client: AsyncClient, name: str) -> int:
-    return sum(sum(each.counts.values()) for each in await client.lambdas() if each.name == name)
+        await until_none(left, f"records of cancelled tasks of {name} do not go")
 
 
 def _mib(size: int) -> str:

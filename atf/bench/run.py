@@ -103,7 +103,7 @@ async def _measure(
             course = Measurements(plan, namespace, cluster, client, store)
             measured = [await course.before()]  # what others have in it: before it holds anything of ours
             view.say(in_words(measured[0]))
-            await course.warm_up()
+            await course.tasks.warm_up(plan.executors)
             try:
                 for question in (
                     *([course.pending] if plan.pending else []),

@@ -46,7 +46,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "ls": _Command("tasks", "ls", "List tasks: of a lambda, or of all; --failed: what failed, and why."),
         "wait": _Command("tasks", "wait", "Wait until tasks have finished."),
-        "cancel": _Command("tasks", "cancel", "Cancel tasks; what runs is asked to stop."),
+        "cancel": _Command("changes", "cancel", "Cancel tasks; what runs is asked to stop."),
         "retry": _Command("retry", "retry", "Run failed tasks again: by id, or all of a lambda that match."),
         "explain": _Command("tasks", "explain", "Say why a task has not started."),
     },

@@ -55,6 +55,7 @@ def demo(directory: Path | None, tasks: int, executors: int) -> int:
 
 def _print(report: DemoReport) -> None:
     print()
+    delays = (report.start_delay_p50_ms, report.start_delay_p95_ms, report.start_delay_p99_ms)
     rescue = "-" if report.rescue_seconds is None else f"{report.rescue_seconds:.2f} s"
     print_fields(
         [
@@ -70,7 +71,10 @@ def _print(report: DemoReport) -> None:
                 f"{report.retried_after_kill} ({report.rescued} of them cut off while they ran)",
             ),
             ("kill to last restart", rescue),
-            ("start delay p50/p95/p99", _delays(report)),
+            (
+                "start delay p50/p95/p99",
+                " / ".join(f"{each:,.0f}" for each in delays) + " ms, time in the queue included",
+            ),
             ("tasks per second", f"{report.tasks_per_second:,.0f} (median of 1 s)"),
             ("MiB per second", f"{report.mib_per_second:,.1f}"),
         ]
@@ -80,8 +84,3 @@ def _print(report: DemoReport) -> None:
         print(f"FAILED: {failure}")
     if report.passed:
         print("passed: nothing lost, nothing run twice at once, every hash right")
-
-
-def _delays(report: DemoReport) -> str:
-    values = (report.start_delay_p50_ms, report.start_delay_p95_ms, report.start_delay_p99_ms)
-    return " / ".join(f"{value:,.0f}" for value in values) + " ms, time in the queue included"

@@ -108,7 +108,8 @@ def _set(action: f.Gate.Action, flags: dict[str, Any], **amount: Any) -> None:
     if flags["until"] is not None:
         request.until_at_us = instant(flags["until"], "--until")
     made = ask(lambda stub: stub.set_gate(request))
-    show(gate_json(made), f"{getattr(made, 'lambda')}: {_what(made)}{_of(made)}, {_ends(made)}")
+    of = f" of {_labels(made.labels)}" if made.labels else ""
+    show(gate_json(made), f"{getattr(made, 'lambda')}: {_what(made)}{of}, {_ends(made)}")
 
 
 @gate.command()
@@ -181,10 +182,6 @@ def _what(gate: f.Gate) -> str:
             return f"admit {gate.share * 100:g} %"
         case _:
             return word_of(gate.action)
-
-
-def _of(gate: f.Gate) -> str:
-    return f" of {_labels(gate.labels)}" if gate.labels else ""
 
 
 def _labels(labels: Any) -> str:

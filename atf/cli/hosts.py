@@ -41,7 +41,9 @@ def ls() -> None:
         "set aside": lambda each: _aside(each, reply.now_us),
     }
     if any(each.signatures for each in reply.hosts):
-        columns["signatures that differ"] = _signatures
+        columns["signatures that differ"] = lambda each: ", ".join(
+            f"{getattr(one, 'lambda')} {' '.join(one.digests)}" for one in each.signatures
+        )
     show_rows(reply.hosts, _json, columns)
 
 
@@ -108,10 +110,6 @@ def _aside(host: f.WorkerHost, now_us: int) -> str:
         left = (each.until_us - now_us) / US
         said.append(f"{_name(each)} ({f'for {left:.1f} s' if left > 0 else 'a task is tried'})")
     return ", ".join(said)
-
-
-def _signatures(host: f.WorkerHost) -> str:
-    return ", ".join(f"{getattr(each, 'lambda')} {' '.join(each.digests)}" for each in host.signatures)
 
 
 def _name(aside: f.SetAside) -> str:

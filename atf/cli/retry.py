@@ -17,13 +17,13 @@ from atf.rpc import task_pb2 as t
 from atf.task import check_lambda, key_held
 from atf.visible import one_line
 
+from .changes import batched, show_results, show_would
 from .confirmation import confirm, require_terminal
 from .gate import labels_flag
 from .options import bulk_flags, instant, kept, lists, option, pairs, refuse_unused, wants_json, why_flag
 from .output import print_table, show
 from .remote import ask
 from .task_view import status_name
-from .tasks import batched, show_results, show_would
 
 _SHOWN = 3
 """Ids in a hint."""

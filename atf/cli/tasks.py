@@ -1,11 +1,10 @@
-"""Commands on tasks that exist: get, ls, wait, cancel, explain."""
+"""Commands on tasks that exist: get, ls, wait, explain."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -14,7 +13,7 @@ from atf.client import AsyncClient
 from atf.client.paging import entries
 from atf.client.registration import every_lambda, listed
 from atf.client.retrying import LATE, TRY_TIMEOUT
-from atf.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument, TaskNotFound, Unavailable
+from atf.errors import DeadlineExceeded, InvalidArgument, TaskNotFound, Unavailable
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.process.streams import protect_stdout
 from atf.rpc import api
@@ -24,17 +23,14 @@ from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
-from .confirmation import confirm
 from .json_values import message_json
-from .options import any_lambda_argument, asks, bulk_flags, duration, limit_flag, lists, option, wants_json
+from .options import any_lambda_argument, asks, duration, limit_flag, lists, option, wants_json
 from .output import show, show_rows, when
 from .remote import ask
 from .task_view import show_task, status_name, task_json
 
 _ANY = "STATUS_UNSPECIFIED"
 _IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
-_AT_ONCE = 32
-"""Tasks that are asked for at the same time."""
 _NAMES = ", ".join(status.name.lower() for status in Status)
 _STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
 Columns = dict[str, Callable[[t.Task], Any]]
@@ -47,7 +43,6 @@ _COLUMNS: Final[Columns] = {
     "finished": lambda task: when(task.finished_at_us),
     "error": lambda task: summary_of(task.error),
 }
-ids_argument = click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 
 
 @click.command()
@@ -130,7 +125,7 @@ async def _list(stub: api.Frontend, lambda_name: str, status: str, limit: int) -
 
 
 @click.command()
-@ids_argument
+@click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 @click.option("--timeout", type=duration, help="Wait at most this long, then exit with 4.  [default: for ever]")
 @click.option("--any", "any_of", is_flag=True, help="Return when the first has finished, not when all have.")
 @lists
@@ -182,29 +177,6 @@ def code_of(tasks: Iterable[t.Task]) -> int:
 
 
 @click.command()
-@ids_argument
-@bulk_flags
-@lists
-def cancel(ids: tuple[str, ...], dry_run: bool) -> None:
-    """Cancel tasks. What has not started never will; what runs is asked to stop."""
-    if dry_run:
-        show_would(ids, _would_cancel)
-        return
-    confirm(f"Cancel {len(ids)} tasks", many=len(ids) > 1)
-    results = ask(lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
-
-    def word(result: f.CancelResult) -> str:
-        if result.cancelled or result.status == t.CANCELLED:
-            return "cancelled"
-        return "asked to stop" if result.cancel_requested else f"already {status_name(result.status)}"
-
-    show_results(results, word, "cancelled cancel_requested")
-    late = [r.id for r in results if r.status in {t.SUCCESS, t.FATAL_FAILURE} and not r.cancel_requested]
-    if late:
-        raise FailedPrecondition(f"already finished, not cancelled: {', '.join(late)}")
-
-
-@click.command()
 @click.argument("task_id", metavar="TASK")
 @asks
 def explain(task_id: str) -> None:
@@ -212,65 +184,3 @@ def explain(task_id: str) -> None:
     reply = ask(lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
     fields = message_json(reply, "reason sentence until_us position queue_depth queue_limit behind now_us")
     show({"task": task_json(reply.task), **fields}, reply.sentence)
-
-
-def _would_cancel(status: int) -> str:
-    if status in {t.CLAIMED, t.PROCESSING}:
-        return "would be asked to stop"
-    finished = status in {t.SUCCESS, t.FATAL_FAILURE, t.CANCELLED}
-    return f"already {status_name(status)}" if finished else "would be cancelled"
-
-
-# --- many tasks by their ids ------------------------------------------------------------------------------------------
-
-
-async def batched(ids: Sequence[str], call: Callable[[Sequence[str]], Awaitable[Any]]) -> list[Any]:
-    """The results of all ids, from as many calls as they need."""
-    replies = [await call(ids[at : at + MAX_BATCH]) for at in range(0, len(ids), MAX_BATCH)]
-    return [result for reply in replies for result in reply.results]
-
-
-def show_would(ids: Sequence[str], word: Callable[[int], str]) -> None:
-    """Shows what would become of each id, by the status that its task has.
-
-    Raises:
-        TaskNotFound: some of them do not exist; the others are shown.
-    """
-    found = ask(lambda stub: _statuses(stub, ids))
-    results = [f.CancelResult(id=each, status=status) for each, status in found.items()]  # type: ignore[arg-type]
-    show_results(results, lambda result: word(result.status), "")
-
-
-async def _statuses(stub: api.Frontend, ids: Sequence[str]) -> dict[str, int]:
-    """Where each task stands, by its id; 0 where there is none."""
-
-    async def one(task_id: str) -> int:
-        try:
-            return (await stub.get_task(f.GetTaskRequest(id=task_id))).status
-        except TaskNotFound:
-            return 0
-
-    found: dict[str, int] = {}
-    for start in range(0, len(ids), _AT_ONCE):
-        some = ids[start : start + _AT_ONCE]
-        found |= dict(zip(some, await asyncio.gather(*map(one, some)), strict=True))
-    return found
-
-
-def show_results(results: Sequence[Any], word: Callable[[Any], str], flags: str) -> None:
-    """Shows what became of each id, or would; for programs `flags` of the results, or the word where there are none.
-
-    Raises:
-        TaskNotFound: some of them do not exist; the others are done and shown.
-    """
-
-    def as_json(result: Any) -> dict[str, Any]:
-        status = status_name(result.status) if result.status else None
-        told = message_json(result, flags) if flags else {"dry_run": word(result) if status else None}
-        return {"id": result.id, "status": status, **told}
-
-    shown = results if wants_json() else [result for result in results if result.status]
-    show_rows(shown, as_json, {"task": "id", "outcome": word, "status": lambda result: status_name(result.status)})
-    sys.stdout.flush()
-    if missing := [result.id for result in results if not result.status]:
-        raise TaskNotFound(f"no such task: {', '.join(missing)}")

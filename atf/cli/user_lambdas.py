@@ -20,7 +20,7 @@ from .confirmation import confirm
 from .json_values import message_json, print_json
 from .options import as_json, bulk_flags, kept, lists, no_header, option, refuse_unused, wants_json
 from .output import print_table, show_rows
-from .payload_check import Unfit, check_payloads, on_terminal
+from .payload_check import check_payloads, on_terminal
 from .remote import ask
 
 
@@ -103,18 +103,14 @@ def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None) -> int:
         print(file=sys.stderr)
     unfit = found.unfit()
     if wants_json():
-        print_json({"read": found.looked_at, "unfit": [_unfit_json(each) for each in unfit]})
+        shown = [dict(zip(("lambda", "what", "count", "example", "why"), each, strict=True)) for each in unfit]
+        print_json({"read": found.looked_at, "unfit": shown})
     elif unfit:
         rows = [(each.lambda_name, f"{each.number} {each.what}", each.example, each.why) for each in unfit]
         print_table(["lambda", "do not fit", "for example", "why"], rows)
     else:
         print(f"all fit: {found.looked_at} payloads were read")
     return EXIT_FAILED if unfit else EXIT_OK
-
-
-def _unfit_json(unfit: Unfit) -> dict[str, Any]:
-    shown = {"lambda": unfit.lambda_name, "what": unfit.what, "count": unfit.number}
-    return {**shown, "example": unfit.example, "why": unfit.why}
 
 
 def _show_specs(specs: Sequence[f.LambdaSpec]) -> None:

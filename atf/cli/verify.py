@@ -15,7 +15,7 @@ import click
 from atf.cli.local.cluster_settings import ClusterSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
-from atf.verify.run import RecoveryRow, VerifyPlan, VerifyReport, kinds
+from atf.verify.run import VerifyPlan, VerifyReport, kinds
 from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
@@ -112,7 +112,10 @@ def _print(report: VerifyReport) -> None:
     print()
     if rows := kinds(outcome.recoveries):
         columns = ["strike", "times", "resumed p50", "resumed max", "rescued max", "worst"]
-        shown = [_row(each) for each in rows]
+        shown = [
+            [each.strike, each.times, *("-" if value is None else f"{value:.2f}" for value in each[2:])]
+            for each in rows
+        ]
         print_table(columns, shown)
         print(
             "\nseconds until a task asked for after the strike started (resumed), until what it had cut off ran again (rescued),"
@@ -126,7 +129,3 @@ def _print(report: VerifyReport) -> None:
         print(
             f"kept: nothing lost, nothing twice at once, nothing early, through {report.struck} strikes (seed {report.course.seed})"
         )
-
-
-def _row(each: RecoveryRow) -> list[object]:
-    return [each.strike, each.times, *("-" if value is None else f"{value:.2f}" for value in each[2:])]

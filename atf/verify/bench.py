@@ -167,7 +167,8 @@ class LoadedCluster(WatchedCluster):
         """Waits until a task asked for after the strike has started, and all that were due before or cut off."""
         until = time.monotonic() + within
         cut_off = {key for key, _ in strike.cut_off} if strike.what != "freeze" else set()
-        waiting = {key for key in self.stream.called if self._due_us(key) < strike.at_us} - cut_off
+        called, plans = self.stream.called, self.stream.plans
+        waiting = {key for key in called if called[key] + round(plans[key].delay * US) < strike.at_us} - cut_off
         place, fresh = 0, False
         while time.monotonic() < until:
             self.poll()
@@ -181,9 +182,6 @@ class LoadedCluster(WatchedCluster):
                 return True
             await asyncio.sleep(LOOK_S)
         return False
-
-    def _due_us(self, key: str) -> int:
-        return self.stream.called[key] + round(self.stream.plans[key].delay * US)
 
     # --- the end ---
 

@@ -232,17 +232,14 @@ def _recovery(strike: Strike, first: Sequence[tuple[int, int, int]], starts: Map
     at_us = strike.at_us
     fresh = [start for called, _, start in first if called >= at_us]
     waited = [start for _, due, start in first if due < at_us <= start]
-    rescued = [again for key in {key for key, _ in strike.cut_off} if (again := _next(starts.get(key, ()), at_us))]
+    again = ([start for start in starts.get(key, ()) if start > at_us] for key in {key for key, _ in strike.cut_off})
+    rescued = [later[0] for later in again if later]
     return Recovery(
         strike=strike,
         resumed_s=_seconds(min(fresh, default=0), strike),
         rescued_s=_seconds(max(rescued, default=0), strike),
         worst_s=_seconds(max([*rescued, *waited], default=0), strike),
     )
-
-
-def _next(starts: Sequence[int], after_us: int) -> int:
-    return next((each for each in starts if each > after_us), 0)
 
 
 def _seconds(at_us: int, strike: Strike) -> float | None:

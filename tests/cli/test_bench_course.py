@@ -13,7 +13,7 @@ from typing import Any, Self
 import pytest
 
 import atf
-from atf.bench import measurements, pending, run, versions
+from atf.bench import measurements, pending, run, tasks, versions
 from atf.bench.lambdas import LATER
 from atf.bench.measurements import BenchPlan, Measurement, Measurements
 from atf.bench.run import BenchReport, cluster_settings
@@ -109,9 +109,9 @@ async def test_a_stream_has_a_call_for_each_task_and_its_cpu_by_process(monkeypa
 
 
 async def test_tasks_that_ran_more_than_once_are_counted_and_failed_ones_are_refused() -> None:
-    assert (await course(info(), info(runs=2), info(runs=3))._ends([1, 2, 3])).ran_again == 2
+    assert (await course(info(), info(runs=2), info(runs=3)).tasks.ends([1, 2, 3])).ran_again == 2
     with pytest.raises(Internal, match="1 of 2 tasks failed; the first: 0-a: no"):
-        await course(info(), info(status=Status.FATAL_FAILURE))._ends([1, 2])
+        await course(info(), info(status=Status.FATAL_FAILURE)).tasks.ends([1, 2])
 
 
 class Pausable(Client):
@@ -136,7 +136,7 @@ async def test_the_drain_lasts_from_the_first_resumption_until_the_last_end_when
         clock[0] += 50.0
         return 0
 
-    measured._stored.left = left
+    measured.tasks.stored.left = left
     figures = (await measured.drain()).figures
     assert figures == {"per_s": 5.0, "bytes_per_waiting_task": 5.0, "ran_again": 0}, "20 tasks within 4 s"
 
@@ -146,7 +146,7 @@ async def test_throughput_ends_with_the_last_task_by_the_stores_clock() -> None:
     client: Any = Client(*[info(ended_s=1004.0)] * 20)
     cluster: Any = SimpleNamespace(names=[], executors=list)
     measured: Any = Measurements(BenchPlan(tasks=20, settings={}), "b", cluster, client, Store(clock))  # type: ignore[arg-type]
-    measured._stored.left = _nothing
+    measured.tasks.stored.left = _nothing
     through = await measured._through(20)
     assert through["per_s"] == 5.0
     assert through["cpu_us_store"] == 0.0, "of a store elsewhere by its own word"
@@ -166,10 +166,10 @@ async def test_it_looks_ever_more_seldom_while_it_measures(monkeypatch: pytest.M
     async def left() -> int:
         return next(looks)
 
-    monkeypatch.setattr(measurements, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(tasks, "asyncio", SimpleNamespace(sleep=sleep))
     measured = course()
-    measured._stored.left = left
-    await measured._drained()
+    measured.tasks.stored.left = left
+    await measured.tasks.drained()
     assert slept == sorted(slept)
     assert slept[0] == 0.02
     assert set(slept[8:]) == {0.25}
@@ -211,7 +211,7 @@ async def test_what_is_to_wait_is_due_in_a_year_and_of_a_lambda_that_is_not_meas
     assert {getattr(each.request.spec, "lambda") for each in client.scheduled} == {"b/later"}
     year_us = (time.time() + 365 * 86_400) * 1e6
     assert all(abs(each.request.at_us - year_us) < 60e6 for each in client.scheduled)
-    assert f"b/{LATER}" not in measured._stored._lambdas, "what is left to do is counted without them"
+    assert f"b/{LATER}" not in measured.tasks.stored._lambdas, "what is left to do is counted without them"
 
     async def through(_tasks: int) -> dict[str, float]:
         return {"per_s": 1.0, "ran_again": 0}
@@ -245,6 +245,10 @@ async def test_the_room_of_a_store_is_that_of_all_servers_or_unknown() -> None:
     assert await room(says, full) == 4000
     assert await room(says, b"# Memory\r\nused_memory:1000\r\nmaxmemory:0\r\n") is None, "it has no bound"
     assert await room(says, None) is None
+
+
+class Warm:
+    async def warm_up(self, executors: int) -> None: ...
 
 
 class Waiting:
@@ -285,7 +289,7 @@ async def test_what_waited_is_cancelled_in_batches_and_its_records_are_waited_fo
 
     monkeypatch.setattr(pending, "AsyncClient", lambda _: frontend)
     monkeypatch.setattr(pending, "connect", lambda _: frontend)
-    monkeypatch.setattr(pending, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(tasks, "asyncio", SimpleNamespace(sleep=sleep))
     await pending.remove("x", "b/later")
     assert frontend.together == [256, 256, 88]
     assert (frontend.new, frontend.cancelled) == ([], [])
@@ -304,7 +308,7 @@ async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measure
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: BenchPlan, removed: bool
 ) -> None:
     class Failing:
-        async def warm_up(self) -> None: ...
+        tasks = Warm()
 
         def __getattr__(self, name: str) -> Any:
             async def measure() -> Measurement:
@@ -350,7 +354,7 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
     class Asked:
         """A course whose measurements have no figures."""
 
-        async def warm_up(self) -> None: ...
+        tasks = Warm()
 
         def __getattr__(self, name: str) -> Any:
             async def measure() -> Measurement:
