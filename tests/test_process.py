@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-import atf.process.role
 from atf.errors import Unavailable
-from atf.process.role import Process
+from atf.process import store_watch
+from atf.process.store_watch import StoreWatch
+from atf.runtime import SystemRuntime
 from atf.store.roles import LiveRole
-from atf.store.servers.check_results import CheckResult, ResultChanges, warn
+from atf.store.servers.check_results import CheckResult, warn
 
 
 class Store:
@@ -51,6 +52,10 @@ class Said:
         self.events.append((event, more["check"]))
 
 
+def watch(store: Store, log: Said) -> StoreWatch:
+    return StoreWatch("tester", store, SystemRuntime(), log, asyncio.Event())  # type: ignore[arg-type]
+
+
 def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = ValueError("invalid literal for int(): 'plenty'")
     found = [warn("maxmemory", "small", "it is small")]
@@ -60,14 +65,13 @@ def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pyte
     async def happens(_event: asyncio.Event, _seconds: float | None) -> bool:
         return next(looks)
 
-    monkeypatch.setattr(atf.process.role, "happens", happens)
-    monkeypatch.setattr(atf.process.role, "_LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(store_watch, "happens", happens)
+    monkeypatch.setattr(store_watch, "_LOOK_AGAIN_S", 0.0)
 
     async def run() -> list[tuple[str, str]]:
-        process: Any = Process("tester")
-        process.log = Said()
-        await process._look_again(store, ResultChanges())
-        return list(process.log.events)
+        log = Said()
+        await watch(store, log).run()
+        return log.events
 
     unjudged = ("can't judge the task store's settings", repr(odd))
     assert asyncio.run(run()) == [
@@ -82,13 +86,12 @@ def test_a_warning_is_said_by_one_process_of_the_cluster_and_so_is_its_end() -> 
     found = warn("maxmemory", "small", "it is small")
 
     async def run(store: Store) -> list[tuple[str, str]]:
-        process: Any = Process("tester")
-        process.log = Said()
+        log = Said()
         store.cluster = cluster
-        changes = ResultChanges()
+        watching = watch(store, log)
         for findings in ([found], [found], []):
-            await process._say(store, changes, findings)
-        return list(process.log.events)
+            await watching.say(findings)
+        return log.events
 
     said = [asyncio.run(run(Store())) for _ in range(3)]
     assert said == [[("task store", "it is small"), ("task store is mended", "maxmemory")], [], []]
@@ -99,11 +102,9 @@ def test_where_the_cluster_can_not_be_asked_a_warning_is_said(monkeypatch: pytes
         raise Unavailable("away")
 
     async def run() -> list[tuple[str, str]]:
-        process: Any = Process("tester")
-        process.log = Said()
-        store = Store()
+        log, store = Said(), Store()
         monkeypatch.setattr(store, "announce", away)
-        await process._say(store, ResultChanges(), [warn("maxmemory", "small", "it is small")])
-        return list(process.log.events)
+        await watch(store, log).say([warn("maxmemory", "small", "it is small")])
+        return log.events
 
     assert asyncio.run(run()) == [("task store", "it is small")]

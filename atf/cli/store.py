@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
@@ -28,6 +28,7 @@ from .options import as_json, bulk_flags, kept, option, read, refuse_unused, set
 from .output import show, when
 
 R = TypeVar("R")
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ def store() -> None:
 
 
 @store.command("export")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=_FILE)
 @settings_flags(_StoreFlags)
 @overwrite_flag("FILE")
 @as_json
@@ -69,12 +70,7 @@ def export_command(file: Path, overwrite: bool, **flags: Any) -> None:
 @store.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @settings_flags(_StoreFlags)
-@option(
-    "--ran",
-    "LIST",
-    "Write a JSON line to LIST for each task that may have run since the export.",
-    click.Path(dir_okay=False, path_type=Path),
-)
+@option("--ran", "LIST", "Write a JSON line to LIST for each task that may have run since the export.", _FILE)
 @overwrite_flag("LIST")
 @option(
     "--old-redis-url",
@@ -108,11 +104,8 @@ def import_command(
 
     async def work(opened: Store, progress: Progress) -> Imported:
         async with _old_store(old_redis_url, file) as old:
-            with ExitStack() as stack:
-                # Unbuffered: a task is stored before it is reported, and may run before an import that is cut off is run again.
-                listed = (
-                    stack.enter_context(ran.open("wb" if overwrite else "ab", buffering=0)) if ran is not None else None
-                )
+            # Unbuffered: a task is stored before it is reported, and may run before an import that is cut off is run again.
+            with nullcontext() if ran is None else ran.open("wb" if overwrite else "ab", buffering=0) as listed:
 
                 def report(suspect: MayHaveRun) -> None:
                     if listed is not None:
@@ -164,15 +157,9 @@ def _show_contents(file: Path, inside: Contents) -> None:
 
 def _line(suspect: MayHaveRun) -> bytes:
     """A task as a line of the list that --ran names."""
-    shown = {
-        "id": suspect.id,
-        "lambda": suspect.lambda_name,
-        "ran": suspect.ran,
-        "why": suspect.why,
-        "due_at_us": suspect.due_at_us,
-        "runs": suspect.runs,
-        "status": suspect.status.name if suspect.status else None,
-    }
+    what = {"id": suspect.id, "lambda": suspect.lambda_name, "ran": suspect.ran, "why": suspect.why}
+    status = suspect.status.name if suspect.status else None
+    shown = {**what, "due_at_us": suspect.due_at_us, "runs": suspect.runs, "status": status}
     return msgspec.json.encode(shown) + b"\n"
 
 
@@ -183,11 +170,17 @@ async def _old_store(url: str, file: Path) -> AsyncIterator[Store | None]:
         yield None
         return
     settings = replace(read(StoreSettings, {}), redis_url=url, partitions=header_of(file).partitions)
-    old = await Store.open(settings, read(Timing, {}), SystemRuntime(), agree=False)
-    try:
+    async with _opened(settings) as old:
         yield old
+
+
+@asynccontextmanager
+async def _opened(settings: StoreSettings) -> AsyncIterator[Store]:
+    opened = await Store.open(settings, read(Timing, {}), SystemRuntime(), agree=False)
+    try:
+        yield opened
     finally:
-        await old.close()
+        await opened.close()
 
 
 @store.command("timing")
@@ -234,15 +227,14 @@ def _with_store(flags: dict[str, Any], work: Callable[[Store, Progress], Awaitab
     async def run() -> R:
         async with _address(where) as (url, partitions):
             chosen = replace(settings, redis_url=url, partitions=partitions or settings.partitions)
-            opened = await Store.open(chosen, read(Timing, {}), SystemRuntime(), agree=False)
-            try:
-                return await work(opened, _show_progress)
-            except OSError as error:
-                raise InvalidArgument(f"{error.filename}: {error.strerror}") from error
-            finally:
-                await opened.close()
-                if sys.stderr.isatty():
-                    print(file=sys.stderr)
+            async with _opened(chosen) as opened:
+                try:
+                    return await work(opened, _show_progress)
+                except OSError as error:
+                    raise InvalidArgument(f"{error.filename}: {error.strerror}") from error
+                finally:
+                    if sys.stderr.isatty():
+                        print(file=sys.stderr)
 
     return asyncio.run(run())
 

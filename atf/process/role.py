@@ -10,14 +10,13 @@ import asyncio
 import gc
 import json
 import os
-import platform
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import uvloop
 
-from atf import __version__, log
+from atf import log
 from atf.calls.retry import RetryPolicy, retry
 from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
@@ -30,7 +29,6 @@ from .forks import keep_signals_from_children
 from .stops import StopRequests, stop_signals
 
 if TYPE_CHECKING:
-    from atf.store.servers.check_results import CheckResult, ResultChanges
     from atf.store.store import Store
 
 T = TypeVar("T")
@@ -39,10 +37,6 @@ _UNTIL_THERE: Final = RetryPolicy(
     first=0.1, most=2.0, errors=(Unavailable, DeadlineExceeded, ResourceExhausted, OSError)
 )
 _SAY_AGAIN_S: Final = 30.0
-_ANNOUNCE_S: Final = 10.0
-"""Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
-_LOOK_AGAIN_S: Final = 60.0
-"""Seconds between two looks at the task store's settings; each is about fifty small commands."""
 _COLLECTED: Final = (700, 10, 10)
 """Python's own thresholds of garbage collection; the command line starts with a larger one."""
 _AT_ONCE_S: Final = 3.0
@@ -71,7 +65,6 @@ class Process:
         self.at_once: Callable[[], bool] | None = None
         self._asked = StopRequests()
         self._insisted = 0
-        self._said: set[str] = set()  # check results of the task store, by name
         self.runtime = SystemRuntime()
         self.log = log.get_logger()
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
@@ -154,57 +147,15 @@ class Process:
         Raises:
             FailedPrecondition: it is there and does not fit (too old, other partitions); waiting would not help.
         """
-        from atf.store.servers.check_results import ResultChanges
         from atf.store.store import Store
 
+        from .store_watch import StoreWatch
+
         store = await self.retry_until_available(lambda: Store.open(settings, timing, self.runtime), "the task store")
-        changes = ResultChanges()
-        await self._say(store, changes, store.check_results)
-        self.runtime.spawn(self._look_again(store, changes), name="task store settings")
+        watching = StoreWatch(self.role, store, self.runtime, self.log, self.stopping)
+        await watching.say(store.check_results)
+        self.runtime.spawn(watching.run(), name="task store settings")
         return store
-
-    async def _look_again(self, store: Store, changes: ResultChanges) -> None:
-        """Says now and then that this process lives, and what becomes wrong with the task store's settings or is mended."""
-        said, looked_at = "", self.runtime.monotonic()
-        while not await happens(self.stopping, _ANNOUNCE_S):
-            if self.runtime.monotonic() - looked_at < _LOOK_AGAIN_S:
-                await self._announce(store, changes.known)
-                continue
-            looked_at = self.runtime.monotonic()
-            try:
-                results = await store.examine()
-            except AtfError:
-                continue  # whoever needs it says so
-            except Exception as error:  # an answer that nobody thought of must not end all later looks
-                if repr(error) != said:
-                    said = repr(error)
-                    self.log.exception("can't judge the task store's settings", error=said)
-                continue
-            await self._say(store, changes, results)
-
-    async def _say(self, store: Store, changes: ResultChanges, results: Sequence[CheckResult]) -> None:
-        """Says what has become wrong, unless another process of the cluster has, and what is mended of that."""
-        came, went = changes.news(results)
-        new = await self._announce(store, changes.known)
-        for each in came:
-            if new.get(each.name, True):
-                self._said.add(each.name)
-                self.log.warning("task store", warning=each.sentence)
-        for each in went:
-            if each.name in self._said:
-                self._said.remove(each.name)
-                self.log.info("task store is mended", check=each.check, store=each.where)
-
-    async def _announce(self, store: Store, wrong: Sequence[CheckResult]) -> dict[str, bool]:
-        """Tells the cluster that this process lives; returns of each finding, by its name, whether nobody has said it yet."""
-        from atf.store.roles import LiveRole
-
-        me = LiveRole(self.role, __version__, f"{platform.node()[:64]}:{os.getpid()}")
-        names = [each.name for each in wrong]
-        try:
-            return dict(zip(names, await store.announce(me, 3 * _ANNOUNCE_S, names), strict=True))
-        except AtfError:  # a warning too many is better than none
-            return {}
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -243,11 +194,13 @@ def run_role(
     """
     streams.protect_stdout()  # what lambdas print must not fail them
     log.setup(settings, role)
-    process, early = Process(role), _EarlySignals()
+    process = Process(role)
+    early: list[int] = []
+    """Signals that came before there was a loop."""
 
     async def frame() -> int:
         process.catch_signals()
-        for number in early.came:
+        for number in early:
             process._signalled(number)
         process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
         try:
@@ -259,7 +212,10 @@ def run_role(
     said = log.get_logger()
     try:
         if first is not None:
-            early.catch()
+            signals = stop_signals()
+            for number in signals:
+                signal.signal(number, lambda which, _frame: early.append(which))
+            keep_signals_from_children(*signals)
             first()
         gc.freeze()  # what was imported stays: no collection need look at it again
         gc.set_threshold(*_COLLECTED)
@@ -275,19 +231,6 @@ def run_role(
             return EXIT_UNAVAILABLE
         said.exception("ended by a bug", error=repr(error))
         return EXIT_FAILED
-
-
-class _EarlySignals:
-    """The signals that ask to end and come before there is a loop."""
-
-    def __init__(self) -> None:
-        self.came: list[int] = []
-
-    def catch(self) -> None:
-        numbers = stop_signals()
-        for number in numbers:
-            signal.signal(number, lambda which, _frame: self.came.append(which))
-        keep_signals_from_children(*numbers)
 
 
 def exit_code(error: AtfError) -> int:

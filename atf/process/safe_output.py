@@ -15,24 +15,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 WRITE: Final = os.write
-
 _POLL: Final = select.poll
-
 _SELECT: Final = select.select
 """As they are before somebody patches them: eventlet takes select.poll away."""
-
 _MOST_PENDING: Final = 1 << 20
 """Bytes that wait to be written; what comes beyond is dropped."""
-
 _PATIENCE_S: Final = 0.1
 """Seconds that a caller waits for room, since a reader may only be slow. Then nobody waits until all has been written."""
-
 _AT_ONCE: Final = 4096
 """Bytes of several lines in one write. A pipe takes so many as a whole, so that lines of several processes do not mix."""
-
 _LONGEST_LINE: Final = 64 << 10
 """Bytes without an end of line that are not kept for longer."""
-
 SETTLE_S: Final = 0.5
 """Seconds that the last lines have at the end of a process."""
 
@@ -41,10 +34,6 @@ Notice = Callable[[int, str], str]
 
 outputs: weakref.WeakSet[SafeOutput] = weakref.WeakSet()
 """All of this process: a forked child has no threads for them."""
-
-
-def _plain(lines: int, why: str) -> str:
-    return f"{lines} lines are missing here: {why}"
 
 
 class SafeOutput(io.RawIOBase):
@@ -64,17 +53,18 @@ class SafeOutput(io.RawIOBase):
     """
 
     def __init__(self, descriptor: int, name: str, *, closes: bool = False) -> None:
-        self.notice: Notice = _plain
+        self.notice: Notice = "{} lines are missing here: {}".format
         self.lost, self.error = 0, 0
         self.name = name
-        self._descriptor, self._closes = descriptor, closes
-        self._line = bytearray()
+        self._descriptor, self._closes, self._line = descriptor, closes, bytearray()
         self._pending: deque[bytes] = deque()
         self._size = 0  # bytes that have not been written yet
         self._torn = False  # a write broke off within a line
         self._impatient = False  # nobody waits for room any more
         self._direct = self._mute = False
-        self._is_pipe = _is_pipe(descriptor)
+        self._is_pipe = False
+        with contextlib.suppress(OSError):
+            self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
         # A lock that the thread which has it may take again: a signal's handler may write while its thread does.
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
@@ -94,9 +84,7 @@ class SafeOutput(io.RawIOBase):
             with self._changed:
                 self._line += data
                 if end := self._whole():
-                    lines = bytes(self._line[:end])
-                    del self._line[:end]
-                    self._add(lines)
+                    self._add(end)
         except RuntimeError:  # somebody patches locks while they are in use, as eventlet does
             self.forked()
             return self.write(data)
@@ -111,9 +99,7 @@ class SafeOutput(io.RawIOBase):
             return
         with self._changed:
             if self._line:
-                part = bytes(self._line)
-                self._line.clear()
-                self._add(part)
+                self._add(len(self._line))
         self.wait_written(0 if self._impatient else _PATIENCE_S)
 
     def wait_written(self, seconds: float) -> bool:
@@ -167,7 +153,11 @@ class SafeOutput(io.RawIOBase):
         """How many bytes are to be written now."""
         return len(self._line) if len(self._line) > _LONGEST_LINE else self._line.rfind(b"\n") + 1
 
-    def _add(self, lines: bytes) -> None:
+    def _add(self, end: int) -> None:
+        """Has the first so many bytes of the line written."""
+        lines = bytes(self._line[:end])
+        del self._line[:end]
+
         def room() -> bool:
             return not self._size or self._size + len(lines) <= _MOST_PENDING
 
@@ -189,10 +179,9 @@ class SafeOutput(io.RawIOBase):
             return False
         poll = _POLL()
         poll.register(self._descriptor, select.POLLOUT)
-        if not any(events == select.POLLOUT for _, events in poll.poll(0)):
-            return False
         with contextlib.suppress(OSError):  # the thread tries again, and counts it
-            return os.write(self._descriptor, lines) == len(lines)
+            has_room = any(events == select.POLLOUT for _, events in poll.poll(0))
+            return has_room and os.write(self._descriptor, lines) == len(lines)
         return False
 
     def _start(self) -> None:
@@ -233,8 +222,7 @@ class SafeOutput(io.RawIOBase):
 
     def _take(self) -> bytes:
         """Some of what waits."""
-        taken: list[bytes] = []
-        size = 0
+        taken, size = list[bytes](), 0
         while self._pending and (not taken or size + len(self._pending[0]) <= _AT_ONCE):
             taken.append(self._pending.popleft())
             size += len(taken[-1])
@@ -274,10 +262,3 @@ class SafeOutput(io.RawIOBase):
         with self._changed:
             self.lost += max(lines.count(b"\n"), 1)
             self.error = error
-
-
-def _is_pipe(descriptor: int) -> bool:
-    try:
-        return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-    except OSError:
-        return False

@@ -79,11 +79,11 @@ async def test_atf_up_puts_a_password_on_no_screen_and_on_no_command_line(
     async def start(_supervisor: Supervisor, role: RoleProcess, **_more: object) -> None:
         started.append(role)
 
-    async def register(_cluster: Cluster) -> None:
+    async def register(*_: object) -> None:
         pass
 
     monkeypatch.setattr(Supervisor, "start", start)
-    monkeypatch.setattr(Cluster, "_register", register)
+    monkeypatch.setattr("atf.cli.local.cluster.register_apps", register)
     cluster = Cluster(ClusterSettings(redis_url=url, free_ports=True), ["shop:app"], env={})
     await cluster.start()
     assert len(started) == 4

@@ -11,7 +11,6 @@ It owns the order of start and end, the addresses, and the choice of the store. 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -23,13 +22,13 @@ from typing import Any, Final, Self
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.errors import AtfError, ConfigError
+from atf.errors import AtfError
 from atf.exits import EXIT_UNAVAILABLE
 
 from .cluster_settings import ClusterSettings
 from .ports import free_if_taken
 from .processes import ExecutorPids, executors_of
-from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, child_with_word, first_line, how_it_ended
+from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, how_it_ended, register_apps
 from .supervisor import STEADY_AFTER, Supervisor
 
 _FINAL: Final = {"controller": frozenset({EXIT_UNAVAILABLE})}
@@ -59,9 +58,8 @@ class Cluster:
         steady_after: float = STEADY_AFTER,
     ) -> None:
         self.settings, self.apps, self._say = settings, list(apps), say
-        self._env = {
-            name: value for name, value in (os.environ if env is None else env).items() if name != "ATF_LISTEN"
-        }
+        ours = os.environ if env is None else env
+        self._env = {name: value for name, value in ours.items() if name != "ATF_LISTEN"}
         self._supervisor = Supervisor(say, steady_after=steady_after)
         self._roles: dict[str, RoleProcess] = {}
         self._data: DataDir | None = None
@@ -79,16 +77,14 @@ class Cluster:
         """
         try:
             await self._start_store()
-            partitions = ["--partitions", str(self.partitions)] if self.partitions else []
             # Not as a flag: everybody on this machine may read command lines, and it may hold a password.
             self._env["ATF_REDIS_URL"] = self.redis_url
-            durability = ["--durability", self.settings.durability] if self.settings.durability else []
-            shared = [*partitions, *durability]
+            shared = _flags(partitions=self.partitions, durability=self.settings.durability)
             first = ("hsc", "frontend", "store-consumer")
             own = {"hsc": ["--stop-delay", "0"]}  # it is asked to end when the executors have ended
             await _all([self._start_role(name, [*shared, *own.get(name, [])]) for name in first])
             last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
-            await _all([self._register(), last])
+            await _all([register_apps(self.apps, self.frontend_address, self._env), last])
         except BaseException:
             await self.stop(grace=1.0)
             raise
@@ -97,10 +93,8 @@ class Cluster:
             try:
                 self._data.announce({**where, "roles": self.addresses})
             except OSError as error:
-                self._say(
-                    "atf",
-                    f"{self._data.path}/up.json: {error.strerror}. Everything is up; `atf store` and `atf doctor` can't find it there",
-                )
+                then = "Everything is up; `atf store` and `atf doctor` can't find it there"
+                self._say("atf", f"{self._data.path}/up.json: {error.strerror}. {then}")
 
     async def stop(self, grace: float | None = None) -> None:
         """Ends everything in order: the controller first, so that executors finish what they have started, the store last.
@@ -109,8 +103,7 @@ class Cluster:
             grace: seconds each role gets; default: what it needs to drain.
         """
         for name in reversed(self._supervisor.names):
-            more = self._drain_timeout() if name == "controller" else 0.0
-            await self._supervisor.stop(name, _STOP_GRACE + more if grace is None else grace)
+            await self._supervisor.stop(name, self._grace(name) if grace is None else grace)
         if self._data is not None:
             self._data.release()
 
@@ -177,8 +170,7 @@ class Cluster:
 
     async def halt(self, name: str) -> None:
         """Ends a role in order, and keeps it from being started again until `resume`."""
-        more = self._drain_timeout() if name == "controller" else 0.0
-        await self._supervisor.stop(name, _STOP_GRACE + more)
+        await self._supervisor.stop(name, self._grace(name))
 
     async def resume(self, name: str) -> None:
         """Starts a role again that was halted, at the address that it had.
@@ -228,42 +220,26 @@ class Cluster:
             listen = again  # another process took the port between our look and the role's
             await self._supervisor.start(role, final=final)
 
-    async def _register(self) -> None:
-        """Makes the lambdas known, so that tasks can be scheduled as soon as everything is up, whatever their executors do.
-
-        It imports the apps in a process of its own: a typing error in one is a sentence here, not a row of dead executors.
-
-        Raises:
-            ConfigError: an app can't be imported.
-        """
-        lines: list[str] = []
-        words = ["lambda", "register", *self.apps, "--frontend", self._roles["frontend"].address]
-        command = [sys.executable, "-P", "-m", "atf.cli", *words]
-        child, reader = child_with_word(command, self._env, lines.append)
-        try:
-            said = json.loads(await first_line(reader) or "{}")
-            code = await child.wait()
-            await child.last_lines(1)
-        finally:
-            child.kill_group()
-        if not said.get("done"):  # without a word it has not come to user code: the last line is ours
-            last = (
-                lines[-1].removeprefix("atf: ") if lines else f"registering {' '.join(self.apps)} {how_it_ended(code)}"
-            )
-            raise ConfigError(said.get("error") or last)
-
     def _controller_flags(self) -> list[str]:
-        threads = ["--threads", str(self.settings.threads)] if self.settings.threads else []
-        allowed = ["--http-allow", self.settings.http_allow] if self.settings.http_allow else []
-        allowed += ["--command-allow", self.settings.command_allow] if self.settings.command_allow else []
-        addresses = ["--hsc", self._roles["hsc"].address, "--frontend", self._roles["frontend"].address]
-        return ["--executors", str(self.settings.executors), *threads, *allowed, *addresses]
+        settings = self.settings
+        more = {"threads": settings.threads, "http_allow": settings.http_allow, "command_allow": settings.command_allow}
+        addresses = {name: self._roles[name].address for name in ("hsc", "frontend")}
+        return _flags(executors=settings.executors, **more, **addresses)
 
-    def _drain_timeout(self) -> float:
+    def _grace(self, name: str) -> float:
+        """Seconds that a process needs to end in order."""
+        if name != "controller":
+            return _STOP_GRACE
         try:
-            return load(ExecutorSettings, table="executor", env=self._env).drain_timeout
+            return _STOP_GRACE + load(ExecutorSettings, table="executor", env=self._env).drain_timeout
         except AtfError:
-            return ExecutorSettings().drain_timeout  # the roles have said what is wrong with the settings
+            return _STOP_GRACE + ExecutorSettings().drain_timeout  # the roles have said what is wrong with the settings
+
+
+def _flags(**values: object) -> list[str]:
+    """Settings as flags of a command line, without those that are left to the role."""
+    given = {f"--{name.replace('_', '-')}": str(value) for name, value in values.items() if value}
+    return [word for pair in given.items() for word in pair]
 
 
 async def _all(starts: Sequence[Any]) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from atf.embedded.child import Child
-from atf.errors import Unavailable
+from atf.errors import ConfigError, Unavailable
 from atf.exits import READY_FD
 
 READY_TIMEOUT: Final = 60.0
@@ -102,6 +103,29 @@ class EndedEarly(Unavailable):
     def __init__(self, name: str, code: int, why: str = "") -> None:
         super().__init__(f"{name} {how_it_ended(code)} before it was ready: {why or 'its lines above say why'}")
         self.exit_code = code
+
+
+async def register_apps(apps: Sequence[str], frontend: str, env: Mapping[str, str]) -> None:
+    """Makes the lambdas of apps known, so that tasks can be scheduled as soon as everything is up, whatever their executors do.
+
+    It imports the apps in a process of its own: a typing error in one is a sentence here, not a row of dead executors.
+
+    Raises:
+        ConfigError: an app can't be imported.
+    """
+    lines: list[str] = []
+    words = ["lambda", "register", *apps, "--frontend", frontend]
+    command = [sys.executable, "-P", "-m", "atf.cli", *words]
+    child, reader = child_with_word(command, env, lines.append)
+    try:
+        said = json.loads(await first_line(reader) or "{}")
+        code = await child.wait()
+        await child.last_lines(1)
+    finally:
+        child.kill_group()
+    if not said.get("done"):  # without a word it has not come to user code: the last line is ours
+        why = lines[-1].removeprefix("atf: ") if lines else f"registering {' '.join(apps)} {how_it_ended(code)}"
+        raise ConfigError(said.get("error") or why)
 
 
 def how_it_ended(code: int) -> str:
