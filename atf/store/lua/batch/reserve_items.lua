@@ -6,13 +6,13 @@
 --
 -- A request that asks again is about to store what is missing, so the batch partition gives up on nothing for another while.
 register('reserve_items', {}, function(keys, args)
-  local P, batch, count = keys[1], args[2], tonumber(args[5])
-  local key, request = batches.key(P, batch), 'x' .. args[3] .. '.' .. args[4]
+  local P, batch, request_id, count = keys[1], args[2], args[3], tonumber(args[5])
+  local key, request = batches.key(P, batch), 'x' .. request_id .. '.' .. args[4]
   local digest, gone, deleting, cancelled, main, extra, next_number, ended, before =
     fields_of(key, 'd', 'gone', 'deleting', 'cancelled', 'main', 'extra', 'next', 'ended', request)
   if not digest then return {3, 0} end
   if gone or deleting then return {5, 0} end
-  if before and args[3] ~= '' then
+  if before and request_id ~= '' then
     local first, asked = string.match(before, '^(%d+) (%d+)$')
     if tonumber(asked) ~= count then return {2, tonumber(first)} end
     redis.call('HDEL', key, 'still')
@@ -21,7 +21,7 @@ register('reserve_items', {}, function(keys, args)
   if cancelled then return {4, 0} end
   local first = tonumber(next_number or main or batches.EXTRA_FIRST)
   redis.call('HSET', key, 'next', fmt(first + count), 'extra', fmt(tonumber(extra or 0) + count))
-  if args[3] ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
+  if request_id ~= '' then redis.call('HSET', key, request, fmt(first) .. ' ' .. fmt(count)) end
   if ended and count > 0 then
     batches.goes_on(P, batch, instant(args[1]))
     redis.call('HINCRBY', key, 'round', 1)

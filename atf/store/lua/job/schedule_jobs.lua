@@ -13,6 +13,7 @@
 --                           2  the same, also where it has ended: then the new one has, too
 --                           3  it is replaced as if it had been deleted: its tasks are cancelled, and the new one begins anew
 -- With 1 and 2 the ticks of the job before are the new one's.
+
 local function schedule_job(P, now, budget, name, request, how, spec, overlap, first_tick, count, begins_paused, base, rhythm)
   local key = job_key(P, name)
   local generation, request_before, next_tick, paused, made_at, rhythm_before = fields_of(job_key(P, name), 'g', 'd', 'n', 'p', 'at', 'r')

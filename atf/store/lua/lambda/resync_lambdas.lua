@@ -8,6 +8,7 @@
 -- acknowledged since what the registry partition has forgotten, a pause that nobody can see and lift. So each partition gets them under a new version. Versions grow
 -- with the server's clock. Where that was set back before it forgot, what it forgot is newer: so whoever knows of such says of which
 -- version, and the registry partition goes on behind that.
+
 local STEP = 32  -- lambdas of one call
 
 -- Whether others know of newer versions of a lambda than the registry partition. Then its versions go on behind those.

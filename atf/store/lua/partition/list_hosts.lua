@@ -4,6 +4,7 @@
 -- RETURNS  now, {host, until when it counts as alive, its pool and what it sets aside: "pool=<pool> executors=<number> <lambda>=<until> ...",
 --          "<lambda> <digest> <digest> ..." of each lambda that it serves and of which live executors run several signatures, between commas,
 --          until when it drains ("" = it does not, "0" = until that is ended), why no worker can start there ("" = they can, "=" = they start), ...}
+
 local ASKED = 64  -- such lambdas at most
 
 -- Lambdas of which live executors of a pool run several signatures.

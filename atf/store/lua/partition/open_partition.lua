@@ -9,11 +9,12 @@
 -- first claim that it was another one, nor that there was one in between.
 register('open_partition', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
+  local server, memory, wanted, version, given_timeout, on_record = unpack(args, 2)
   if redis.call('HEXISTS', P, 'partitions') == 0 then
-    redis.call('HSET', P, 'partitions', args[4], 'data', args[5], 'created', fmt(now))
+    redis.call('HSET', P, 'partitions', wanted, 'data', version, 'created', fmt(now))
   end
-  store_clock.note_server(P, args[2], args[3], now, tonumber(args[6]))
+  store_clock.note_server(P, server, memory, now, tonumber(given_timeout))
   local partitions, data, timeout, created = fields_of(P, 'partitions', 'data', 'timeout', 'created')
-  if not timeout and args[7] == '1' then redis.call('HSET', P, 'timeout', args[6]) end
-  return {partitions, data, timeout or args[6], created}
+  if not timeout and on_record == '1' then redis.call('HSET', P, 'timeout', given_timeout) end
+  return {partitions, data, timeout or given_timeout, created}
 end)

@@ -8,6 +8,7 @@
 --
 -- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it.
 -- "<pool> *" says until when that may not be all: somebody did not say what it runs.
+
 -- Adds a digest to those that are known of a lambda, or takes one that nobody runs any more away.
 local function note_signature(P, said, add)
   local of, digest = string.match(said, '^(%S* %S+) (%S+)$')

@@ -4,19 +4,20 @@
 --          membership that they were dealt to ("" = as it was, -1 = they have to be dealt anew)
 -- RETURNS  its version now; 0 = another has written it
 register('set_capacity', {'allow-oom'}, function(keys, args)
-  local P, now, pool = keys[1], instant(args[1]), args[2]
+  local P, now = keys[1], instant(args[1])
+  local pool, read, state, groups, dealt = unpack(args, 2)
   local key = P .. ':c:' .. pool
   local before = redis.call('HGET', key, 'v') or '0'
-  if before ~= args[3] then return '0' end  -- mutant: cores_overwritten
+  if before ~= read then return '0' end  -- mutant: cores_overwritten
   local version = fmt(math.max(tonumber(before) + 1, now))  -- so that a store that has forgotten some gives none of them again
-  if args[4] == '' then
+  if state == '' then
     redis.call('DEL', key, key .. ':members')
     redis.call('SREM', P .. ':pools', pool)
   else
     redis.call('SADD', P .. ':pools', pool)
-    redis.call('HSET', key, 'v', version, 'state', args[4])
-    if args[5] ~= '' then redis.call('HSET', key, 'groups', args[5], 'deal', version) end
-    if args[6] ~= '' then redis.call('HSET', key, 'dealt', args[6]) end
+    redis.call('HSET', key, 'v', version, 'state', state)
+    if groups ~= '' then redis.call('HSET', key, 'groups', groups, 'deal', version) end
+    if dealt ~= '' then redis.call('HSET', key, 'dealt', dealt) end
   end
   redis.call('SPUBLISH', P .. ':notify:ready', '%' .. pool)  -- no queue has such a name
   return version
