@@ -117,18 +117,18 @@ async def full_limits(world: World, batch: int) -> None:
 async def full_items(world: World, batch: int) -> None:
     """The verbs of batches on as many items as one call may hold, with nearly as many bytes: they end, are retried, cancelled and deleted."""
     store, name = world.store, f"full{batch}"
-    home, terms = store.batch_partition(name), ItemTerms(LAMBDA, 1, max_attempts=1)
+    partition, terms = store.batch_partition(name), ItemTerms(LAMBDA, 1, max_attempts=1)
     await store.open_batch(name, b"d", b"spec", LAMBDA, 3600 * US, single_partition=True)
     items = [
         NewItem(number, f"{number:032x}", SPEC, f"{name}.{number}", keys.concurrency(LAMBDA, name, MAX_BATCH, 0))
         for number in range(MAX_BATCH)
     ]
-    assert await store.schedule_items(home, name, terms, items) == [False] * MAX_BATCH
-    assert await store.schedule_items(home, name, terms, items) == [True] * MAX_BATCH
+    assert await store.schedule_items(partition, name, terms, items) == [False] * MAX_BATCH
+    assert await store.schedule_items(partition, name, terms, items) == [True] * MAX_BATCH
     await store.close_batch(name, MAX_BATCH)
     for outcome, command in ((Outcome.FAILED_FATAL, store.retry_batch), (Outcome.SUCCEEDED, store.delete_batch)):
-        await world.passes(home)
-        claims = held(await world.claim(*await world.pop(want=MAX_BATCH, partition=home)))
+        await world.passes(partition)
+        claims = held(await world.claim(*await world.pop(want=MAX_BATCH, partition=partition)))
         assert len(claims) == MAX_BATCH
         await world.finish(outcome, *claims, result=SPEC, error="no" * (outcome is Outcome.FAILED_FATAL))
         await world.deliver()

@@ -300,18 +300,18 @@ def lambda_key(partition: int) -> str:
 
 
 async def told_again(world: World, server: Server) -> list[bytes]:
-    """The server comes back and has forgotten something; what partition 1 knows of the lambda then, which is what home says."""
+    """The server comes back and has forgotten something; what partition 1 knows of the lambda then, which is what the registry partition says."""
     server.watched_by(world.store)
     await server.restarts(world.store, world.clock, "two", "0")
     for partition in (0, 1):
         await world.passes(partition)
     await world.deliver()
-    home, told = [await world.store.link.client.hgetall(lambda_key(each)) for each in (0, 1)]
-    for known in (home, told):
+    registry, other = [await world.store.link.client.hgetall(lambda_key(each)) for each in (0, 1)]
+    for known in (registry, other):
         known.setdefault(b"paused", b"0")
     fields = (b"spec", b"limit", b"paused", b"gates")
-    assert [told.get(each) for each in fields] == [home.get(each) for each in fields]
-    return [base64.b64decode(told[b"spec"]), *(told[each] for each in fields[1:] if each in told)]
+    assert [other.get(each) for each in fields] == [registry.get(each) for each in fields]
+    return [base64.b64decode(other[b"spec"]), *(other[each] for each in fields[1:] if each in other)]
 
 
 async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_again(
@@ -333,7 +333,7 @@ async def test_a_partition_that_forgot_what_it_was_told_of_a_lambda_is_told_agai
     assert (await told_again(world, server))[:3] == [bytes(range(256)), b"7", b"1"]
 
 
-async def test_what_was_told_of_a_lambda_and_is_forgotten_at_home_holds_no_more(
+async def test_what_the_registry_partition_said_of_a_lambda_and_has_forgotten_holds_no_more(
     server: Server, store: Store, clock: Clock
 ) -> None:
     """A pause that nobody sees could not be lifted."""

@@ -164,7 +164,7 @@ async def world(request: pytest.FixtureRequest, open_store: OpenStore, clock: Cl
 
 
 spread = pytest.mark.parametrize("world", [1, 4], ids=["1 partition", "4 partitions"], indirect=True)
-"""In one partition, where home and its only part are told in the very call, and in several."""
+"""In one partition, where the batch partition and its only part sync in the very call, and in several."""
 
 
 @spread
@@ -869,17 +869,17 @@ async def test_a_home_that_has_forgotten_what_it_heard_asks_again(world: World) 
     await batch.make(8)
     await batch.deliver()
     claims = await batch.take()
-    home = keys.record(batch.store.batch_partition("crawl"))
-    at_home = partial(world.store.link.command, key=home)
-    record, still_open, ended = (f"{home}:{each}" for each in ("batch:crawl", "batches:open", "batches:ended"))
+    partition = keys.record(batch.store.batch_partition("crawl"))
+    there = partial(world.store.link.command, key=partition)
+    record, still_open, ended = (f"{partition}:{each}" for each in ("batch:crawl", "batches:open", "batches:ended"))
     before = (await dump(world.store)).hash(record)
     open_before = (await dump(world.store)).zset(still_open)
     await world.finish(Outcome.SUCCEEDED, *claims)
     await batch.deliver()
     assert (await batch.record()).ended
-    await at_home("DEL", record, ended)
-    await at_home("HSET", record, *(each.encode("latin-1") for pair in before.items() for each in pair))
-    await at_home("ZADD", still_open, *(each for member, at in open_before.items() for each in (int(at), member)))
+    await there("DEL", record, ended)
+    await there("HSET", record, *(each.encode("latin-1") for pair in before.items() for each in pair))
+    await there("ZADD", still_open, *(each for member, at in open_before.items() for each in (int(at), member)))
     batch.ends.clear()
     await batch.deliver()
     assert not (await batch.record()).ended

@@ -432,15 +432,15 @@ async def test_a_task_made_beside_the_ticks_that_runs_has_no_further_run_after_a
 
 async def test_a_name_that_looks_like_a_task_s_key_does_not_hide_tasks_while_it_ticks(world: World) -> None:
     name = "shop/a}:t:x"
-    home = world.store.job_partition(name)
+    partition = world.store.job_partition(name)
     await make(world, job(name))
-    (one,) = (await world.store.enqueue(home, 0)).jobs
-    made = world.task("a", partition=home, at_us=one.due_us)
-    assert await world.store.tick(home, [tick(one, make="")._replace(tick_us=one.due_us, task=made)]) == [True]
+    (one,) = (await world.store.enqueue(partition, 0)).jobs
+    made = world.task("a", partition=partition, at_us=one.due_us)
+    assert await world.store.tick(partition, [tick(one, make="")._replace(tick_us=one.due_us, task=made)]) == [True]
     found, cursor = [], ""
     while True:
         cursor, records = await world.store.scan(cursor)
         found += [record.id for record in records]
         if not cursor:
             break
-    assert found == [f"{home}-a"]
+    assert found == [f"{partition}-a"]

@@ -595,7 +595,7 @@ async def test_what_runs_in_any_partition_counts_against_a_new_limit(open_store:
     assert len(await partitions.pop()) == 2
 
 
-@pytest.mark.parametrize("who", ["home", "another"])
+@pytest.mark.parametrize("who", ["ledger", "another"])
 async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it_is_back(
     open_store: OpenStore, clock: Clock, who: str
 ) -> None:
@@ -603,8 +603,8 @@ async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it
     await spread(world, 2)
     partitions = Partitions(world)
     await partitions.until(clock() + US)
-    home = next(int(key[5]) for key in (await dump(world.store)).data if ":h:" in key)
-    away = home if who == "home" else 1 - home
+    ledger = next(int(key[5]) for key in (await dump(world.store)).data if ":h:" in key)
+    away = ledger if who == "ledger" else 1 - ledger
     there = held(await world.claim(*await world.pop(partition=away)))
     here = held(await world.claim(*await world.pop(partition=1 - away)))
     assert (len(there), len(here)) == (2, 2)
@@ -669,12 +669,12 @@ async def test_what_helps_while_a_partition_that_has_all_permits_is_away(
     settings: str,
     more: int,
 ) -> None:
-    """A raised limit (of a rate, its burst), unless that partition is the lambda's home; or none at all. Partition 0 can be reached."""
+    """A raised limit (of a rate, its burst), unless that partition has the lambda's limits ledger; or none at all. Partition 0 can be reached."""
     world = await limited(open_store, clock, limit, 3)
     partitions = Partitions(world)
     await names(world, 30, partition=away)
     await partitions.until(clock() + US)
-    assert [key for key in (await dump(world.store)).data if ":h:" in key] == [f"atf:{{2}}:h:{LAMBDA}"], "home"
+    assert [key for key in (await dump(world.store)).data if ":h:" in key] == [f"atf:{{2}}:h:{LAMBDA}"], "ledger"
     direct = world.store.apply_outbox
 
     async def deliver(record: OutboxRecord) -> None:
@@ -705,7 +705,7 @@ async def set_back(world: World, before: Dump, partition: int) -> None:
             await world.store.link.command("HSET", key, *pairs, key=key)
 
 
-@pytest.mark.parametrize("who", ["home", "another", "both"])
+@pytest.mark.parametrize("who", ["ledger", "another", "both"])
 async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
     open_store: OpenStore, clock: Clock, who: str
 ) -> None:
@@ -715,7 +715,7 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
     partitions = Partitions(world)
     await partitions.until(clock() + US)
     before = await dump(world.store)
-    home = next(int(key[5]) for key in before.data if ":h:" in key)
+    ledger = next(int(key[5]) for key in before.data if ":h:" in key)
     claims = held(await world.claim(*await partitions.pop()))
     for _ in range(3):
         await world.finish(Outcome.SUCCEEDED, claims.pop(0))
@@ -723,7 +723,7 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
         claims += held(await world.claim(*await partitions.pop()))
     assert len(claims) == 4
     for partition in range(2):
-        if who == "both" or (partition == home) == (who == "home"):
+        if who == "both" or (partition == ledger) == (who == "ledger"):
             await set_back(world, before, partition)
             await call_function(world.store, "pause_claims", partition, [1, "import"])
     for _ in range(5):
@@ -734,7 +734,7 @@ async def test_a_partition_that_forgot_what_it_had_asks_before_it_uses_any(
         await world.beat(*claims)
 
 
-@pytest.mark.parametrize("who", ["home", "another", "both"])
+@pytest.mark.parametrize("who", ["ledger", "another", "both"])
 async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_heard(
     open_store: OpenStore, clock: Clock, who: str
 ) -> None:
@@ -744,8 +744,8 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
     partitions = Partitions(world)
     await partitions.until(clock() + US)
     before = await dump(world.store)
-    home = next(int(key[5]) for key in before.data if ":h:" in key)
-    those = [each for each in range(2) if who == "both" or (each == home) == (who == "home")]
+    ledger = next(int(key[5]) for key in before.data if ":h:" in key)
+    those = [each for each in range(2) if who == "both" or (each == ledger) == (who == "ledger")]
     for partition in those:
         await call_function(world.store, "pause_claims", partition, [1, "import"])
     await partitions.until(clock() + 40 * US)

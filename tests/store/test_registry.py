@@ -1,4 +1,4 @@
-"""Lambdas in every partition: what is written at home is owed to the others, delivered at least once, applied once."""
+"""Lambdas in every partition: what the registry partition writes is added to its outbox for the others, delivered at least once, applied once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(
 
 
 async def in_partition(world: World, partition: int) -> dict[str, str]:
-    """The lambda's record there; what its code says is known to its home alone, and what was asked to who asked."""
+    """The lambda's record there; what its code says is known to the registry partition alone, and what was asked to who asked."""
     stored = (await dump(world.store)).hash(f"atf:{{{partition}}}:l:{LAMBDA}")
     return {name: value for name, value in stored.items() if name not in {"code", "set", "asked"}}
 
@@ -63,10 +63,14 @@ def break_delivery(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_lambda_is_written_in_every_partition(world: World) -> None:
     assert await world.store.register_lambdas([record()]) == 1
     assert await world.store.list_lambdas() == {LAMBDA: record()}
-    home, other = await in_partition(world, 0), await in_partition(world, 1)
-    assert {name: value for name, value in other.items() if name != "paused"} == home
+    registry, other = await in_partition(world, 0), await in_partition(world, 1)
+    assert {name: value for name, value in other.items() if name != "paused"} == registry
     assert other["paused"] == "0"  # it is told that there are no gates: one of before may be on its way to it
-    assert (base64.b64decode(home["spec"]), home["limit"], home["timeout"]) == (b"spec \x00\xff", "7", "10000000")
+    assert (base64.b64decode(registry["spec"]), registry["limit"], registry["timeout"]) == (
+        b"spec \x00\xff",
+        "7",
+        "10000000",
+    )
     found = await dump(world.store)
     assert not any("outbox" in key for key in found.data)
 
@@ -240,7 +244,7 @@ async def test_an_end_of_a_pause_of_before_the_clock_was_set_back_stands_until_s
     await world.store.pause_lambda(LAMBDA)
     await world.store.apply_outbox(late)
     assert (await in_partition(world, 1))["paused"] == "0"
-    assert await world.store.pause_lambda(LAMBDA)  # it has been, at home
+    assert await world.store.pause_lambda(LAMBDA)  # it has been, in the registry partition
     await world.deliver()
     assert [(await in_partition(world, each))["paused"] for each in range(2)] == ["1", "1"]
 

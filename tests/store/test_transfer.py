@@ -253,13 +253,13 @@ async def test_a_key_that_stopped_at_a_task_whose_record_is_gone_stops_again(
     world: World, clock: Clock, tmp_path: Path
 ) -> None:
     await world.store.register_lambdas([STOPPING])
-    home = world.store.partition_for("key")
-    place: dict[str, Any] = {"lambda_name": "shop/orders", "ordering_key": "key", "partition": home}
+    partition = world.store.partition_for("key")
+    place: dict[str, Any] = {"lambda_name": "shop/orders", "ordering_key": "key", "partition": partition}
     (claim,) = await world.run("bad", **place, retention_us=US)
     await world.schedule("next", **place)
     await world.finish(Outcome.FAILED_FATAL, claim, error="no")
     clock.advance(1000)
-    await world.store.sweep(home, 1000)
+    await world.store.sweep(partition, 1000)
     file = tmp_path / "tasks.jsonl"
     await export_tasks(world.store, file)
     target = await another_store(clock)

@@ -241,8 +241,8 @@ def _task_violations(
         return [f"{task_id}: unknown fields {set(task) - set(fields.FIELDS)}"]
     status, queue = Status[task["s"]], task["q"]
     name = queue.rpartition(":")[0]
-    home = f"{record}:f:{name}:{status.name}" if status in FINISHED else f"{record}:s:{queue}:{status.name}"
-    if [key for key, _ in places] != [home]:
+    own_set = f"{record}:f:{name}:{status.name}" if status in FINISHED else f"{record}:s:{queue}:{status.name}"
+    if [key for key, _ in places] != [own_set]:
         return [f"{task_id}: {status.name}, and stands in {places}"]
     if status in FINISHED:
         listed = f"{name}:{status.name}" in found.data.get(f"{record}:sweep", ("set", ()))[1]
@@ -624,7 +624,7 @@ class World:
         await self.passes()
 
     async def items(self, batch: str, *numbers: int, **options: Any) -> list[bool]:
-        """Stores items of a batch at its home, whether each had been stored before."""
+        """Stores items of a batch in its batch partition, whether each had been stored before."""
         terms = ItemTerms("shop/items", 1, max_attempts=2)
         terms = terms._replace(**{name: options.pop(name) for name in terms._fields if name in options})
         items = [NewItem(number, f"{number // 2:032x}", b"spec", **options) for number in numbers]
