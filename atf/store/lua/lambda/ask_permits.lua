@@ -6,9 +6,10 @@
 -- RETURNS  1; 0 = nothing is known here of any partition (the store was emptied, and nobody has opened it since): to be said again
 register('ask_permits', {'allow-oom'}, function(keys, args)
   if redis.call('HEXISTS', keys[1], 'partitions') == 0 then return 0 end
-  local n = {}
-  for i = 3, 13 do n[i] = tonumber(args[i]) end
-  local said = {nG = n[7], nR = n[8], nN = n[9], bG = n[10], bR = n[11], bN = n[12]}
-  limits_ledger.report(keys[1], args[2], n[3], n[4], n[5], n[6], said, n[13], tonumber(args[14]), instant(args[1]))
+  local numbers = {}
+  for i = 3, 14 do numbers[i - 2] = tonumber(args[i]) end
+  local from, number, epoch, ledger_epoch, nG, nR, nN, bG, bR, bN, runs, z = unpack(numbers)
+  local said = {nG = nG, nR = nR, nN = nN, bG = bG, bR = bR, bN = bN}
+  limits_ledger.report(keys[1], args[2], from, number, epoch, ledger_epoch, said, runs, z, instant(args[1]))
   return 1
 end)

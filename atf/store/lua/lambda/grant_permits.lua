@@ -4,11 +4,12 @@
 --          permits, and of the rate's: got, given back, the most to keep (-1 = all); when the ledger's bucket was empty
 -- RETURNS  1 taken, 0 was older
 register('grant_permits', {'allow-oom'}, function(keys, args)
-  local P, now, name, n = keys[1], instant(args[1]), args[2], {}
-  for i = 3, 12 do n[i] = tonumber(args[i]) end
+  local P, now, name, numbers = keys[1], instant(args[1]), args[2], {}
+  for i = 3, 12 do numbers[i - 2] = tonumber(args[i]) end
+  local number, ledger_epoch, epoch, nG, nR, nC, bG, bR, bC, z = unpack(numbers)
   local settings = registry.settings(P, name)
-  local given = {nG = n[6], nR = n[7], nC = n[8], bG = n[9], bR = n[10], bC = n[11]}
-  if not permit_part.sync(P, name, n[3], n[4], n[5], given, n[12], permits.limits_of(settings), now) then return 0 end
+  local given = {nG = nG, nR = nR, nC = nC, bG = bG, bR = bR, bC = bC}
+  if not permit_part.sync(P, name, number, ledger_epoch, epoch, given, z, permits.limits_of(settings), now) then return 0 end
   local room = permits.room(P, name .. ':1', settings, now)
   if room and room.partitions > 1 then permit_part.report(P, room, now) end
   return 1

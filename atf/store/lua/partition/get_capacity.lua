@@ -6,14 +6,15 @@
 -- RETURNS  {} = no cores are set; else now, version, state ("" = as known), deal, groups ("" = as known), membership,
 --          1 = the groups were dealt to others than the members or for another number of cores, {the members, where it is so}
 register('get_capacity', {'allow-oom'}, function(keys, args)
-  local P, now, here = keys[1], instant(args[1]), tonumber(args[6])
-  local key = P .. ':c:' .. args[2]
+  local P, now = keys[1], instant(args[1])
+  local pool, known_version, known_deal, stays, here = unpack(args, 2, 6)
+  local key = P .. ':c:' .. pool
   local version, deal, dealt, membership = fields_of(key, 'v', 'deal', 'dealt', 'membership')
   if not version then return {} end
   local members, changed = key .. ':members', 0
   for i = 7, #args do
-    if i < 7 + here then
-      changed = changed + redis.call('ZADD', members, fmt(now + tonumber(args[5])), args[i])
+    if i < 7 + tonumber(here) then
+      changed = changed + redis.call('ZADD', members, fmt(now + tonumber(stays)), args[i])
     else
       changed = changed + redis.call('ZREM', members, args[i])
     end
@@ -21,8 +22,8 @@ register('get_capacity', {'allow-oom'}, function(keys, args)
   changed = changed + #liveness.strike_off(members, now)
   membership = membership or '0'
   if changed > 0 then membership = fmt(redis.call('HINCRBY', key, 'membership', changed)) end
-  local state = version == args[3] and '' or redis.call('HGET', key, 'state')
-  local groups = deal and deal ~= args[4] and redis.call('HGET', key, 'groups') or ''
+  local state = version == known_version and '' or redis.call('HGET', key, 'state')
+  local groups = deal and deal ~= known_deal and redis.call('HGET', key, 'groups') or ''
   local stale = dealt ~= membership
   local to_deal = stale and redis.call('ZRANGE', members, 0, -1) or {}
   return {fmt(now), version, state, deal or '0', groups, membership, stale and 1 or 0, to_deal}

@@ -27,13 +27,14 @@ local function note_signature(P, said, add)
 end
 
 register('serve', {'allow-oom'}, function(keys, args)
-  local P, now, pool, host = keys[1], instant(args[1]), args[2], args[4] or ''
+  local P, now = keys[1], instant(args[1])
+  local pool, lasts, host, executors, goes_on, why, quarantined = unpack(args, 2, 8)
   local workers, served = P .. ':workers', P .. ':served'
-  local till, why, last = fmt(now + tonumber(args[3])), args[7] or '', 8 + 2 * tonumber(args[8] or 0)
+  local till, last = fmt(now + tonumber(lasts)), 8 + 2 * tonumber(quarantined)
   liveness.strike_off(workers, now)
   for _, gone in ipairs(liveness.strike_off(served, now)) do note_signature(P, gone, false) end
   if why == '' then
-    if #args <= last and args[5] ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
+    if #args <= last and executors ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
     for i = last + 1, #args do
       local said = pool .. ' ' .. args[i]
       if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
@@ -44,7 +45,7 @@ register('serve', {'allow-oom'}, function(keys, args)
   for _, gone in ipairs(liveness.strike_off(P .. ':hosts', now)) do
     for _, hash in ipairs({':hosts:say', ':hosts:run', ':hosts:why'}) do redis.call('HDEL', P .. hash, gone) end
   end
-  local say = {'pool=' .. pool, 'executors=' .. (args[5] ~= '' and args[5] or '0')}
+  local say = {'pool=' .. pool, 'executors=' .. (executors ~= '' and executors or '0')}
   for i = 9, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
   if why == '=' then
@@ -54,7 +55,7 @@ register('serve', {'allow-oom'}, function(keys, args)
     if why == '' then redis.call('HDEL', P .. ':hosts:why', host) else redis.call('HSET', P .. ':hosts:why', host, why) end  -- mutant: reason_stays
     redis.call('ZADD', P .. ':hosts', till, host)
   end
-  local begun = args[6] == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
+  local begun = goes_on == '1' and redis.call('HGET', P .. ':hosts:run', host) or ' '
   redis.call('HSET', P .. ':hosts:run', host, begun .. table.concat(args, ' ', last + 1) .. ' ')
   for i = last + 1, #args do placement.join_spread(P, string.match(args[i], '^%S+'), host, now) end
   return liveness.drains_until(P, host, now) and 2 or 1
