@@ -182,16 +182,13 @@ class Consumer:
                     while True:
                         messages = await notifications.wait(LISTEN_S)
                         pauses.reset()
-                        self._notify(messages)
+                        # No message: a notification may have been missed.
+                        for partition in {place_of(each)[0] for each in messages} or self._partitions:
+                            self._notifications[partition].set()
                         self._trouble.ended("listen")
             except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed("listen", error)
                 await asyncio.sleep(pauses.next())
-
-    def _notify(self, messages: set[str]) -> None:
-        # No message: a notification may have been missed.
-        for partition in {place_of(each)[0] for each in messages} or self._partitions:
-            self._notifications[partition].set()
 
     def _log_clock(self, partition: int, clock: StoreClock) -> None:
         """Says once, for all partitions, that clocks do not agree; that an answer was slow is no news."""

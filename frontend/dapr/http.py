@@ -138,12 +138,9 @@ def _body(sent: bytes) -> d.JobBody:
     try:
         said = json.loads(sent.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
         return json_format.ParseDict(said, d.JobBody())
-    except RecursionError:
-        raise InvalidArgument("the body is no job in JSON: it is nested too deeply").with_reason(
-            SCHEDULE, DOMAIN
-        ) from None
-    except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidArgument(f"the body is no job in JSON: {error}").with_reason(SCHEDULE, DOMAIN) from None
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidArgument(f"the body is no job in JSON: {why}").with_reason(SCHEDULE, DOMAIN) from None
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
