@@ -36,9 +36,8 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
     for start in range(0, len(of_code), _AT_ONCE):
         some = of_code[start : start + _AT_ONCE]
         ends = await asyncio.gather(*(_register(frontend, job) for job in some), return_exceptions=True)
-        for error in ends:
-            if error is not None:
-                raise error
+        for error in filter(None, ends):
+            raise error
     try:
         for name in await left_jobs(frontend, jobs, namespaces):
             _log.warning(

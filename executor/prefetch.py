@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from atf.task import MAX_BATCH
@@ -27,17 +28,15 @@ _RECENT_S: Final = 10.0
 """A lambda of which nothing is held and that has not ended a run for so long does not count: it is not what comes in now."""
 
 
+@dataclass(slots=True)
 class _Known:
     """What is known of one lambda."""
 
-    __slots__ = ("ended_at", "held", "mean")
-
-    def __init__(self) -> None:
-        self.held = 0
-        """How many of its tasks are in a worker."""
-        self.mean = 0.0
-        """Seconds of a run; 0: none has ended yet."""
-        self.ended_at = 0.0
+    held: int = 0
+    """How many of its tasks are in a worker."""
+    mean: float = 0.0
+    """Seconds of a run; 0: none has ended yet."""
+    ended_at: float = 0.0
 
 
 class Prefetch:

@@ -102,10 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     output.end()
     if code:
         die(code)  # a body may still run, and nothing can stop its thread
-    insist = threading.Timer(
-        _LAST_WORDS_S, die, (code,)
-    )  # the interpreter waits for every thread that a lambda has left
-    insist.daemon = True
+    insist = threading.Timer(_LAST_WORDS_S, die, (code,))
+    insist.daemon = True  # the interpreter waits for every other thread, such as one that a lambda has left
     insist.start()
     return code
 
