@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import keys
-from .ordering import parse_token, score
+from .user_keys import parse_token, score
 from .partitions import Partitions
 from .values.keys import SlotsRecord
 

@@ -29,7 +29,7 @@ from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
-from .ordering import OrderingVerbs
+from .user_keys import OrderingVerbs
 from .outbox import REGISTRY_PARTITION
 from .queues import QueueVerbs
 from .reading import TaskVerbs

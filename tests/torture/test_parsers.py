@@ -56,7 +56,7 @@ FUZZED: Final = {
     "atf/store/backup/exporting.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/servers/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
     "atf/store/keys.py::parse_rq_name": _DECODERS + "test_names_and_ids_are_of_their_alphabet_or_refused",
-    "atf/store/ordering.py::parse_token": _TOKENS,
+    "atf/store/user_keys.py::parse_token": _TOKENS,
     "atf/store/reading.py::_parse_cursor": _TOKENS,
     "atf/store/reading.py::_parse_token": _TOKENS,
     "frontend/batches.py::parse_token": _TOKENS,
