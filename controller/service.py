@@ -24,7 +24,7 @@ from atf.rpc import api
 from atf.rpc import controller_pb2 as c
 from atf.runtime import Runtime, end, happens
 from atf.store.capacity import STARTS
-from atf.store.pause_log import PauseLog
+from atf.store.claim_pause import PauseLog
 from atf.store.store import Store
 from atf.task import MAX_BATCH, US, check_lambda, check_name
 

@@ -1,4 +1,4 @@
-"""Checks, completes and stores what callers schedule. Concurrent calls of a few tasks each share calls of the store (store/shared_calls.py)."""
+"""Checks, completes and stores what callers schedule. Concurrent calls of a few tasks each share calls of the store (store/calls.py)."""
 
 from __future__ import annotations
 

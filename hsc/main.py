@@ -12,7 +12,7 @@ from atf.rpc import hsc_pb2 as h
 from atf.rpc.health import of_store
 from atf.rpc.server import Service, serve
 from atf.runtime import end
-from atf.store.pause_log import PauseLog
+from atf.store.claim_pause import PauseLog
 
 from .service import HscService
 

@@ -12,8 +12,8 @@ from atf.errors import Unavailable
 from atf.process import store_watch
 from atf.process.store_watch import StoreWatch
 from atf.runtime import SystemRuntime
-from atf.store.roles import LiveRole
 from atf.store.servers.check_results import CheckResult, warn
+from atf.store.status import LiveRole
 
 
 class Store:

@@ -12,8 +12,8 @@ from atf import __version__
 from atf.errors import AtfError
 from atf.log import Logger
 from atf.runtime import Runtime, happens
-from atf.store.roles import LiveRole
 from atf.store.servers.check_results import CheckResult, ResultChanges
+from atf.store.status import LiveRole
 from atf.store.store import Store
 
 _ANNOUNCE_S: Final = 10.0

@@ -1,13 +1,18 @@
-"""Cuts work over many items into calls of one partition each, bounded in items and bytes, and puts the answers in order."""
+"""Cuts work over many items into calls of one partition each, bounded in items and bytes; concurrent callers share them.
+
+One partition that is away holds up no other.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
+from atf.calls.coalescing import CallLimits, KeyedCoalescer
 from atf.errors import AtfError, Unavailable
+from atf.runtime import Runtime
 from atf.task import MAX_BATCH, MAX_PAYLOAD_BYTES
 
 T = TypeVar("T")
@@ -15,6 +20,9 @@ R = TypeVar("R")
 
 CALL_BYTES: Final = MAX_PAYLOAD_BYTES + (128 << 10)
 """What the items of one call may come to: any one item, or so much that the server stands still for a few milliseconds only."""
+LIMITS: Final = CallLimits(size=CALL_BYTES, late_s=0.2)
+SHARED: Final = 32
+"""Fewer items of a caller share a call with those of others; so many are worth one of their own, beside those that are under way."""
 
 
 async def by_partition(
@@ -84,3 +92,37 @@ def _split(
         weight += more
         last = this
     return batches
+
+
+class SharedCalls(Generic[T, R]):
+    """Calls of one verb.
+
+    Args:
+        call: takes a partition and some items, answers with one value for each. What it raises goes to every caller of theirs.
+        size: an item's bytes.
+        kind: items of one call have this in common.
+        runtime: spawns the calls.
+        name: of their asyncio tasks.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[int, list[T]], Awaitable[Sequence[R]]],
+        *,
+        size: Callable[[T], int],
+        kind: Callable[[T], Hashable] = lambda _: None,
+        runtime: Runtime,
+        name: str,
+    ) -> None:
+        self.size, self.kind = size, kind
+        self._call = call
+        self._shared = KeyedCoalescer(self._call_of, size=size, limits=LIMITS, runtime=runtime, name=name)
+
+    async def ask(self, partition: int, items: list[T]) -> Sequence[R]:
+        """The answers to some items of a kind, in their order. What a caller asked that is cancelled before it is sent is not sent."""
+        if len(items) >= SHARED:
+            return await self._call(partition, items)
+        return await self._shared.of((partition, self.kind(items[0]))).ask(items)
+
+    async def _call_of(self, key: tuple[int, Hashable], items: list[T], _until: float) -> Sequence[R]:
+        return await self._call(key[0], items)

@@ -13,9 +13,8 @@ import msgspec
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US
 
-from .partitions import Partitions
+from .partitions import REGISTRY_PARTITION, Partitions
 
-_REGISTRY_PARTITION: Final = 0
 MAX_HOSTS: Final = 1_024
 _DRAIN_REMEMBERED_S: Final = 30 * 86_400.0
 """Seconds for which a host that drains and is gone is known to drain, should it come back."""
@@ -101,7 +100,7 @@ class CapacityVerbs(Partitions):
         for start in range(0, max(len(names), 1), MAX_BATCH):
             some = names[start : start + MAX_BATCH]
             args: list[Arg] = [pool, known.version, known.deal, stay_us, sum(is_here for _, is_here in some)]
-            reply = await self._call("get_capacity", _REGISTRY_PARTITION, [*args, *(name for name, _ in some)])
+            reply = await self._call("get_capacity", REGISTRY_PARTITION, [*args, *(name for name, _ in some)])
             if not reply:
                 return None
         now, version, state, deal, groups, membership, stale, to_deal = reply
@@ -139,19 +138,19 @@ class CapacityVerbs(Partitions):
         groups, membership = (
             ("", "-1" if deal_anew else "") if dealt is None else (_JSON.encode(dealt[0]), str(dealt[1]))
         )
-        return int(await self._call("set_capacity", _REGISTRY_PARTITION, [pool, version, state, groups, membership]))
+        return int(await self._call("set_capacity", REGISTRY_PARTITION, [pool, version, state, groups, membership]))
 
     async def list_capacity(self) -> list[str]:
         """The names of the pools that have cores."""
-        return sorted(name.decode() for name in await self._call("list_capacity", _REGISTRY_PARTITION, []))
+        return sorted(name.decode() for name in await self._call("list_capacity", REGISTRY_PARTITION, []))
 
     async def live_pools(self) -> list[str]:
         """The names of the pools of which workers are alive; "" where some are of none."""
-        return sorted(name.decode() for name in await self._call("live_pools", _REGISTRY_PARTITION, []))
+        return sorted(name.decode() for name in await self._call("live_pools", REGISTRY_PARTITION, []))
 
     async def list_hosts(self) -> tuple[int, list[HostRecord]]:
         """The store's time, µs, and the live worker hosts by name; MAX_HOSTS of them at most."""
-        now, found = await self._call("list_hosts", _REGISTRY_PARTITION, [MAX_HOSTS])
+        now, found = await self._call("list_hosts", REGISTRY_PARTITION, [MAX_HOSTS])
         hosts = []
         for name, until, said, run, drain, why_not in zip(*(found[place::6] for place in range(6)), strict=True):
             says = dict(each.split("=", 1) for each in said.decode().split())
@@ -177,7 +176,7 @@ class CapacityVerbs(Partitions):
             False where it was to take tasks again and did not drain.
         """
         args: list[Arg] = [host, int(drains), round(seconds * US), round(_DRAIN_REMEMBERED_S * US)]
-        return int(await self._call("drain_host", _REGISTRY_PARTITION, args)) == 1
+        return int(await self._call("drain_host", REGISTRY_PARTITION, args)) == 1
 
     async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:
         """What a partition has for executors of a pool, of each of at most 256 lambdas: see WaitingTasks."""

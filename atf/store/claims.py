@@ -13,10 +13,9 @@ from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
 from . import library
-from .calls import CALL_BYTES, by_partition
+from .calls import CALL_BYTES, SharedCalls, by_partition
 from .claim_pause import ClaimPause
 from .roster import RosterVerbs
-from .shared_calls import SharedCalls
 from .values.claims import ClaimBatch, ClaimedTask, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10

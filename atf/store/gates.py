@@ -19,7 +19,7 @@ from atf.store.servers.sockets import Arg
 from . import keys, library
 from .calls import by_partition
 from .lambdas import LambdaVerbs
-from .outbox import REGISTRY_PARTITION
+from .partitions import REGISTRY_PARTITION
 from .values.lambdas import AuditEntry, Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"

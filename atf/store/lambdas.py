@@ -14,7 +14,8 @@ from atf.errors import ResourceExhausted, Unavailable
 from atf.store.servers.sockets import Arg
 
 from . import keys
-from .outbox import REGISTRY_PARTITION, OutboxVerbs
+from .outbox import OutboxVerbs
+from .partitions import REGISTRY_PARTITION
 from .values.lambdas import LambdaRecord
 
 _WRITES_AT_ONCE = 64

@@ -13,7 +13,7 @@ from atf.calls.single_flight import SingleFlight
 from atf.errors import Unavailable
 from atf.store.servers.sockets import Arg
 
-from .partitions import Partitions
+from .partitions import REGISTRY_PARTITION, Partitions
 from .values.passes import OutboxRecord
 
 BATCH_SYNC: Final = "batch"
@@ -21,8 +21,6 @@ BATCH_SYNC: Final = "batch"
 BATCH_ENDED: Final = "batch_ended"
 """And that says so to whoever makes the callbacks."""
 _OF_BATCHES: Final = b'\n["batch'
-REGISTRY_PARTITION: Final = 0
-"""The partition where lambdas and gates are written first."""
 _OUTBOX_AT_ONCE = 256
 
 

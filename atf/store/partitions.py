@@ -18,6 +18,8 @@ from atf.task import US, partition_of
 from . import keys, library
 from .claim_pause import PauseCause
 
+REGISTRY_PARTITION: Final = 0
+"""The partition where lambdas and gates are written first; of what concerns all, most lies there alone."""
 PARTITIONS: Final = 1
 """Of a new store on one server, with replicas or without, where none are set: more gain nothing there, and make each task dearer."""
 CLUSTER_PARTITIONS: Final = 16

@@ -12,10 +12,9 @@ from atf.errors import AtfError
 from atf.store.servers.sockets import Arg
 
 from . import keys, library
-from .calls import by_partition
+from .calls import SharedCalls, by_partition
 from .claim_pause import PauseCause
 from .partitions import Partitions
-from .shared_calls import SharedCalls
 from .values.tasks import NewTask, RestoredTask, Scheduled
 
 _NEVER: Final = -1

@@ -1,4 +1,4 @@
-"""Reads how a cluster stands, for people: what waits, runs and failed by lambda, who runs what, and how full the servers are."""
+"""How a cluster stands, for people: what waits, runs and failed by lambda, which processes are alive and run what, and how full the servers are."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Final, NamedTuple
 
 from atf.errors import Unavailable
 from atf.store.servers.checks import Memory
+from atf.task import US
 
-from .partitions import Partitions
+from .partitions import REGISTRY_PARTITION, Partitions
 from .servers import checks
 
-_REGISTRY_PARTITION: Final = 0
 _AT_ONCE: Final = 32
 """Lambdas in a call: at most some ten milliseconds of the store."""
 _PAGE: Final = 1_024
 """Entries of what workers run in a call: they take the store some two milliseconds, and its collection of garbage more now and then."""
 _FIELDS: Final = 9
 """Of a lambda in the answer of `get_status`."""
+_MOST_ROLES: Final = 4_096
+"""Processes that are listed."""
 
 
 class LambdaCounts(NamedTuple):
@@ -56,8 +58,16 @@ class StoreStatus(NamedTuple):
     away: int  # partitions that can't be reached
 
 
+class LiveRole(NamedTuple):
+    """A process of a role that is alive; executors are their controllers' matter."""
+
+    role: str
+    version: str  # of ATF
+    name: str  # host:pid
+
+
 class StatusVerbs(Partitions):
-    """The verbs of Store for `atf status`."""
+    """The verbs of Store for `atf status`; among what it says are warnings of roles, each one line a cluster."""
 
     async def get_status(self, names: Sequence[str], recent_us: int) -> StoreStatus:
         """How some lambdas stand: two commands per lambda and partition, and some tens for each that has tasks.
@@ -95,10 +105,31 @@ class StatusVerbs(Partitions):
         found: set[tuple[str, str]] = set()
         until, told, page = b"", 0, [b""] * _PAGE
         while len(page) == _PAGE:
-            reply = await self._call("served", _REGISTRY_PARTITION, [until, told, _PAGE])
+            reply = await self._call("served", REGISTRY_PARTITION, [until, told, _PAGE])
             until, told, page = reply or (until, told, [])
             found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page))
         return found
+
+    async def announce(self, process: LiveRole, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+        """Notes that a process lives.
+
+        Args:
+            process: it; no part has a blank.
+            seconds: how long it counts as alive.
+            warnings: what it sees that is wrong, by names that are the same in each process.
+
+        Returns:
+            of each warning whether it is new: nobody who is alive has said it.
+        """
+        reply = await self._call("announce", REGISTRY_PARTITION, [" ".join(process), round(seconds * US), *warnings])
+        return [new == 1 for new in reply]
+
+    async def live_roles(self) -> list[LiveRole]:
+        """The processes that are alive, by role."""
+        found = [
+            each.decode().split(" ", 2) for each in await self._call("live_roles", REGISTRY_PARTITION, [_MOST_ROLES])
+        ]
+        return sorted(LiveRole(*each) for each in found)
 
     async def memory(self) -> list[Memory]:
         """What each server that takes writes uses; none of a fake in this process, nor where one may not be asked."""

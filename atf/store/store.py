@@ -25,19 +25,16 @@ from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
 from .claims import ClaimVerbs
-from .concurrency import ConcurrencyVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
-from .user_keys import OrderingVerbs
-from .outbox import REGISTRY_PARTITION
+from .partitions import REGISTRY_PARTITION
 from .queues import QueueVerbs
 from .reading import TaskVerbs
-from .roles import RoleVerbs
 from .scheduling import ScheduleVerbs
 from .servers import checks
 from .status import StatusVerbs
-from .unique_keys import UniqueKeyVerbs
+from .user_keys import UserKeyVerbs
 from .values.claims import FirstTimeKey
 from .values.passes import EnqueuePass, OutboxRecord
 from .values.tasks import CancelResult, RetryResult
@@ -48,16 +45,13 @@ class Store(
     BatchVerbs,
     CapacityVerbs,
     ClaimVerbs,
-    ConcurrencyVerbs,
     GateVerbs,
     JobVerbs,
-    OrderingVerbs,
     QueueVerbs,
     StatusVerbs,
     TaskVerbs,
     LambdaVerbs,
-    RoleVerbs,
-    UniqueKeyVerbs,
+    UserKeyVerbs,
 ):
     """One process's view of the task store. `open` it, `close` it.
 

@@ -13,10 +13,10 @@ from atf.config.settings import StoreSettings
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys, library
-from atf.store.roles import LiveRole
 from atf.store.servers.connection import Link
+from atf.store.status import LiveRole
 from atf.store.store import Store
-from atf.store.unique_keys import HeldUniqueKey
+from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import RestoredTask

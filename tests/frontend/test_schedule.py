@@ -14,7 +14,7 @@ import pytest
 from atf.errors import AtfError, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
-from atf.store.shared_calls import LIMITS
+from atf.store.calls import LIMITS
 from atf.task import US, Status
 
 from .conftest import START_US, Bench, request
@@ -182,7 +182,7 @@ async def test_options_that_another_frontend_registered_count_within_a_second(be
 @pytest.fixture(autouse=True)
 def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may take longer for hundreds of calls than a call may take that others wait for."""
-    monkeypatch.setattr("atf.store.shared_calls.LIMITS", replace(LIMITS, late_s=3600.0))
+    monkeypatch.setattr("atf.store.calls.LIMITS", replace(LIMITS, late_s=3600.0))
 
 
 FIELDS = 7

@@ -8,7 +8,7 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.sdk.job import job_spec
-from atf.store.roles import LiveRole
+from atf.store.status import LiveRole
 from atf.store.values.claims import Outcome
 from atf.task import US
 

@@ -9,8 +9,8 @@ from itertools import combinations
 from typing import Final
 
 from atf.store import keys, library
-from atf.store.roles import LiveRole
-from atf.store.unique_keys import HeldUniqueKey
+from atf.store.status import LiveRole
+from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.claims import FirstTimeKey, Outcome
 from atf.store.values.jobs import Tick

@@ -8,7 +8,7 @@ import pytest
 
 from atf.store import status
 from atf.store.capacity import STARTS, HostRecord
-from atf.store.roles import LiveRole
+from atf.store.status import LiveRole
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 

@@ -10,8 +10,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.runtime import Runtime, SystemRuntime
-from atf.store.calls import CALL_BYTES
-from atf.store.shared_calls import LIMITS, SHARED, SharedCalls
+from atf.store.calls import CALL_BYTES, LIMITS, SHARED, SharedCalls
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual
 

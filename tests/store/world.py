@@ -14,9 +14,9 @@ from typing import Any
 from atf.store import fields, keys
 from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
-from atf.store.roles import LiveRole
+from atf.store.status import LiveRole
 from atf.store.store import Store
-from atf.store.unique_keys import HeldUniqueKey
+from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, ItemTerms, NewItem
 from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.jobs import NewJob, ReplaceJob, Tick

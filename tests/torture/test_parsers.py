@@ -31,7 +31,7 @@ from atf.frontend.dapr import http
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
 from atf.sdk.items import NamedElements
-from atf.store import ordering, reading
+from atf.store import reading, user_keys
 from atf.store.backup import exporting
 from proof.chaos.frame import PRODUCT
 from tests.schedule import test_fuzz as schedules
@@ -233,7 +233,7 @@ PAGE_TOKENS = st.one_of(
 @fuzz
 @given(token=PAGE_TOKENS, most=st.integers(1, 16_384))
 def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
-    for read in (ordering.parse_token, reading._parse_token, jobs.parse_token):
+    for read in (user_keys.parse_token, reading._parse_token, jobs.parse_token):
         with understood_or(InvalidArgument):
             assert 0 <= read(token, most)[0] < most
     with understood_or(InvalidArgument):

@@ -24,7 +24,7 @@ from atf.store import keys, library
 from atf.store.gates import KeepExisting
 from atf.store.scheduling import routing_key
 from atf.store.store import Store
-from atf.store.unique_keys import HeldUniqueKey
+from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.jobs import JobAnswer, NewJob, ReplaceJob
 from atf.store.values.lambdas import LambdaRecord, NewGate
 from atf.store.values.tasks import JobTask, RestoredTask, TaskRecord
