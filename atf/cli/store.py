@@ -17,8 +17,9 @@ from atf.config.settings import StoreSettings, Timing, setting
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.errors import ConfigError, InvalidArgument
 from atf.runtime import SystemRuntime
+from atf.store.backup.export_files import Contents, contents_of, header_of
 from atf.store.backup.exporting import Progress, export_tasks
-from atf.store.backup.importing import Contents, Imported, MayHaveRun, contents_of, header_of, import_tasks
+from atf.store.backup.importing import Imported, MayHaveRun, import_tasks
 from atf.store.store import Store
 from atf.task import US
 

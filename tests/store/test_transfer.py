@@ -14,7 +14,8 @@ from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import InvalidArgument
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
-from atf.store.backup.export_records import ExportedJob, encode
+from atf.store.backup.export_lines import encode
+from atf.store.backup.export_records import ExportedJob
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import import_tasks
 from atf.store.store import Store

@@ -17,16 +17,9 @@ from hypothesis import given
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.runtime import SystemRuntime
-from atf.store.backup.export_records import (
-    MAX_LINE_BYTES,
-    MAX_SPEC_BYTES,
-    ExportedLambda,
-    ExportedPage,
-    ExportedTask,
-    ExportEnd,
-    decode,
-    encode,
-)
+from atf.store.backup.export_files import MAX_LINE_BYTES
+from atf.store.backup.export_lines import MAX_SPEC_BYTES, decode, encode
+from atf.store.backup.export_records import ExportedLambda, ExportedPage, ExportedTask, ExportEnd
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import import_tasks
 from atf.store.store import Store

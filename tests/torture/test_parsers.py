@@ -32,7 +32,7 @@ from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
 from atf.sdk.items import NamedElements
 from atf.store import reading, user_keys
-from atf.store.backup import exporting
+from atf.store.backup import export_files
 from proof.chaos.frame import PRODUCT
 from tests.schedule import test_fuzz as schedules
 
@@ -52,8 +52,8 @@ FUZZED: Final = {
     "atf/sdk/lambdas.py::Lambda.decode": _PAYLOADS,
     "atf/sdk/payload.py::decode_result": _PAYLOADS,
     "atf/sdk/items.py::_ElementsByName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
-    "atf/store/backup/export_records.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
-    "atf/store/backup/exporting.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
+    "atf/store/backup/export_lines.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
+    "atf/store/backup/export_files.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/servers/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
     "atf/store/keys.py::parse_rq_name": _DECODERS + "test_names_and_ids_are_of_their_alphabet_or_refused",
     "atf/store/user_keys.py::parse_token": _TOKENS,
@@ -247,7 +247,7 @@ def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
 @fuzz
 @given(line=st.one_of(st.binary(max_size=60), JSON_VALUES.map(lambda value: json.dumps(value).encode() + b"\n")))
 def test_any_line_of_an_export_that_goes_on_is_ours_or_none(line: bytes) -> None:
-    assert exporting._decode(line) is None or line.endswith(b"\n")
+    assert export_files._decode(line) is None or line.endswith(b"\n")
 
 
 @fuzz

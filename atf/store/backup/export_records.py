@@ -1,60 +1,27 @@
-"""The lines of an export: their form, and what each may hold.
-
-A file may have been edited or damaged. What a line says goes into the store as it is, where no rule looks at it any more, so all
-rules are applied here.
-"""
+"""The records of an export, one a line. Numbers have their bounds here; export_lines.py has all other rules."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from atf.cores.pool import CoreSettings
-from atf.errors import InvalidArgument
-from atf.sdk import work_items
-from atf.store.library import DRAINING_LAPSES, MAX_GATES, UNSTARTED_LAPSES
 from atf.store.values.lambdas import GateAction
-from atf.task import (
-    MAX_AHEAD_US,
-    MAX_ERROR_BYTES,
-    MAX_KEY_CHARS,
-    MAX_LABELS,
-    MAX_PAYLOAD_BYTES,
-    check_id,
-    check_job,
-    check_key,
-    check_lambda,
-    check_name,
-    check_priority,
-    clip,
-)
+from atf.task import MAX_AHEAD_US
 
 FORMAT: Final = 1
-MAX_SPEC_BYTES: Final = MAX_PAYLOAD_BYTES + (64 << 10)
-"""A payload, and what surrounds it."""
-MAX_LINE_BYTES: Final = 4 * MAX_PAYLOAD_BYTES
-"""Of a line; a full spec takes four bytes for three."""
-MAX_INSTANT_US: Final = 1 << 53
-"""Larger numbers are not exact in the store."""
-MAX_COUNT: Final = (1 << 31) - 1
-MAX_JOB_BYTES: Final = 2_000
-"""Of a job's name as messages show it; no rule allows so much."""
-OVERLAPS: Final = ("allow", "skip", "queue", "cancel_running")
-MAX_TEXT_BYTES: Final = 200
-"""Of names and ids as messages show them; no rule allows so much."""
-MAX_KEY_BYTES: Final = 4 * MAX_KEY_CHARS + 4
-"""Of keys, likewise."""
+Instant = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""µs, or another number that may grow so large: larger ones are not exact in the store."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 
 
 class ExportHeader(msgspec.Struct, tag="header"):
     """The first line."""
 
     format: int
-    partitions: int
-    begun_us: int  # by the store's TIME, when the export began
+    partitions: Count
+    begun_us: Instant  # by the store's TIME, when the export began
 
 
 class ExportedGate(msgspec.Struct, omit_defaults=True):
@@ -63,7 +30,7 @@ class ExportedGate(msgspec.Struct, omit_defaults=True):
     action: GateAction
     labels: dict[str, str] = {}
     amount: float = 0
-    until_us: int = 0
+    until_us: Instant = 0
     who: str = ""
     why: str = ""
     automatic: bool = False
@@ -74,8 +41,8 @@ class ExportedLambda(msgspec.Struct, tag="lambda"):
 
     name: str
     spec: bytes
-    queue_limit: int
-    enqueue_timeout_us: int
+    queue_limit: Count
+    enqueue_timeout_us: Annotated[int, msgspec.Meta(ge=0, le=MAX_AHEAD_US)]
     settings: str = ""
     overrides: str = ""
     gates: list[ExportedGate] = []
@@ -94,10 +61,10 @@ class ExportedJob(msgspec.Struct, tag="job"):
     name: str
     spec: bytes
     overlap: str
-    next_us: int  # the tick to come
-    ticks: int  # that became tasks
+    next_us: Instant  # the tick to come
+    ticks: Instant  # that became tasks
     paused: bool
-    base_us: int  # what the durations of its timing count from
+    base_us: Instant  # what the durations of its timing count from
     rhythm: str
 
 
@@ -109,18 +76,18 @@ class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
     priority: int
     spec: bytes
     digest: bytes
-    scheduled_at_us: int
-    next_at_us: int
+    scheduled_at_us: Instant
+    next_at_us: Instant
     limits: str = ""
     ordering_key: str = ""
-    place: int = 0  # behind its ordering key
+    place: Instant = 0  # behind its ordering key
     concurrency: str = ""  # see keys.concurrency
-    attempts: int = 0
-    losses: int = 0
+    attempts: Count = 0
+    losses: Count = 0
     lapses: str = ""  # ends of leases in a row that counted nothing
     alone: bool = False  # nothing else may run beside it
-    runs: int = 0
-    fence: int = 0
+    runs: Count = 0
+    fence: Instant = 0
     error: str = ""
     held: bool = False  # it was claimed, and may have been running
     cancel_requested: bool = False  # while it was running, or that it runs no more after that
@@ -132,7 +99,7 @@ class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
 class ExportedStop(msgspec.Struct, tag="stop"):
     """An ordering key that has stopped, and the task at which; that one without a spec where its record is gone."""
 
-    since_us: int
+    since_us: Instant
     task: ExportedTask
 
 
@@ -141,20 +108,20 @@ class ExportedUniqueKey(msgspec.Struct, tag="window"):
 
     key: str  # lambda:key
     task_id: str  # which may have ended
-    until_us: int
+    until_us: Instant
 
 
 class ExportedPage(msgspec.Struct, tag="page"):
     """Everything above is complete; an interrupted export goes on at `cursor`. "" after the last page."""
 
     cursor: str
-    tasks: int
+    tasks: Count
 
 
 class ExportEnd(msgspec.Struct, tag="end"):
     """The last line: the export is complete."""
 
-    tasks: int
+    tasks: Count
 
 
 Line = (
@@ -168,169 +135,3 @@ Line = (
     | ExportedPage
     | ExportEnd
 )
-_decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
-_OLD_ID: Final = re.compile(r"[0-9]{1,5}-(?P<id>.*)", re.DOTALL)
-_KEY: Final = r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,64}:[A-Za-z0-9._~%-]{1,3060}"
-"""A lambda and a key of it, as keys.stored_key has it."""
-_UNIQUE: Final = re.compile(_KEY)
-_CONCURRENCY: Final = re.compile(rf"({_KEY} [0-9]{{1,6}} [0-2])?")
-_LABEL: Final = r"[A-Za-z0-9._~%-]{1,768}=[A-Za-z0-9._~%-]{0,768}"
-_LABELS: Final = re.compile(rf"({_LABEL}( {_LABEL}){{0,{MAX_LABELS - 1}}})?")
-_LAPSES: Final = re.compile(rf"([0-{DRAINING_LAPSES}] [0-{UNSTARTED_LAPSES}])?")
-_LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
-
-
-def encode(value: Line) -> bytes:
-    """A line with its end."""
-    return msgspec.json.encode(value) + b"\n"
-
-
-def decode(raw: bytes) -> Line:
-    """A line without its end.
-
-    Raises:
-        InvalidArgument: it is none of ours, or holds what no task or lambda can have.
-    """
-    try:
-        line = _decoder.decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidArgument(str(error) or type(error).__name__) from None
-    _CHECKS[type(line)](line)
-    return line
-
-
-def _check_header(line: ExportHeader) -> None:
-    _within("partitions", line.partitions, MAX_COUNT)
-    _within("begun_us", line.begun_us, MAX_INSTANT_US)
-
-
-def _check_page(line: ExportedPage) -> None:
-    _within("bytes of cursor", len(line.cursor.encode()), MAX_TEXT_BYTES)
-    _within("tasks", line.tasks, MAX_COUNT)
-
-
-def _check_end(line: ExportEnd) -> None:
-    _within("tasks", line.tasks, MAX_COUNT)
-
-
-def _check_stop(line: ExportedStop) -> None:
-    _check_task(line.task)
-    if not line.task.ordering_key:
-        raise InvalidArgument("a stop without an ordering_key")
-    if line.since_us < 2:  # as a task's next instant, 1 would mean that it was cancelled: see restore.lua
-        raise InvalidArgument(f"since_us: {line.since_us} is no instant")
-    _within("since_us", line.since_us, MAX_INSTANT_US)
-
-
-def _check_window(line: ExportedUniqueKey) -> None:
-    if not _UNIQUE.fullmatch(line.key):
-        raise InvalidArgument(f"key of a window {clip(line.key, MAX_KEY_BYTES)!r}: not lambda:key")
-    _check_stored_id(line.task_id)
-    _within("until_us", line.until_us, MAX_INSTANT_US)
-
-
-def _check_lambda(line: ExportedLambda) -> None:
-    check_lambda(clip(line.name, MAX_TEXT_BYTES))
-    _within("queue_limit", line.queue_limit, MAX_COUNT)
-    _within("enqueue_timeout_us", line.enqueue_timeout_us, MAX_AHEAD_US)
-    _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
-    single = sum(gate.action is not GateAction.PAUSE or bool(gate.labels) for gate in line.gates)
-    _within("gates beside a pause of the whole lambda", single, MAX_GATES)
-    for gate in line.gates:
-        _check_gate(gate)
-
-
-def _check_gate(gate: ExportedGate) -> None:
-    _within("labels of a gate", len(gate.labels), MAX_LABELS)
-    for text in (*gate.labels, *gate.labels.values()):
-        _within("bytes of a gate's label", len(text.encode()), MAX_TEXT_BYTES * 2)
-    most = 1 if gate.action is GateAction.ADMIT else MAX_AHEAD_US
-    if not 0 <= gate.amount <= most:
-        raise InvalidArgument(f"amount of a gate: {gate.amount} is not within 0 to {most}")
-    _within("until_us of a gate", gate.until_us, MAX_INSTANT_US)
-    for text in (gate.who, gate.why):
-        _within("bytes of a gate's who and why", len(text.encode()), MAX_ERROR_BYTES)
-
-
-def _check_job(line: ExportedJob) -> None:
-    check_job(clip(line.name, MAX_JOB_BYTES))
-    if line.overlap not in OVERLAPS:
-        raise InvalidArgument(f"overlap {clip(line.overlap, MAX_TEXT_BYTES)!r}: use {', '.join(OVERLAPS)}")
-    _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
-    _within("next_us", line.next_us, MAX_INSTANT_US)
-    _within("ticks", line.ticks, MAX_INSTANT_US)
-    _within("base_us", line.base_us, MAX_INSTANT_US)
-    _within("bytes of rhythm", len(line.rhythm.encode()), MAX_TEXT_BYTES)
-
-
-def _check_cores(line: ExportedCores) -> None:
-    if line.pool:
-        check_name(clip(line.pool, MAX_TEXT_BYTES), "pool")
-    for name in line.settings.reserved:
-        check_lambda(clip(name, MAX_TEXT_BYTES))
-    line.settings.check()
-
-
-def _check_stored_id(given: str) -> str:
-    """The batch that it is an item of; "": of none."""
-    known = _OLD_ID.fullmatch(clip(given, MAX_TEXT_BYTES))
-    if known is None:
-        raise InvalidArgument(f"task id {clip(given, MAX_TEXT_BYTES)!r}: not <partition>-<id>")
-    batch_id, dot, work_item_id = known["id"].partition(work_items.ITEM_MARK)
-    if dot:
-        work_items.check_batch_id(batch_id)
-        work_items.check_work_item_id(work_item_id)
-        return batch_id
-    check_id(known["id"])
-    return ""
-
-
-def _check_task(line: ExportedTask) -> None:
-    batch_id = _check_stored_id(line.id)
-    check_lambda(clip(line.lambda_name, MAX_TEXT_BYTES))
-    check_priority(line.priority)
-    if line.ordering_key:
-        # of an item it is that of its batch, a dot, and one of its own
-        key = line.ordering_key.removeprefix(f"{batch_id}.") if batch_id else line.ordering_key
-        check_key(clip(key, MAX_KEY_BYTES), "ordering_key")
-    if not _CONCURRENCY.fullmatch(line.concurrency):
-        raise InvalidArgument(
-            f"concurrency {clip(line.concurrency, MAX_TEXT_BYTES)!r}: lambda:key, a limit and 0, 1 or 2; or nothing"
-        )
-    if line.job:
-        check_job(clip(line.job, MAX_JOB_BYTES))
-        if line.ordering_key or line.concurrency:
-            raise InvalidArgument("a task of a job has neither ordering_key nor concurrency")
-    if not _LIMITS.fullmatch(line.limits):
-        raise InvalidArgument(f"limits {clip(line.limits, MAX_TEXT_BYTES)!r}: three whole numbers, or nothing")
-    if not _LABELS.fullmatch(line.labels):
-        said = f"at most {MAX_LABELS} of name=value, with a blank between two"
-        raise InvalidArgument(f"labels {clip(line.labels, MAX_TEXT_BYTES)!r}: {said}")
-    if not _LAPSES.fullmatch(line.lapses):
-        said = f"0 to {DRAINING_LAPSES} and 0 to {UNSTARTED_LAPSES}, or nothing"
-        raise InvalidArgument(f"lapses {clip(line.lapses, MAX_TEXT_BYTES)!r}: {said}")
-    for name in ("scheduled_at_us", "next_at_us", "fence", "place"):
-        _within(name, getattr(line, name), MAX_INSTANT_US)
-    for name in ("attempts", "losses", "runs"):
-        _within(name, getattr(line, name), MAX_COUNT)
-    _within("bytes of spec", len(line.spec), MAX_SPEC_BYTES)
-    _within("bytes of digest", len(line.digest), MAX_TEXT_BYTES)
-    _within("bytes of error", len(line.error.encode()), MAX_ERROR_BYTES)
-
-
-def _within(what: str, value: int, most: int) -> None:
-    if not 0 <= value <= most:
-        raise InvalidArgument(f"{what}: {value if abs(value) < 1 << 64 else 'this number'} is not within 0 to {most}")
-
-
-_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
-    ExportHeader: _check_header,
-    ExportedLambda: _check_lambda,
-    ExportedCores: _check_cores,
-    ExportedJob: _check_job,
-    ExportedStop: _check_stop,
-    ExportedUniqueKey: _check_window,
-    ExportedTask: _check_task,
-    ExportedPage: _check_page,
-    ExportEnd: _check_end,
-}

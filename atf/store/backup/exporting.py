@@ -12,9 +12,9 @@ lambdas first where that matters. Finished tasks stay behind, but for those at w
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final
 
 from atf.cores.pool import CorePool
 from atf.errors import InvalidArgument
@@ -23,9 +23,10 @@ from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import TaskRecord
 from atf.task import HELD, MIN_PRIORITY, WAITING
 
+from .export_files import point_of
+from .export_lines import encode
 from .export_records import (
     FORMAT,
-    MAX_LINE_BYTES,
     ExportedCores,
     ExportedGate,
     ExportedJob,
@@ -37,8 +38,6 @@ from .export_records import (
     ExportEnd,
     ExportHeader,
     Line,
-    decode,
-    encode,
 )
 
 _JOBS_AT_ONCE: Final = 32
@@ -70,7 +69,7 @@ async def export_tasks(
     target = path
     if overwrite:  # until the new one is complete, the old one stays
         path = target.with_name(f"{target.name}.unfinished")
-    point = _resume(path, store.partitions)
+    point = point_of(path, store.partitions)
     if point.complete:
         raise InvalidArgument(f"{path} is a complete export already: give another name, or --overwrite")
     done, cursor = point.tasks, point.cursor
@@ -116,15 +115,8 @@ async def _lambda_line(store: Store, each: LambdaRecord) -> ExportedLambda:
         ExportedGate(gate.action, gate.labels, gate.amount, gate.until_us, gate.who, gate.why, gate.automatic)
         for gate in gates
     ]
-    return ExportedLambda(
-        each.name,
-        each.spec,
-        each.queue_limit,
-        each.enqueue_timeout_us,
-        each.settings,
-        each.overrides,
-        lines,
-    )
+    limits = each.queue_limit, each.enqueue_timeout_us
+    return ExportedLambda(each.name, each.spec, *limits, each.settings, each.overrides, lines)
 
 
 async def _jobs(store: Store) -> AsyncIterator[ExportedJob]:
@@ -134,16 +126,8 @@ async def _jobs(store: Store) -> AsyncIterator[ExportedJob]:
             last = names[-1]
             for job in await store.get_jobs(names):
                 if job is not None and job.next_us is not None:
-                    yield ExportedJob(
-                        job.name,
-                        job.spec,
-                        job.overlap,
-                        job.next_us,
-                        job.ticks,
-                        job.paused,
-                        job.base_us,
-                        job.rhythm,
-                    )
+                    timing = job.next_us, job.ticks, job.paused, job.base_us, job.rhythm
+                    yield ExportedJob(job.name, job.spec, job.overlap, *timing)
 
 
 async def _cores(store: Store) -> AsyncIterator[ExportedCores]:
@@ -196,47 +180,3 @@ async def _task_line(store: Store, record: TaskRecord) -> ExportedTask:
         beside=record.of_job is not None and record.of_job.beside,
         labels=record.labels,
     )
-
-
-class _Point(NamedTuple):
-    """How far an export has come: the file is good up to `bytes`, the next page begins at `cursor`."""
-
-    tasks: int = 0
-    cursor: str = ""
-    bytes: int = 0
-    complete: bool = False
-
-
-def _resume(path: Path, partitions: int) -> _Point:
-    point, size = _Point(), 0
-    if not path.exists():
-        return point
-    with path.open("rb") as file:
-        for number, raw in enumerate(lines_of(file)):
-            size += len(raw)
-            line = _decode(raw)
-            if number == 0 and not isinstance(line, ExportHeader):
-                raise InvalidArgument(f"{path} exists, and is no export; write to a new file")
-            match line:
-                case ExportHeader() if line.format != FORMAT or line.partitions != partitions:
-                    raise InvalidArgument(f"{path} is an export of another store; write to a new file")
-                case ExportedPage():
-                    point = _Point(line.tasks, line.cursor, size)
-                case ExportEnd():
-                    return _Point(line.tasks, "", size, complete=True)
-                case None:
-                    break  # cut off in the middle of a line
-    return point
-
-
-def _decode(raw: bytes) -> Line | None:
-    try:
-        return decode(raw) if raw.endswith(b"\n") else None
-    except InvalidArgument:
-        return None
-
-
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; one that is longer than any of ours comes in pieces, whatever the memory."""
-    while raw := file.readline(MAX_LINE_BYTES):
-        yield raw

@@ -2,8 +2,7 @@
 
 An import may be run again, since a task that is already there is left alone. It tells which tasks may have run since the export,
 whether this import stored them or an earlier one did that was cut off: the file can't know, so those are all that were running
-then, or have become due until now. Where the old store can still be
-asked, it knows: what has ended there is left out.
+then, or have become due until now. Where the old store can still be asked, it knows: what has ended there is left out.
 
 Executors may still run what the old store gave them. So that nothing runs twice at the same time, no claims are given for one
 heartbeat timeout; by then such executors have ended.
@@ -12,7 +11,7 @@ heartbeat timeout; by then such executors have ended.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,10 +29,9 @@ from atf.store.values.lambdas import LambdaRecord, NewGate
 from atf.store.values.tasks import JobTask, RestoredTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
+from .export_files import records_of
 from .export_records import (
-    FORMAT,
     ExportedCores,
-    ExportedGate,
     ExportedJob,
     ExportedLambda,
     ExportedStop,
@@ -42,9 +40,8 @@ from .export_records import (
     ExportEnd,
     ExportHeader,
     Line,
-    decode,
 )
-from .exporting import Progress, lines_of
+from .exporting import Progress
 
 _PAGE: Final = 256
 
@@ -78,25 +75,15 @@ class MayHaveRun(NamedTuple):
 
 @dataclass
 class Imported:
-    """What an import has done.
+    """What an import has done."""
 
-    Attributes:
-        jobs: jobs that were stored.
-        stored: tasks that were stored.
-        present: tasks that were there before, and were left alone.
-        ended: tasks that had ended in the old store, and were left out.
-        may_have_run: tasks of those stored or present that have run since the export, or may have.
-        begun_us: when the export began.
-        claims_from_us: from when on tasks start; 0: at once.
-    """
-
-    jobs: int = 0
-    stored: int = 0
-    present: int = 0
-    ended: int = 0
-    may_have_run: int = 0
-    begun_us: int = 0
-    claims_from_us: int = 0
+    jobs: int = 0  # that were stored
+    stored: int = 0  # tasks that were stored
+    present: int = 0  # tasks that were there before, and were left alone
+    ended: int = 0  # tasks that had ended in the old store, and were left out
+    may_have_run: int = 0  # tasks of those stored or present that have run since the export, or may have
+    begun_us: int = 0  # when the export began
+    claims_from_us: int = 0  # from when on tasks start; 0: at once
 
 
 async def import_tasks(
@@ -126,7 +113,7 @@ async def import_tasks(
     batch: list[ExportedTask] = []
     ordered: list[ExportedTask] = []
     complete = False
-    for line in _read(path):
+    for line in records_of(path):
         match line:
             case ExportHeader():
                 done.begun_us = line.begun_us
@@ -152,99 +139,20 @@ async def import_tasks(
     return done
 
 
-class Contents(NamedTuple):
-    """What an export holds."""
-
-    tasks: int
-    jobs: int
-    begun_us: int  # when the export began
-
-
-def contents_of(path: Path) -> Contents:
-    """Reads an export to its end, and stores nothing.
-
-    Raises:
-        InvalidArgument: the file is no export, is incomplete, or a line of it is damaged.
-    """
-    tasks = jobs = begun_us = 0
-    complete = False
-    for line in _read(path):
-        match line:
-            case ExportHeader():
-                begun_us = line.begun_us
-            case ExportedTask():
-                tasks += 1
-            case ExportedJob():
-                jobs += 1
-            case ExportEnd():
-                complete = True
-    if not complete:
-        raise InvalidArgument(f"{path}: the export was interrupted after {tasks} tasks. Finish it first")
-    return Contents(tasks, jobs, begun_us)
-
-
-def header_of(path: Path) -> ExportHeader:
-    """The first line of an export.
-
-    Raises:
-        InvalidArgument: the file is no export.
-    """
-    for line in _read(path):
-        if isinstance(line, ExportHeader):
-            return line
-    raise InvalidArgument(f"{path}: this is no export of a task store; it is empty")
-
-
-def _read(path: Path) -> Iterator[Line]:
-    with path.open("rb") as file:
-        for number, raw in enumerate(lines_of(file), 1):
-            try:
-                line = decode(raw)
-            except InvalidArgument as error:
-                raise InvalidArgument(
-                    f"{path} line {number}: {error}. Export again; what was imported before stays"
-                ) from error
-            if (number == 1) != isinstance(line, ExportHeader):
-                raise InvalidArgument(f"{path} line {number}: this is no export of a task store")
-            if isinstance(line, ExportHeader) and line.format != FORMAT:
-                raise InvalidArgument(f"{path}: format {line.format}; this release reads format {FORMAT}")
-            yield line
-
-
 async def _restore_lambda(store: Store, line: ExportedLambda, known: set[str]) -> None:
     if line.name in known:
         return
     known.add(line.name)
-    record = LambdaRecord(
-        line.name,
-        line.spec,
-        line.queue_limit,
-        line.enqueue_timeout_us,
-        paused=False,
-        settings=line.settings,
-        overrides=line.overrides,
-    )
-    await store.register_lambdas([record])
+    limits = line.queue_limit, line.enqueue_timeout_us
+    await store.register_lambdas([LambdaRecord(line.name, line.spec, *limits, paused=False, settings=line.settings)])
     if line.overrides:
         await store.set_lambda(line.name, lambda _: line.overrides)
     now = await store.time_us()
     for gate in line.gates:
         if not gate.until_us or gate.until_us > now:
-            await store.set_gate(_gate(line.name, gate), "imported", unless=KeepExisting.SET)
-
-
-def _gate(name: str, line: ExportedGate) -> NewGate:
-    until_us = line.until_us or None
-    return NewGate(
-        name,
-        line.action,
-        line.labels,
-        line.amount,
-        until_us,
-        who=line.who,
-        why=line.why,
-        automatic=line.automatic,
-    )
+            what = gate.action, gate.labels, gate.amount, gate.until_us or None
+            new = NewGate(line.name, *what, who=gate.who, why=gate.why, automatic=gate.automatic)
+            await store.set_gate(new, "imported", unless=KeepExisting.SET)
 
 
 async def _restore_cores(store: Store, line: ExportedCores) -> None:
@@ -277,7 +185,6 @@ class _Import:
     """That are known."""
     unique_keys: dict[str, str] = field(default_factory=dict)
     """Of the tasks of open windows, by their ids: what decides where they live."""
-
     windows: list[HeldUniqueKey] = field(default_factory=list)
     """That are to be opened before their tasks come."""
 
@@ -297,9 +204,9 @@ class _Import:
 
     async def _window(self, line: ExportedUniqueKey) -> None:
         """Its task follows, unless that has ended."""
-        key, name = keys.bare(line.key), line.task_id.partition("-")[2]
-        self.unique_keys[line.task_id] = key
-        self.windows.append(HeldUniqueKey(line.key, f"{self.store.partition_for(key)}-{name}", line.until_us))
+        key = self.unique_keys[line.task_id] = keys.bare(line.key)
+        task_id = f"{self.store.partition_for(key)}-{line.task_id.partition('-')[2]}"
+        self.windows.append(HeldUniqueKey(line.key, task_id, line.until_us))
         if len(self.windows) == _PAGE:
             await self._open_windows()
 
@@ -317,43 +224,38 @@ class _Import:
         for line, record in zip(lines, known, strict=True):
             if record is not None and record.status in FINISHED:
                 self.done.ended += 1
-                self.report(self._suspect(line, HasRun.ENDED, record.status))
+                self._report(line, HasRun.ENDED, record)
             else:
                 kept.append((line, record))
         results = await self.store.restore([self._task(line) for line, _ in kept])
         for (line, record), stored in zip(kept, results, strict=True):
             self.done.stored += stored
             self.done.present += not stored
-            ran = self._ran(line, record)
-            if ran is not None and not line.cancel_requested:
+            if self._has_run(line, record) and not line.cancel_requested:
                 self.done.may_have_run += 1
-                self.report(self._suspect(line, ran, record.status if record else None))
+                self._report(line, HasRun.YES if record else HasRun.MAYBE, record)
 
-    def _ran(self, line: ExportedTask, record: TaskRecord | None) -> HasRun | None:
-        """Whether a task has run; None: it has not."""
+    def _has_run(self, line: ExportedTask, record: TaskRecord | None) -> bool:
+        """Whether a task has run since the export, or may have where the old store can't be asked."""
         if record is not None:
-            return HasRun.YES if line.held or record.runs > line.runs else None
-        return HasRun.MAYBE if line.next_at_us <= self.now_us else None
+            return line.held or record.runs > line.runs
+        return line.next_at_us <= self.now_us
 
-    def _suspect(self, line: ExportedTask, ran: HasRun, status: Status | None) -> MayHaveRun:
+    def _report(self, line: ExportedTask, ran: HasRun, record: TaskRecord | None) -> None:
+        task = self._task(line)
+        new_id = f"{self.store.partition_for(routing_key(task))}-{task.id}"
         why = WhyMayHaveRun.HELD if line.held else WhyMayHaveRun.DUE
         due_at_us = 0 if line.held else line.next_at_us or line.scheduled_at_us
-        return MayHaveRun(self._new_id(line), line.lambda_name, due_at_us, line.runs, why, ran, status)
-
-    def _new_id(self, line: ExportedTask) -> str:
-        task = self._task(line)
-        return f"{self.store.partition_for(routing_key(task))}-{task.id}"
-
-
-def _own_limits(limits: str) -> str:
-    """An item's limits without its retention, which lasts as long as its batch."""
-    attempts, losses, _ = map(int, limits.split())
-    return library.limits(attempts, losses, DEFAULT_RETENTION_US)
+        status = record.status if record else None
+        self.report(MayHaveRun(new_id, line.lambda_name, due_at_us, line.runs, why, ran, status))
 
 
 def _task(line: ExportedTask) -> RestoredTask:
     """The task as it comes back. An item of a batch comes back as a task of its own: an export does not carry batches."""
-    of_batch = work_items.parse(line.id) is not None
+    limits = line.limits
+    if work_items.parse(line.id) is not None:  # without its retention, which lasts as long as its batch
+        attempts, losses, _ = map(int, limits.split())
+        limits = library.limits(attempts, losses, DEFAULT_RETENTION_US)
     return RestoredTask(
         id=line.id.partition("-")[2].replace(work_items.ITEM_MARK, "-"),
         lambda_name=line.lambda_name,
@@ -362,7 +264,7 @@ def _task(line: ExportedTask) -> RestoredTask:
         digest=line.digest,
         scheduled_at_us=line.scheduled_at_us,
         next_at_us=line.next_at_us,
-        limits=_own_limits(line.limits) if of_batch else line.limits,
+        limits=limits,
         ordering_key=line.ordering_key[:MAX_KEY_CHARS],
         concurrency=line.concurrency,
         attempts=line.attempts,
