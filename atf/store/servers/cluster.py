@@ -171,7 +171,7 @@ class ClusterLink(Link):
         if node.failing:
             raise Unavailable(f"the task store at {node.where} can't be reached")
         try:
-            return await node.attempt(verb, record, args, server=server, demand=demand)
+            return await node.attempt(verb, record, args, server, demand)
         except BROKEN as error:
             await self._broke(node, error)
             raise

@@ -22,7 +22,7 @@ from atf.store import library
 
 from .refusals import translate
 from .server_info import WAIT_S, ServerInfo, check_possible, proof, server_info_of, text, unproven
-from .sockets import Arg, blocking_client, is_closed, lost, packed
+from .sockets import Arg, KeptConnections, blocking_client, lost, send, send_all
 
 
 class Link:
@@ -66,16 +66,14 @@ class Link:
         self.where = where
         self.library = library.CURRENT
         self.pool = pool
+        self._connections = KeptConnections(pool, keep)
         self._client = aioredis.Redis(connection_pool=pool)
         self._blocking = blocking
         self.in_process = server is not None
         self.proves = not self.in_process
         self._server = server
         self._wait = wait
-        self._keep = keep
         self._floor = floor
-        self._at_hand: list[AbstractConnection] = []
-        self._waiting = 0
 
     @classmethod
     def to(cls, options: Mapping[str, Any], where: str, settings: StoreSettings) -> Self:
@@ -129,73 +127,37 @@ class Link:
             Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`, `check_possible` and `unproven`.
         """
         try:
-            return await self.attempt(verb, partition_record, args, server=server, demand=demand)
+            return await self.attempt(verb, partition_record, args, server, demand)
         except (rx.RedisError, OSError) as error:
             raise translate(error, self.where) from error
 
-    async def attempt(
-        self,
-        verb: str,
-        partition_record: str,
-        args: Sequence[Arg],
-        *,
-        server: bool = False,
-        demand: Durability = Durability.RELAXED,
-    ) -> Any:
+    async def attempt(self, verb: str, record: str, args: Sequence[Arg], server: bool, demand: Durability) -> Any:
         """Like `call`, with the library's own errors."""
         try:
-            return await self._call(verb, partition_record, args, server, demand)
+            return await self._call(verb, record, args, server, demand)
         except rx.ResponseError as error:
             if "Function not found" not in str(error):
                 raise
         # the server lost its library (flushed, or another one took over); the call did nothing, so it may be repeated
         await self.load_library()
-        return await self._call(verb, partition_record, args, server, demand)
+        return await self._call(verb, record, args, server, demand)
 
     async def _call(self, verb: str, record: str, args: Sequence[Arg], server: bool, demand: Durability) -> Any:
-        connection = await self._take()
+        connection = await self._connections.take()
         try:
             server_info = None if self.in_process else await self._meet(connection)
             if demand > Durability.RELAXED:
                 server_info = await self._possible(connection, server_info, demand)
             if server:
                 args = [args[0], *self._identity(server_info), *args[1:]]
-            reply = await self._send(connection, *self._function(verb, record, *args))
+            reply = await send(connection, *self._function(verb, record, *args))
             if server_info is not None and demand > Durability.RELAXED:
                 await self._prove(connection, server_info, demand, record)
             return reply
         except RuntimeError as error:
             raise lost(error) from error
         finally:
-            await self._give(connection)
-
-    # The pool's own way takes a third of a call's time: a lock, a timeout and a look into the socket, each time. So connections that
-    # work stay out of it between calls, unless somebody waits for one; one is left to tools, which know the pool alone.
-
-    async def _take(self) -> AbstractConnection:
-        while self._at_hand:
-            connection = self._at_hand.pop()
-            if not is_closed(connection):
-                return connection
-            await self._drop(connection)
-        self._waiting += 1
-        try:
-            taken: AbstractConnection = await self.pool.get_connection()
-            return taken
-        except RuntimeError as error:
-            raise lost(error) from error
-        finally:
-            self._waiting -= 1
-
-    async def _give(self, connection: AbstractConnection) -> None:
-        if self._waiting or len(self._at_hand) >= self._keep or not connection.is_connected:
-            await self.pool.release(connection)
-        else:
-            self._at_hand.append(connection)
-
-    async def _drop(self, connection: AbstractConnection) -> None:
-        await connection.disconnect(nowait=True)
-        await self.pool.release(connection)
+            await self._connections.give(connection)
 
     def _function(self, verb: str, record: str, *args: Arg) -> tuple[Arg, ...]:
         return ("FCALL", f"{self.library.name}_{verb}", 1, record, *args)
@@ -245,7 +207,7 @@ class Link:
         if not waits:
             return
         commands = [self._function("barrier", record, ""), *(command for _, command in waits)]
-        first, *answers = await self._pipeline(connection, commands)
+        first, *answers = await send_all(connection, commands)
         if isinstance(first, Exception):
             raise unproven(demand, self.where, str(first))
         for (each, _), answer in zip(waits, answers, strict=True):
@@ -253,31 +215,6 @@ class Link:
                 raise unproven(each, self.where, str(answer))
             if (answer[0] if isinstance(answer, list) else answer) < 1:
                 raise unproven(each, self.where)
-
-    async def _pipeline(self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
-        answers: list[Any] = []
-        try:
-            await connection.send_packed_command([packed(connection, each) for each in commands])
-            for _ in commands:
-                try:
-                    answers.append(await connection.read_response())
-                except rx.ResponseError as error:
-                    answers.append(error)
-        except BaseException:
-            await connection.disconnect(nowait=True)  # as in _send
-            raise
-        return answers
-
-    async def _send(self, connection: AbstractConnection, *command: Arg) -> Any:
-        try:
-            await connection.send_packed_command([packed(connection, command)])
-            return await connection.read_response()
-        except rx.ResponseError:
-            raise
-        except BaseException:
-            # given up in the middle: the answer may still come, and must not be taken for the next command's
-            await connection.disconnect(nowait=True)
-            raise
 
     async def command(self, *command: Arg, key: str = "") -> Any:
         """Sends one plain command.
@@ -290,13 +227,13 @@ class Link:
             Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`.
         """
         try:
-            connection = await self._take()
+            connection = await self._connections.take()
             try:
-                return await self._send(connection, *command)
+                return await send(connection, *command)
             except RuntimeError as error:
                 raise lost(error) from error
             finally:
-                await self._give(connection)
+                await self._connections.give(connection)
         except (rx.RedisError, OSError) as error:
             raise translate(error, self.where) from error
 
@@ -364,15 +301,9 @@ class Link:
 
     async def drop_idle(self) -> None:
         """Closes the connections that nobody uses now: what broke one may have broken them all."""
-        while self._at_hand:
-            await self._drop(self._at_hand.pop())
-        for connection in list(getattr(self.pool, "_available_connections", ())):
-            await connection.disconnect(nowait=True)
+        await self._connections.drop_idle()
 
     async def close(self) -> None:
         """Closes every connection."""
-        self._keep = 0
-        while self._at_hand:
-            await self._drop(self._at_hand.pop())
         await self._client.aclose()
-        await self.pool.disconnect()
+        await self._connections.close()

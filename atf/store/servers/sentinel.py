@@ -184,9 +184,7 @@ class SentinelLink(Link):
     ) -> Any:
         master = await self._current()
         try:
-            return await self._answer(
-                master, master.attempt(verb, partition_record, args, server=server, demand=demand)
-            )
+            return await self._answer(master, master.attempt(verb, partition_record, args, server, demand))
         except (rx.RedisError, OSError) as error:
             await self._failed(master, error)
             raise translate(error, master.where) from error
