@@ -17,12 +17,13 @@ from redis.backoff import NoBackoff
 
 from atf.config.settings import StoreSettings
 from atf.durability import Durability
-from atf.errors import AtfError, FailedPrecondition, Internal
+from atf.errors import FailedPrecondition, Internal
 from atf.store import library
 
+from .durable_writes import WAIT_S, DurableWrites
 from .refusals import translate
-from .server_info import WAIT_S, ServerInfo, check_possible, proof, server_info_of, text, unproven
-from .sockets import Arg, KeptConnections, blocking_client, lost, send, send_all
+from .server_info import ServerInfo, server_info_of, text
+from .sockets import Arg, KeptConnections, blocking_client, lost, send
 
 
 class Link:
@@ -72,8 +73,7 @@ class Link:
         self.in_process = server is not None
         self.proves = not self.in_process
         self._server = server
-        self._wait = wait
-        self._floor = floor
+        self._durable = DurableWrites(where, self.alone, wait, floor)
 
     @classmethod
     def to(cls, options: Mapping[str, Any], where: str, settings: StoreSettings) -> Self:
@@ -94,14 +94,8 @@ class Link:
             protocol=2,
             **{**options, **bounds},
         )
-        return cls(
-            pool,
-            where,
-            lambda: blocking_client(options, timeout),
-            wait=min(WAIT_S, timeout / 2),
-            keep=settings.store_connections - 1,
-            floor=settings.floor,
-        )
+        wait, keep = min(WAIT_S, timeout / 2), settings.store_connections - 1
+        return cls(pool, where, lambda: blocking_client(options, timeout), wait=wait, keep=keep, floor=settings.floor)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -124,7 +118,7 @@ class Link:
             demand: how safe what it wrote, or had written before, must be when this returns.
 
         Raises:
-            Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate`, `check_possible` and `unproven`.
+            Unavailable, ResourceExhausted, FailedPrecondition, Internal: see `translate` and durable_writes.py.
         """
         try:
             return await self.attempt(verb, partition_record, args, server, demand)
@@ -147,12 +141,12 @@ class Link:
         try:
             server_info = None if self.in_process else await self._meet(connection)
             if demand > Durability.RELAXED:
-                server_info = await self._possible(connection, server_info, demand)
+                server_info = self.server_info = await self._durable.possible(connection, server_info, demand)
             if server:
                 args = [args[0], *self._identity(server_info), *args[1:]]
             reply = await send(connection, *self._function(verb, record, *args))
             if server_info is not None and demand > Durability.RELAXED:
-                await self._prove(connection, server_info, demand, record)
+                await self._durable.prove(connection, server_info, demand, self._function("barrier", record, ""))
             return reply
         except RuntimeError as error:
             raise lost(error) from error
@@ -171,50 +165,6 @@ class Link:
     async def _meet(self, connection: AbstractConnection) -> ServerInfo:
         self.server_info = await server_info_of(connection)
         return self.server_info
-
-    async def _possible(
-        self, connection: AbstractConnection, server_info: ServerInfo | None, demand: Durability
-    ) -> ServerInfo | None:
-        if server_info is None:
-            raise FailedPrecondition(
-                f"durability {demand.word}: a store in memory is gone with its process; nothing was stored"
-            )
-        try:
-            self._check(server_info, demand)
-        except AtfError:  # it may have been set otherwise since it was asked, or a replica may have come
-            server_info = self.server_info = await server_info_of(connection, anew=True)
-            self._check(server_info, demand)
-        return server_info
-
-    def _check(self, server_info: ServerInfo, demand: Durability) -> None:
-        for each in self._classes(demand):
-            check_possible(server_info, each, self.where, alone=self.alone)
-
-    def _classes(self, demand: Durability) -> tuple[Durability, ...]:
-        """What has to be met: a replica's having it says nothing of the disk."""
-        disk_too = demand is Durability.REPLICATED and self._floor is Durability.DISK
-        return (Durability.DISK, demand) if disk_too else (demand,)
-
-    async def _prove(
-        self, connection: AbstractConnection, server_info: ServerInfo, demand: Durability, record: str
-    ) -> None:
-        """Waits until what the call before wrote is safe.
-
-        A repeated call writes nothing by itself, and a server waits only for what came over the same connection. So one
-        write more goes before: what is behind it in the stream is safe when it is.
-        """
-        waits = [(each, command) for each in self._classes(demand) for command in proof(server_info, each, self._wait)]
-        if not waits:
-            return
-        commands = [self._function("barrier", record, ""), *(command for _, command in waits)]
-        first, *answers = await send_all(connection, commands)
-        if isinstance(first, Exception):
-            raise unproven(demand, self.where, str(first))
-        for (each, _), answer in zip(waits, answers, strict=True):
-            if isinstance(answer, Exception):
-                raise unproven(each, self.where, str(answer))
-            if (answer[0] if isinstance(answer, list) else answer) < 1:
-                raise unproven(each, self.where)
 
     async def command(self, *command: Arg, key: str = "") -> Any:
         """Sends one plain command.

@@ -1,4 +1,4 @@
-"""What a connection knows of the server behind it, and what the server must do before a write counts as safe.
+"""What a connection knows of the server behind it.
 
 Asked when a connection is made, and now and then: it decides whether claims must pause after a restart, and which durability can be had.
 """
@@ -12,11 +12,6 @@ from typing import Final
 import redis.exceptions as rx
 from redis.asyncio.connection import AbstractConnection
 
-from atf.durability import Durability
-from atf.errors import FailedPrecondition, Unavailable
-
-WAIT_S: Final = 1.5
-"""Seconds that a write may take to reach a disk or a replica. A claim is answered within two seconds, or asked for again."""
 FRESH_S: Final = 30.0
 """Seconds for which a connection's server_info are taken to hold; its server may be set otherwise at any time."""
 _WAITAOF: Final = (7, 2)
@@ -99,62 +94,6 @@ async def server_info_of(connection: AbstractConnection, *, anew: bool = False) 
     )
     connection._atf_server_info = (getattr(connection, "_reader", None), server_info, now + FRESH_S)  # type: ignore[attr-defined]
     return server_info
-
-
-def check_possible(server_info: ServerInfo, demand: Durability, where: str, *, alone: bool) -> None:
-    """Whether a write could be made as safe as demanded; asked before it is made.
-
-    Args:
-        server_info: of the server.
-        demand: the class.
-        where: the server's name for people.
-        alone: whether it is a server of its own, of which nobody promised that it has replicas.
-
-    Raises:
-        FailedPrecondition: not on this server, as it is set.
-        Unavailable: not now.
-    """
-    if demand is Durability.DISK and not (server_info.synced or server_info.logged):
-        raise FailedPrecondition(
-            f"durability disk: the task store at {where} does not write to its disk before it answers, and can't say when it"
-            " has. Mend it: CONFIG SET appendonly yes and appendfsync always, or use Redis 7.2 or newer, or Valkey, with"
-            " appendonly yes. Nothing was stored"
-        )
-    if demand is Durability.REPLICATED and server_info.replicas == 0:
-        if alone:
-            raise FailedPrecondition(
-                f"durability replicated: the task store at {where} has no replica. Give it two, or ask for less. Nothing was"
-                " stored"
-            )
-        raise Unavailable(
-            f"durability replicated: {where} has no replica now; nothing was stored. The call may be repeated, and succeeds when a replica"
-            " follows (INFO replication)"
-        )
-
-
-def proof(server_info: ServerInfo, demand: Durability, seconds: float) -> list[tuple[str | int, ...]]:
-    """The command that waits until all that was written over the same connection is as safe as demanded; [] if it is.
-
-    It answers with how many have it: of a disk in a list, first its own.
-    """
-    limit = max(round(seconds * 1000), 1)
-    match demand:
-        case Durability.REPLICATED:
-            return [("WAIT", 1, limit)]
-        case Durability.DISK if (
-            server_info.logged or not server_info.synced
-        ):  # it may have been set otherwise since it was asked
-            return [("WAITAOF", 1, 0, limit)]
-    return []
-
-
-def unproven(demand: Durability, where: str, why: str = "") -> Unavailable:
-    """It was written, and nobody can say whether it is safe."""
-    who = "a replica" if demand is Durability.REPLICATED else "the disk"
-    return Unavailable(
-        f"durability {demand.word}: {where} did not hear from {who} within {WAIT_S:g} s{why and f' ({why})'}. The task may be"
-        " stored all the same; the same request with the same id may be sent again"
-    )
 
 
 def text(value: object) -> str:
