@@ -211,12 +211,7 @@ class ControllerService:
             self._cores.left(executor_id)
             return c.NextWorkReply(draining=self._draining.is_set())
         call = Call(
-            executor_id,
-            request.lane,
-            asked.lambdas,
-            request.max_tasks,
-            signatures=asked.signatures,
-            known=asked.signed,
+            executor_id, request.lane, asked.lambdas, request.max_tasks, signatures=asked.signatures, known=asked.signed
         )
         if self._cores.called(executor_id, call.lambdas, call.signed) or call.lambdas not in self._asked:
             self._tell.set()

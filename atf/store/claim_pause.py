@@ -34,10 +34,7 @@ class PauseCause(enum.StrEnum):
 
 
 _SAID: Final = {
-    PauseCause.RESTART: (
-        "a server of the task store restarted or was replaced",
-        "tasks whose claims it has forgotten",
-    ),
+    PauseCause.RESTART: ("a server of the task store restarted or was replaced", "tasks whose claims it has forgotten"),
     PauseCause.EMPTIED: ("a server of the task store came back without its data", "tasks that it has forgotten"),
     PauseCause.IMPORT: ("tasks were imported into the task store", "them"),
 }

@@ -98,13 +98,7 @@ class LambdaVerbs(OutboxVerbs):
                 return False
             settings = change(record)
             spec64 = base64.b64encode(record.spec)
-            args: list[Arg] = [
-                self.partitions,
-                name,
-                spec64,
-                record.overrides,
-                settings,
-            ]
+            args: list[Arg] = [self.partitions, name, spec64, record.overrides, settings]
             if await self._call("set_lambda", REGISTRY_PARTITION, args) == 1:
                 await self._apply_all_outboxes()
                 return True
