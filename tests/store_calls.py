@@ -11,7 +11,7 @@ from atf.config.settings import StoreSettings, Timing
 from atf.runtime import Runtime
 from atf.store import keys
 from atf.store.servers.connection import Link
-from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import fake_link
 from atf.store.servers.sockets import Arg
 from atf.store.store import Store
 from atf.store.values.passes import OutboxRecord

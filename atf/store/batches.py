@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final
 
 from atf.durability import Durability
 from atf.errors import FailedPrecondition
@@ -69,19 +69,9 @@ class BatchVerbs(TaskVerbs):
             extend: it must exist.
             single_partition: its items all lie in the batch's own partition, since they share keys. Of a batch that exists, what it was made with holds.
         """
-        partition = self.batch_partition(batch_id)
-        args: list[Arg] = [
-            batch_id,
-            digest,
-            spec,
-            lambda_name,
-            retention_us,
-            self.partitions,
-            int(single_partition),
-            int(extend),
-        ]
-        reply = await self._call("open_batch", partition, args, demand=self.settings.floor)
-        what, total, prefix, first, alone, spec = reply
+        args: list[Arg] = [batch_id, digest, spec, lambda_name, retention_us]
+        args += (self.partitions, int(single_partition), int(extend))
+        what, total, prefix, first, alone, spec = await self._durable_call("open_batch", batch_id, args)
         return OpenedBatch(BatchAnswer(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
 
     async def reserve_items(self, batch_id: str, request_id: str, offset: int, count: int) -> ReservedNumbers:
@@ -96,10 +86,7 @@ class BatchVerbs(TaskVerbs):
             offset: items that the request has asked numbers for before.
             count: of items.
         """
-        args: list[Arg] = [batch_id, request_id, offset, count]
-        what, first = await self._call(
-            "reserve_items", self.batch_partition(batch_id), args, demand=self.settings.floor
-        )
+        what, first = await self._durable_call("reserve_items", batch_id, [batch_id, request_id, offset, count])
         return ReservedNumbers(BatchAnswer(what), int(first))
 
     async def schedule_items(
@@ -161,8 +148,7 @@ class BatchVerbs(TaskVerbs):
     async def close_batch(self, batch_id: str, total: int, *, keep_open: bool = False) -> None:
         """Says of how many items a batch is made, extensions aside; with `keep_open` more may come. What was said first holds."""
         if not keep_open:
-            args: list[Arg] = [batch_id, total]
-            await self._call("close_batch", self.batch_partition(batch_id), args, demand=self.settings.floor)
+            await self._durable_call("close_batch", batch_id, [batch_id, total])
 
     async def get_batch(self, batch_id: str) -> BatchRecord | None:
         """A batch and its counts as they are now; None where there is none, or it was deleted.
@@ -192,14 +178,11 @@ class BatchVerbs(TaskVerbs):
         """
 
         async def part(partition: int) -> list[BatchPlace]:
-            args: list[Arg] = ["", 0, size]
+            seen, at_us = "", 0
             if last is not None:  # of one instant, batches are in the order of their partitions
-                args = [
-                    last.id if partition == last.partition else "",
-                    last.created_at_us - int(partition < last.partition),
-                    size,
-                ]
-            reply = await self._call("list_batches", partition, args)
+                seen = last.id if partition == last.partition else ""
+                at_us = last.created_at_us - int(partition < last.partition)
+            reply = await self._call("list_batches", partition, [seen, at_us, size])
             pairs = zip(reply[::2], reply[1::2], strict=True)
             return [BatchPlace(-int(float(score)), partition, text(batch_id)) for batch_id, score in pairs]
 
@@ -286,10 +269,11 @@ class BatchVerbs(TaskVerbs):
         return await self._command_batch(batch_id, "delete")
 
     async def _command_batch(self, batch_id: str, command: str) -> BatchCommandAnswer:
-        args: list[Arg] = [batch_id, command]
-        return BatchCommandAnswer(
-            await self._call("command_batch", self.batch_partition(batch_id), args, demand=self.settings.floor)
-        )
+        return BatchCommandAnswer(await self._durable_call("command_batch", batch_id, [batch_id, command]))
+
+    async def _durable_call(self, verb: str, batch_id: str, args: Sequence[Arg]) -> Any:
+        """Calls a function on a batch's own partition; what it writes is as safe as the store is to be."""
+        return await self._call(verb, self.batch_partition(batch_id), args, demand=self.settings.floor)
 
     async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
         return await self.get_tasks(ids) if ids else []

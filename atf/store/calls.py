@@ -31,6 +31,7 @@ async def by_partition(
     call: Callable[[int, list[T]], Awaitable[Sequence[R]]],
     size: Callable[[T], int] = lambda _: 0,
     *,
+    most: int = MAX_BATCH,
     kind: Callable[[T], Hashable] = lambda _: None,
     failed: Callable[[AtfError], R] | None = None,
 ) -> list[R]:
@@ -43,6 +44,7 @@ async def by_partition(
         partition: an item's partition.
         call: answers with one value per item.
         size: an item's bytes, where they may be many.
+        most: items of a call.
         kind: items of one call have this in common.
         failed: what to answer for the items of a partition that is away, if another one has answered.
 
@@ -59,7 +61,7 @@ async def by_partition(
     answers: dict[int, R] = {}
 
     async def work(number: int, mine: list[int]) -> None:
-        for batch in _split(mine, items, size, kind):
+        for batch in _split(mine, items, most, size, kind):
             answers.update(zip(batch, await call(number, [items[place] for place in batch]), strict=True))
 
     if len(places) == 1:
@@ -77,14 +79,14 @@ async def by_partition(
 
 
 def _split(
-    places: list[int], items: Sequence[T], size: Callable[[T], int], kind: Callable[[T], Hashable]
+    places: list[int], items: Sequence[T], most: int, size: Callable[[T], int], kind: Callable[[T], Hashable]
 ) -> list[list[int]]:
     batch: list[int] = []
     batches, weight, last = [batch], 0, kind(items[places[0]])
     for place in places:
         item = items[place]
         more, this = size(item), kind(item)
-        if batch and (len(batch) == MAX_BATCH or weight + more > CALL_BYTES or this != last):
+        if batch and (len(batch) == most or weight + more > CALL_BYTES or this != last):
             batch = []
             batches.append(batch)
             weight = 0

@@ -18,7 +18,6 @@ from .partitions import REGISTRY_PARTITION, Partitions
 MAX_HOSTS: Final = 1_024
 _DRAIN_REMEMBERED_S: Final = 30 * 86_400.0
 """Seconds for which a host that drains and is gone is known to drain, should it come back."""
-_JSON: Final = msgspec.json.Encoder()
 
 
 class WaitingTasks:
@@ -104,15 +103,9 @@ class CapacityVerbs(Partitions):
             if not reply:
                 return None
         now, version, state, deal, groups, membership, stale, to_deal = reply
-        return CapacityRecord(
-            int(now),
-            int(version),
-            bytes(state),
-            int(deal),
-            msgspec.json.decode(groups, type=list[list[str]]) if groups else None,
-            int(membership),
-            [each.decode() for each in to_deal] if stale else None,
-        )
+        dealt = msgspec.json.decode(groups, type=list[list[str]]) if groups else None
+        members = [each.decode() for each in to_deal] if stale else None
+        return CapacityRecord(int(now), int(version), bytes(state), int(deal), dealt, int(membership), members)
 
     async def set_capacity(
         self,
@@ -135,9 +128,8 @@ class CapacityVerbs(Partitions):
         Returns:
             its version now; 0: somebody else has written it meanwhile, and nothing was changed.
         """
-        groups, membership = (
-            ("", "-1" if deal_anew else "") if dealt is None else (_JSON.encode(dealt[0]), str(dealt[1]))
-        )
+        groups: Arg = "" if dealt is None else msgspec.json.encode(dealt[0])
+        membership: Arg = ("-1" if deal_anew else "") if dealt is None else dealt[1]
         return int(await self._call("set_capacity", REGISTRY_PARTITION, [pool, version, state, groups, membership]))
 
     async def list_capacity(self) -> list[str]:

@@ -95,12 +95,8 @@ class GateVerbs(LambdaVerbs):
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
         entry = msgspec.json.encode(_AuditRecord("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
-        args: list[Arg] = [
-            self.partitions,
-            name,
-            entry,
-            *(_about(action, labels) for action in actions),
-        ]
+        args: list[Arg] = [self.partitions, name, entry]
+        args += (_about(action, labels) for action in actions)
         lifted = int(await self._call("lift_gate", REGISTRY_PARTITION, args))
         await self._apply_all_outboxes()
         return None if lifted < 0 else lifted

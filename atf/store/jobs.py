@@ -63,14 +63,9 @@ class JobVerbs(Partitions):
         """Jobs by their names; None for one that does not exist."""
 
         async def call(partition: int, batch: list[str]) -> list[JobRecord | None]:
-            found: list[JobRecord | None] = []
-            for start in range(0, len(batch), _READ_BATCH):
-                part = batch[start : start + _READ_BATCH]
-                replies = await self._call("get_jobs", partition, part)
-                found += [_record(name, reply) for name, reply in zip(part, replies, strict=True)]
-            return found
+            return list(map(_record, batch, await self._call("get_jobs", partition, batch)))
 
-        return await by_partition(names, self.job_partition, call)
+        return await by_partition(names, self.job_partition, call, most=_READ_BATCH)
 
     async def list_jobs(
         self, prefix: str, partition: int, last: str, size: int, *, with_tasks: bool = False
@@ -147,17 +142,9 @@ class JobVerbs(Partitions):
         async def call(partition: int, batch: list[Tick]) -> list[bool]:
             args: list[Arg] = []
             for each in batch:
-                following = "" if each.next_us is None else each.next_us
-                args += (
-                    each.name,
-                    each.generation,
-                    each.due_us,
-                    following,
-                    each.passed_over,
-                    each.why,
-                    each.retention_us,
-                )
-                task = each.task
+                task, following = each.task, "" if each.next_us is None else each.next_us
+                args += (each.name, each.generation, each.due_us, following)
+                args += (each.passed_over, each.why, each.retention_us)
                 if task is None:
                     args += ("", "", "", "", "", "", "")
                 else:
@@ -167,21 +154,20 @@ class JobVerbs(Partitions):
                     args += (keys.queue(task.lambda_name, task.priority), task.spec, limits, task.labels)
             return [done == 1 for done in await self._call("tick", partition, args)]
 
-        return await by_partition(
-            ticks, lambda _: partition, call, size=lambda each: len(each.task.spec) if each.task else 0
-        )
+        def size(tick: Tick) -> int:
+            return len(tick.task.spec) if tick.task else 0
+
+        return await by_partition(ticks, lambda _: partition, call, size)
 
 
 def due_jobs(reply: Sequence[Any]) -> list[DueJob]:
     """What an enqueue pass tells of jobs."""
-    return [
-        DueJob(
-            text(name), int(generation), int(due), int(ticks), text(running), int(ended or 0), int(base), bytes(spec)
-        )
-        for name, generation, due, ticks, running, ended, base, spec in zip(
-            *(reply[place::_DUE_FIELDS] for place in range(_DUE_FIELDS)), strict=True
-        )
-    ]
+    found = []
+    for at in range(0, len(reply), _DUE_FIELDS):
+        name, generation, due, ticks, running, ended, base, spec = reply[at : at + _DUE_FIELDS]
+        numbers = int(generation), int(due), int(ticks)
+        found.append(DueJob(text(name), *numbers, text(running), int(ended or 0), int(base), bytes(spec)))
+    return found
 
 
 def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:

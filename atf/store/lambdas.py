@@ -124,13 +124,5 @@ def _lambda_record(said: Sequence[Any]) -> LambdaRecord:
     """A record as the function `list_lambdas` says it."""
     name, spec, limit, timeout, paused, code, overrides, gates = said
     settings = "".join(code.decode().split(" ", 2)[2:])  # behind limit and timeout
-    return LambdaRecord(
-        name.decode(),
-        base64.b64decode(spec),
-        int(limit),
-        int(timeout),
-        paused == b"1",
-        settings,
-        overrides.decode(),
-        bool(gates),
-    )
+    limits, text = (int(limit), int(timeout)), overrides.decode()
+    return LambdaRecord(name.decode(), base64.b64decode(spec), *limits, paused == b"1", settings, text, bool(gates))

@@ -25,15 +25,9 @@ from .values.tasks import TaskRecord
 _COUNTED_AT_ONCE: Final = 64
 """Lambdas that one call counts: few enough to hold up nobody in the store."""
 _COUNTED = (
-    Status.NEW,
-    Status.RETRIABLE_FAILURE,
-    Status.ENQUEUED,
-    Status.CLAIMED,
-    Status.PROCESSING,
-    Status.SUCCESS,
-    Status.FATAL_FAILURE,
-    Status.CANCELLED,
-)
+    Status.NEW, Status.RETRIABLE_FAILURE, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING,
+    Status.SUCCESS, Status.FATAL_FAILURE, Status.CANCELLED,
+)  # fmt: skip
 _READ_BATCH = 64
 """Records read by one call: each may hold a payload and a result."""
 _SCAN_COUNT = 512
@@ -54,14 +48,9 @@ class TaskVerbs(Partitions):
         """Whole records; None for an id that has none."""
 
         async def call(partition: int, batch: list[str]) -> list[TaskRecord | None]:
-            records: list[TaskRecord | None] = []
-            for start in range(0, len(batch), _READ_BATCH):
-                part = batch[start : start + _READ_BATCH]
-                replies = await self._call("get_tasks", partition, part)
-                records += [task_record(task_id, reply) for task_id, reply in zip(part, replies, strict=True)]
-            return records
+            return list(map(task_record, batch, await self._call("get_tasks", partition, batch)))
 
-        return await by_partition(ids, self._partition, call)
+        return await by_partition(ids, self._partition, call, most=_READ_BATCH)
 
     async def time_us(self) -> int:
         """The store's TIME, µs."""

@@ -15,7 +15,7 @@ from atf.errors import Unavailable
 from atf.runtime import Runtime
 from atf.store.servers.check_results import CheckResult
 from atf.store.servers.connection import Link
-from atf.store.servers.modes import open_link
+from atf.store.servers.modes import fake_link, open_link
 from atf.store.servers.notifications import Notifications, listen
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US, Status
@@ -84,12 +84,7 @@ class Store(
             Unavailable: the server can't be reached, is loading, or is set so that tasks would be lost; trying again makes sense.
             FailedPrecondition: the server or its data don't fit; trying again does not help.
         """
-        if fake is not None:
-            from atf.store.servers.fake import fake_link
-
-            store = cls(fake_link(fake), settings, timing, runtime)
-        else:
-            store = cls(open_link(settings), settings, timing, runtime)
+        store = cls(open_link(settings) if fake is None else fake_link(fake), settings, timing, runtime)
         try:
             if fake is None:
                 store.check_results = await checks.check(store._link, runtime)
@@ -145,30 +140,15 @@ class Store(
         """
         answer = await self._call("enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us])
         now, wait, enqueued, again, lost, queues, outbox, due, gated, failing, standing, stepped, over, *ended = answer
-        expired, unfit = ([each.decode() for each in ids] for ids in ended)
+        expired, unfit, names = ([each.decode() for each in ids] for ids in (*ended, failing))
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
             OutboxRecord(partition, int(number), int(target), body)
             for number, target, body in zip(outbox[::3], outbox[1::3], outbox[2::3], strict=True)
         ]
-        lambdas = [each.decode() for each in failing]
-        next_in = None if int(wait) < 0 else int(wait)
-        return EnqueuePass(
-            int(now),
-            next_in,
-            enqueued,
-            again,
-            lost,
-            records,
-            due_jobs(due),
-            gated,
-            lambdas,
-            standing,
-            stepped.decode(),
-            bool(over),
-            expired,
-            unfit,
-        )
+        next_in, jobs_due = None if int(wait) < 0 else int(wait), due_jobs(due)
+        more = gated, names, standing, stepped.decode(), bool(over), expired, unfit
+        return EnqueuePass(int(now), next_in, enqueued, again, lost, records, jobs_due, *more)
 
     async def serve(
         self,

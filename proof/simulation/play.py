@@ -95,7 +95,7 @@ def play(seed: int, mutant: str = "") -> Result:
     asyncio.set_event_loop(world.loop)
     world.loop.set_exception_handler(lambda _loop, context: _odd(world, context))
     with (
-        patch("atf.store.servers.fake.fake_link", lambda _fake: world.link()),
+        patch("atf.store.store.fake_link", lambda _fake: world.link()),
         patch("atf.store.store.listen", world.notifications.listen),
         patch("atf.store.queues.QueueVerbs.queues", link.queues),
         patch.object(atf.log.output, "logger", Logs(world.chronicle)),

@@ -18,7 +18,7 @@ from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailab
 from atf.runtime import SystemRuntime
 from atf.store import keys
 from atf.store.calls import by_partition
-from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import fake_link
 from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate

@@ -17,7 +17,7 @@ from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import StoreSettling, Unavailable
 from atf.runtime import end
 from atf.store.claim_pause import ClaimPause, PauseCause, PauseLog
-from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import fake_link
 from atf.store.store import Store
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime

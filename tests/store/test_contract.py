@@ -18,6 +18,7 @@ import fakeredis
 import pytest
 
 from atf.config.settings import StoreSettings, Timing
+from atf.durability import Durability
 from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
@@ -269,11 +270,11 @@ async def calls_of_every_verb(store: Store, clock: Clock) -> list[Call]:
     calls: list[Call] = []
     attempt = store.link.attempt
 
-    async def note(verb: str, record: str, args: Sequence[Any], *, server: bool = False, **options: Any) -> Any:
+    async def note(verb: str, record: str, args: Sequence[Any], server: bool, demand: Durability) -> Any:
         calls.append(Call(verb, record, tuple(args), server))
-        return await attempt(verb, record, args, server=server, **options)
+        return await attempt(verb, record, args, server, demand)
 
-    store.link.attempt = note  # type: ignore[method-assign, assignment]
+    store.link.attempt = note  # type: ignore[method-assign]
     await every_verb(store, clock)
     store.link.attempt = attempt  # type: ignore[method-assign]
     return calls

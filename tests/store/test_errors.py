@@ -28,7 +28,7 @@ from atf.errors import (
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.servers.address import safe_url
-from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import fake_link
 from atf.store.servers.refusals import translate
 from atf.store.store import Store
 from atf.store.values.claims import HeldClaim, Outcome, Verdict

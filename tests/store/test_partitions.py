@@ -14,7 +14,7 @@ from atf.runtime import SystemRuntime
 from atf.store import keys
 from atf.store.backup import contents
 from atf.store.partitions import CLUSTER_PARTITIONS
-from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import fake_link
 from atf.store.store import Store
 
 from .test_away import has_record, take_away

@@ -16,7 +16,7 @@ from atf.errors import FailedPrecondition, StoreSettling, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.roster import LOOK_S
-from atf.store.servers.fake import fake_link
+from atf.store.servers.modes import fake_link
 from atf.store.servers.server_info import ServerInfo
 from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict

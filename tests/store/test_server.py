@@ -16,8 +16,7 @@ from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.servers import checks, permissions, settings
 from atf.store.servers.check_results import CheckResult, ResultChanges, State, ok, refuse, warn
-from atf.store.servers.fake import fake_link
-from atf.store.servers.modes import open_link
+from atf.store.servers.modes import fake_link, open_link
 from atf.store.store import Store
 from atf.store.values.lambdas import LambdaRecord
 from tests.known import know

@@ -1,6 +1,9 @@
-"""Chooses the kind of connection that a store's address asks for."""
+"""Chooses the kind of connection that a store's address asks for; or one to fakeredis, in tests and for `atf up --store memory`."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
 
 from atf.config.settings import StoreSettings
 
@@ -8,6 +11,9 @@ from .address import parse
 from .cluster import ClusterLink
 from .connection import Link
 from .sentinel import SentinelLink
+
+_KEPT: Final = 8
+"""Connections to fakeredis that are kept at hand between calls."""
 
 
 def open_link(settings: StoreSettings) -> Link:
@@ -24,3 +30,18 @@ def open_link(settings: StoreSettings) -> Link:
             return ClusterLink(address, settings)
         case _:
             return Link.to(address.options, address.where, settings)
+
+
+def fake_link(fake: Any, server: Callable[[], tuple[str, str]] = lambda: ("fake", "1")) -> Link:
+    """A link to a fakeredis.FakeServer.
+
+    Args:
+        fake: the FakeServer.
+        server: answers (run id, what it remembers: see ServerInfo.memory), since fakeredis has no INFO.
+    """
+    import fakeredis  # which only those have installed who use it
+
+    # As a server's connections are (Link.to), and kept as those: setting one up costs as much as several calls over it.
+    pool = fakeredis.FakeAsyncRedis(server=fake, protocol=2).connection_pool
+    pool.connection_kwargs["driver_info"] = None  # nobody lists the connections
+    return Link(pool, "memory", lambda: fakeredis.FakeRedis(server=fake, protocol=2), server, keep=_KEPT)
