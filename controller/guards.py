@@ -1,4 +1,4 @@
-"""Starts the guard processes of executors, and carries their lines.
+"""Starts the guard processes of executors, carries their lines, and reads what these say.
 
 Each guard gets a pipe as its stdin, which carries this process's word and ends with it: then its executor finishes what it holds and
 ends. The word is no signal, since a guard that a service manager has signalled too would take that for a second one (atf/process/stops.py). A
@@ -8,20 +8,28 @@ guard is in a session of its own, so that a terminal's Ctrl-C reaches the contro
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, Timing
+from atf.errors import AtfError
+from atf.log import get_logger
 from atf.process.stops import AT_ONCE, DRAIN
 from atf.runtime import Runtime
+from atf.task import clip
+
+from .losses import Death, parse_death
 
 MAX_LINE_BYTES: Final = 16 << 20
 """Of one line of a guard: all that an executor held, at about 200 bytes each."""
 LAST_LINES_S: Final = 2.0
 """Seconds that lines may take to arrive after a guard's end; longer only if a descendant holds its pipe."""
+
+_log = get_logger(duty="pool")
 
 
 def command(
@@ -51,7 +59,7 @@ def command(
 
 
 class GuardProcess:
-    """A running guard. See pool.Guard."""
+    """A running guard. See pool.ExecutorGuard."""
 
     def __init__(self, process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
         self.pid = process.pid
@@ -120,3 +128,42 @@ async def _read(descriptor: int, on_line: Callable[[str], None]) -> None:
             on_line(line.decode("utf-8", "replace"))
     finally:
         transport.close()
+
+
+class Started(NamedTuple):
+    """A guard says that its executor has started."""
+
+    executor_id: str
+
+
+class Drains(NamedTuple):
+    """A guard says that its executor drains, and how many tasks it had started then."""
+
+    running: int
+
+
+class Slow(NamedTuple):
+    """A guard says where its executor stands, whose start takes long."""
+
+    why: str
+
+
+def event_of(line: str) -> Started | Slow | Drains | Death | None:
+    """What a guard says; None: what can't be read."""
+    try:
+        event = json.loads(line)
+        match event["event"]:
+            case "started":
+                _log.info("executor started", executor=event["executor"], worker=event["pid"])
+                return Started(str(event["executor"]))
+            case "slow":
+                return Slow(clip(str(event["why"])))
+            case "draining":
+                _log.info("executor draining", executor=event["executor"], why=event["why"])
+                return Drains(int(event["started"]))
+            case "dead":
+                return parse_death(event)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AtfError) as error:
+        # Not what it said: that may hold tokens.
+        _log.error("a guard said what can't be read", error=type(error).__name__, characters=len(line))
+    return None

@@ -81,7 +81,7 @@ def main(
             starts=starts,
         )
 
-        service.on_drain = pool.hold
+        service.state.on_drain = pool.hold
 
         def end_at_once() -> bool:
             pool.end_at_once()
@@ -100,7 +100,7 @@ def main(
         await service.flush(LAST_REPORTS_S)
         await end([duty])
         if starts.failure:
-            await service.say_state()  # what stays known after this process
+            await service.state.say()  # what stays known after this process
         await server.stop(0.5)
         await hsc.close()
         await opened.close()

@@ -12,19 +12,17 @@ two processes for each executor that is asked for.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from atf.calls.retry import Pauses, RetryPolicy
-from atf.errors import AtfError
 from atf.exits import EXIT_BAD_INPUT, EXIT_UNAVAILABLE
 from atf.log import get_logger
 from atf.process.descriptors import error_text
 from atf.runtime import Runtime, end, happens
-from atf.task import clip
 
-from .losses import Death, parse_death
+from .guards import Drains, Slow, Started, event_of
+from .losses import Death
 from .starts import Starts
 
 RESTART_FIRST_S: Final = 1.0
@@ -55,24 +53,6 @@ class ExecutorGuard(Protocol):
     def end_at_once(self) -> None:
         """Asks it to kill its executor, and to end."""
         ...
-
-
-class Started(NamedTuple):
-    """A guard says that its executor has started."""
-
-    executor_id: str
-
-
-class Drains(NamedTuple):
-    """A guard says that its executor drains, and how many tasks it had started then."""
-
-    running: int
-
-
-class Slow(NamedTuple):
-    """A guard says where its executor stands, whose start takes long."""
-
-    why: str
 
 
 class _Life:
@@ -240,7 +220,7 @@ class ExecutorPool:
 
     def _hear(self, life: _Life, text: str) -> None:
         """Takes a line of the guard."""
-        match self._event(text):
+        match event_of(text):
             case Started(executor_id):
                 life.started.append(executor_id)
                 self._guarded.add(executor_id)
@@ -265,23 +245,3 @@ class ExecutorPool:
             _log.info("executor ended after it drained", guard=guard, code=code, why=why)
         else:
             _log.warning("executor ended; starting another", guard=guard, code=code, why=why)
-
-    def _event(self, line: str) -> Started | Slow | Drains | Death | None:
-        """What a guard says; None: what can't be read."""
-        try:
-            event = json.loads(line)
-            match event["event"]:
-                case "started":
-                    _log.info("executor started", executor=event["executor"], worker=event["pid"])
-                    return Started(str(event["executor"]))
-                case "slow":
-                    return Slow(clip(str(event["why"])))
-                case "draining":
-                    _log.info("executor draining", executor=event["executor"], why=event["why"])
-                    return Drains(int(event["started"]))
-                case "dead":
-                    return parse_death(event)
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AtfError) as error:
-            # Not what it said: that may hold tokens.
-            _log.error("a guard said what can't be read", error=type(error).__name__, characters=len(line))
-        return None

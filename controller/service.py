@@ -12,50 +12,29 @@ All it holds is popped ids and unacknowledged answers; whatever becomes of it, t
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import re
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Collection
 
 from atf.config.settings import ControllerSettings, Timing
-from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import api
 from atf.rpc import controller_pb2 as c
-from atf.runtime import Runtime, end, happens
-from atf.store.capacity import STARTS
+from atf.runtime import Runtime, end
 from atf.store.claim_pause import PauseLog
 from atf.store.store import Store
-from atf.task import MAX_BATCH, US, check_lambda, check_name
+from atf.task import US
 
 from .answers import Answers
 from .claims import ClaimCalls, refs
 from .cores import Cores
 from .demand import Call, Lambdas, lambda_of
+from .host_state import HostState
 from .lambda_sets import LambdaSets, NamedLambdas
 from .losses import Death, report_death
 from .poller import Poller
 from .quarantine import EVERYTHING, Quarantine
 from .reports import Reports
+from .requests import check_host, check_request
 from .starts import Starts
-
-MAX_WAIT_US: Final = 60 * US
-MAX_LAMBDAS: Final = 4_096
-"""Of one executor: so many names of the greatest length are half of what a message may have."""
-_LANE: Final = re.compile(r"[a-z]{0,16}")
-MAX_ACK: Final = 1 << 53
-_SIGNATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
-
-KNOWN_S: Final = 30.0
-"""Seconds for which workers that said they are alive count as such."""
-FAILING_KNOWN_S: Final = 300.0
-"""Seconds for which it is known why none can start here: a controller that has given up is not forgotten before somebody has looked."""
-
-_DRAINING_S: Final = 1.0
-"""Seconds between two times that a host which drains says how many executors are left: somebody waits for it."""
-
-ASKED_S: Final = 2 * MAX_WAIT_US / US
-"""Seconds after its last call that an executor's lambdas count as served here: twice what a call may wait."""
 
 _log = get_logger(duty="next_work")
 
@@ -87,21 +66,11 @@ class ControllerService:
         starts: Starts | None = None,
     ) -> None:
         self._starts = starts or Starts(0)
-        self._timing = timing
         self._runtime = runtime
         self._store = store
-        self._pool = settings.pool
         self._host = host
-        self._guarded = guarded
         self._quarantine = Quarantine()
-        self._drains = False
-        self.on_drain: Callable[[bool], None] = lambda _: None
-        """Called when an operator has this host drain, or take tasks again."""
-        self._tell = asyncio.Event()
-        self._starts.changed.append(self._tell.set)
-        self._asked: dict[Lambdas, float] = {}
-        """The sets of lambdas that executors here run, and when each was asked for last."""
-        self._boot_id = runtime.boot_id()
+        self._fits = runtime.boot_id(), settings.pool, timing.heartbeat_timeout_us
         self._draining = asyncio.Event()
         self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
@@ -128,12 +97,23 @@ class ControllerService:
             hungry=self._poller.waits,
             guarded=guarded,
         )
+        self.state = HostState(
+            store=store,
+            pool=settings.pool,
+            host=host,
+            runtime=runtime,
+            starts=self._starts,
+            quarantine=self._quarantine,
+            cores=self._cores,
+            executors=lambda: len({*guarded, *(executor_id for executor_id, _ in self._open)}),
+            rearrange=self._poller.rearrange,
+        )
 
     async def run(self) -> None:
         """Pops for the open calls until cancelled."""
         beside = [
             self._runtime.spawn(self._cores.run(), name="cores"),
-            self._runtime.spawn(self._stay_known(), name="serve"),
+            self._runtime.spawn(self.state.run(), name="serve"),
             self._runtime.spawn(PauseLog(self._store, self._runtime).run(), name="pauses of claims"),
         ]
         try:
@@ -143,55 +123,14 @@ class ControllerService:
             await self._claims.end()
             await self._reports.end()
 
-    async def _stay_known(self) -> None:
-        """Says again and again that workers of this pool are alive, and at once what this host sets aside and which code is new here."""
-        while True:
-            now = self._runtime.monotonic()
-            change = self._quarantine.next_change(now)
-            self._poller.rearrange()
-            await self.say_state()
-            rest = _DRAINING_S if self._drains and self._executors() else KNOWN_S / 3
-            await happens(self._tell, rest if change is None else min(change - now, rest))
-            self._tell.clear()
-
-    async def say_state(self) -> None:
-        """Says to the store what there is to know of this host."""
-        now, why_not = self._runtime.monotonic(), self._starts.to_say
-        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._quarantine.listing(now)}
-        known = FAILING_KNOWN_S if why_not not in {"", STARTS} else KNOWN_S
-        with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-            drains = await self._store.serve(
-                self._pool, known, self._host, aside, self._serves(now), executors=self._executors(), why_not=why_not
-            )
-            self._drain_host(self._drains if drains is None else drains)
-
-    def _drain_host(self, drains: bool) -> None:
-        """What an operator wants of this host holds until the store says otherwise."""
-        if drains == self._drains:
-            return
-        self._drains = drains
-        _log.info("host drains" if drains else "host takes tasks again", host=self._host)
-        self._poller.rearrange()
-        self.on_drain(drains)
-
-    def _executors(self) -> int:
-        return len({*self._guarded, *(executor_id for executor_id, _ in self._open)})
-
-    def _serves(self, now: float) -> list[str]:
-        self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
-        signed = self._cores.signed()
-        unsigned = self._cores.lambdas().union(*self._asked).difference([each.partition(" ")[0] for each in signed])
-        return sorted(signed | unsigned)
-
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         """Waits for work for an executor, at most wait_us.
 
         Raises:
-            InvalidArgument: a field breaks a rule.
-            FailedPrecondition: the executor runs on another host, where CLOCK_BOOTTIME is another clock, or takes leases to
-                last longer or shorter than they do.
+            InvalidArgument, FailedPrecondition: see requests.py.
         """
-        self._check(request)
+        check_request(request)
+        check_host(request, *self._fits)
         now = self._runtime.monotonic()
         self._starts.called(request.executor_id)
         asked = self._named.asked(request, now)
@@ -213,12 +152,9 @@ class ControllerService:
         call = Call(
             executor_id, request.lane, asked.lambdas, request.max_tasks, signatures=asked.signatures, known=asked.signed
         )
-        if self._cores.called(executor_id, call.lambdas, call.signed) or call.lambdas not in self._asked:
-            self._tell.set()
-        self._asked[call.lambdas] = now
+        self.state.asked(call.lambdas, now, new=self._cores.called(executor_id, call.lambdas, call.signed))
         key = executor_id, request.lane
-        earlier = self._open.pop(key, None)
-        if earlier is not None:
+        if (earlier := self._open.pop(key, None)) is not None:
             earlier.dismiss()
         self._open[key] = call
         try:
@@ -233,8 +169,8 @@ class ControllerService:
             self._open.pop(key).dismiss()
         self._cores.left(death.executor_id)
         self._named.left(death.executor_id)
-        if self._drains:
-            self._tell.set()  # whoever waits for it sees at once how many are left
+        if self.state.drains:
+            self.state.tell()  # whoever waits for it sees at once how many are left
         now = self._runtime.monotonic()
         undelivered = refs(self._answers.died(death.executor_id, now))
         report_death(death, undelivered, self._reports)
@@ -248,7 +184,7 @@ class ControllerService:
                 deaths=found.deaths,
                 why=death.why,
             )
-            self._tell.set()
+            self.state.tell()
 
     async def drain(self, seconds: float = 5.0) -> None:
         """Pops no more, answers all calls with `draining`, and hands back the ids it holds.
@@ -270,69 +206,20 @@ class ControllerService:
             _log.warning("reports not delivered; the store consumer takes over", reports=left)
 
     def _may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
-        if self._drains:
+        if self.state.drains:
             return frozenset()
         return self._quarantine.may_run(self._cores.may_run(executor_id, lambdas), self._runtime.monotonic())
 
     def _heard(self, name: str) -> None:
         if name[:1] == "&":
             if name[1:] == self._host:
-                self._tell.set()
+                self.state.tell()
         elif name[:1] == "%":
             self._cores.changed(name[1:])
         else:
             self._cores.notified(lambda_of(name))
 
     # --- steps -------------------------------------------------------------------------------------------------------
-
-    def _check(self, request: c.NextWorkRequest) -> None:
-        check_name(request.executor_id, "executor_id")
-        if not _LANE.fullmatch(request.lane):
-            raise InvalidArgument(f"lane {request.lane[:40]!r}: use at most 16 letters, a to z")
-        if not 1 <= request.max_tasks <= MAX_BATCH:
-            raise InvalidArgument(f"max_tasks {request.max_tasks}: use 1 to {MAX_BATCH}")
-        if not 0 <= request.wait_us <= MAX_WAIT_US:
-            raise InvalidArgument(f"wait_us {request.wait_us}: use 0 to {MAX_WAIT_US} (60 s)")
-        if not 0 <= request.ack <= MAX_ACK:  # numbers go on from there
-            raise InvalidArgument(f"ack {request.ack}: use the number of the last answer, or 0")
-        if not 0 <= request.set <= MAX_ACK:
-            raise InvalidArgument(f"set {request.set}: number the lambdas' sets from 1; 0 is none")
-        if not request.lambdas and not request.set:
-            raise InvalidArgument("lambdas: name at least one that the executor can run")
-        if len(request.lambdas) > MAX_LAMBDAS:
-            raise InvalidArgument(f"{len(request.lambdas)} lambdas: at most {MAX_LAMBDAS} in one executor")
-        for name in request.lambdas:
-            check_lambda(name)
-        self._check_signatures(request)
-        self._check_host(request)
-
-    @staticmethod
-    def _check_signatures(request: c.NextWorkRequest) -> None:
-        if len(request.signatures) != len(request.lambdas):
-            raise InvalidArgument(
-                f"{len(request.signatures)} signatures of {len(request.lambdas)} lambdas: give one of each, in their order"
-            )
-        for each in request.signatures:
-            if not _SIGNATURE.fullmatch(each):
-                raise InvalidArgument(f"signature {each[:40]!r}: use 1 to 32 of the characters a-z 0-9 _ -")
-
-    def _check_host(self, request: c.NextWorkRequest) -> None:
-        if request.boot_id != self._boot_id:
-            raise FailedPrecondition(
-                "the executor runs on another host than this controller, or its host has been started anew since; leases are"
-                " dated by the host's own clock, so each host needs a controller of its own: start one there"
-            )
-        if request.pool not in {"", self._pool}:
-            raise FailedPrecondition(
-                f"the executor belongs to the pool {request.pool[:64]!r}, and this controller to {self._pool!r}: start it with the"
-                " controller's --pool, or with none"
-            )
-        asked_us, ours_us = request.heartbeat_timeout_us, self._timing.heartbeat_timeout_us
-        if asked_us != ours_us:
-            raise FailedPrecondition(
-                f"the executor is set to heartbeat_timeout = {asked_us / US:g} s, and this controller to {ours_us / US:g} s: they"
-                " must agree on how long a lease lasts. Start the executor with the controller's (ATF_HEARTBEAT_TIMEOUT)"
-            )
 
     async def _answer(self, call: Call, until: float) -> c.NextWorkReply:
         while not call.dismissed.is_set() and not self._draining.is_set():
@@ -366,7 +253,7 @@ class ControllerService:
         """Without those of which this host tries a single one first: others may have them."""
         refused, tries = self._quarantine.admit(ids, self._runtime.monotonic())
         if tries:
-            self._tell.set()
+            self.state.tell()
         if refused:
             self._reports.hand_back_unclaimed(refused)
             ids = {task_id: queue for task_id, queue in ids.items() if task_id not in set(refused)}

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
-from atf.controller.service import ASKED_S, ControllerService
+from atf.controller.host_state import ASKED_S
+from atf.controller.service import ControllerService
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import Unavailable
 from atf.rpc import controller_pb2 as c

@@ -282,7 +282,7 @@ async def test_it_tells_at_once_what_it_sets_aside_also_to_those_who_look_later(
 @virtual(world())
 async def test_a_controller_takes_nothing_while_an_operator_has_its_host_drain(w: World) -> None:
     told: list[bool] = []
-    w.controller.on_drain = told.append
+    w.controller.state.on_drain = told.append
     ids = await w.enqueue(2)
     await w.store.drain_host("host-1", drains=True)
     await asyncio.sleep(11)

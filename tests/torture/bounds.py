@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from atf.controller.service import MAX_ACK, MAX_LAMBDAS
+from atf.controller.requests import MAX_ACK, MAX_LAMBDAS
 from atf.cores.pool import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
 from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE

@@ -20,8 +20,8 @@ from hypothesis import given
 from atf import App, task
 from atf.cli.task_view import show_task
 from atf.client.calls import answer_of
+from atf.controller.guards import Slow, event_of
 from atf.controller.losses import Death, report_death
-from atf.controller.pool import ExecutorPool, Slow
 from atf.demo.record import DemoRecord
 from atf.errors import AtfError, InvalidArgument
 from atf.errors import Internal as InternalError
@@ -311,10 +311,6 @@ def test_a_slot_that_can_not_be_read_hides_no_other() -> None:
     assert [entry.task_id for entry in table.entries()] == ["0-2"]
 
 
-def pool() -> ExecutorPool:
-    return ExecutorPool(start=None, size=1, on_death=lambda _death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
-
-
 CLAIMS = st.one_of(
     JSON_VALUES,
     st.lists(st.tuples(TEXTS, st.integers(), TEXTS), max_size=2),
@@ -345,7 +341,7 @@ class Kept:
 
 
 def heard(line: str) -> None:
-    match pool()._event(line):
+    match event_of(line):
         case Death() as death:
             report_death(death, [], Kept())  # type: ignore[arg-type]
             f.WorkerHost(why_not=death.failed_start).SerializeToString()

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from atf.controller.service import MAX_WAIT_US
+from atf.controller.requests import MAX_WAIT_US
 from atf.frontend.gates import MIN_SHARE
 from atf.frontend.redrive import MIN_RATE
 from atf.rpc import frontend_pb2 as f

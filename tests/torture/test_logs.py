@@ -21,8 +21,8 @@ from atf.config.settings import (
     LogSettings,
     Timing,
 )
+from atf.controller.guards import event_of
 from atf.controller.losses import parse_death, report_death
-from atf.controller.pool import ExecutorPool
 from atf.controller.reports import Reports
 from atf.executor.workers import ThreadAndLoopWorkers
 from atf.frontend.dapr.http import HttpPort
@@ -381,11 +381,8 @@ async def test_a_dead_executors_tokens_are_in_no_log(said: Said) -> None:
 
 
 def test_a_guards_line_that_can_not_be_read_is_not_repeated(said: Said) -> None:
-    from atf.runtime import SystemRuntime
-
-    pool = ExecutorPool(start=None, size=1, on_death=lambda _death: None, runtime=SystemRuntime())  # type: ignore[arg-type]
     for line in (f'{{"event": "dead", "executor": "e", "held": [["0-a", "{NONCE}", 1]]}}', f'"{NONCE}', f'["{NONCE}"]'):
-        assert pool._event(line) is None
+        assert event_of(line) is None
     assert said.text.count("can't be read") == 3
     assert SECRET not in said.text
 
