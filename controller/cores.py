@@ -26,15 +26,13 @@ from atf.store.store import Store
 from atf.task import US
 
 from .demand import Lambdas
+from .present import PresentExecutors
 from .waiting import waiting_tasks
 
 ATTEND_S: Final = 1.0
 """Seconds after which the executors that are here are named again."""
 STAY_S: Final = 5.0
 """Seconds that they are members without it."""
-PRESENT_S: Final = 60.0
-"""Seconds since its last call that an executor is here whose guard is not this controller's: twice what a call waits. One that has no
-room asks for nothing meanwhile; of those that are guarded here it is known when they end."""
 STALE_S: Final = 5.0
 LOOK_S: Final = 0.05
 """Seconds between two looks at whether a turn has come to its end while others wait for it."""
@@ -58,6 +56,9 @@ class Cores:
         rearrange: called when what executors may run has changed.
         hungry: whether some executor waits for tasks of a lambda and gets none.
         guarded: ids of the executors whose guards run here.
+
+    Attributes:
+        here: the executors of this controller.
     """
 
     def __init__(
@@ -75,18 +76,13 @@ class Cores:
         self._runtime = runtime
         self._rearrange = rearrange
         self._hungry = hungry
-        self._guarded = guarded
+        self.here = PresentExecutors(runtime, guarded)
         self._pool: CorePool | None = None
         self._known = KnownCapacity()
         self._now_us = 0
         """The store's time when the record was read last, which was at:"""
         self._read_at = 0.0
         self._groups: dict[str, int] = {}
-        self._here: dict[str, float] = {}
-        """The executors here, and when each called last."""
-        self._lambdas: dict[str, frozenset[str]] = {}
-        self._signed: dict[str, frozenset[str]] = {}
-        self._gone: set[str] = set()
         self._attend_at = 0.0
         self._survey_at = 0.0
         self._look_at = 0.0
@@ -96,7 +92,6 @@ class Cores:
         self._unregistered: set[str] = set()
         self._idle: set[int] = set()
         """Numbers of scheduled turns for which nothing was there at the last look."""
-        self._ended = False
         self._stir = asyncio.Event()
         self._trouble = Trouble(_log, "store")
         self._pauses = Pauses(RetryPolicy(first=0.1, most=2.0), runtime)
@@ -105,40 +100,15 @@ class Cores:
 
     def called(self, executor_id: str, lambdas: Lambdas, signed: Lambdas = frozenset()) -> bool:
         """An executor asks for work. Returns whether it runs a signature ("<lambda> <digest>") of which nothing was known here."""
-        known = self._signed.get(executor_id, frozenset())
-        if signed <= known:
-            new = False
-        else:
-            new = not signed <= self.signed()
-            self._signed[executor_id] = known | signed
-        self._note(executor_id, lambdas)
-        return new
-
-    def _note(self, executor_id: str, lambdas: Lambdas) -> None:
-        if self._ended:
-            return
-        known = executor_id in self._here
-        self._here[executor_id] = self._runtime.monotonic()
-        self._lambdas[executor_id] = self._lambdas.get(executor_id, frozenset()) | lambdas
-        if not known:
-            self._gone.discard(executor_id)
+        new_here, new_signature = self.here.called(executor_id, lambdas, signed)
+        if new_here:
             self._attend_at = 0.0
             self._stir.set()
-
-    def lambdas(self) -> Lambdas:
-        """All that the executors here run, also those that have no room."""
-        return frozenset[str]().union(*self._lambdas.values())
-
-    def signed(self) -> Lambdas:
-        """The signatures that the executors here run, "<lambda> <digest>"."""
-        return frozenset[str]().union(*self._signed.values())
+        return new_signature
 
     def left(self, executor_id: str) -> None:
         """An executor is no more."""
-        self._signed.pop(executor_id, None)
-        if self._here.pop(executor_id, None) is not None:
-            del self._lambdas[executor_id]
-            self._gone.add(executor_id)
+        if self.here.left(executor_id):
             self._stir.set()
 
     def notified(self, lambda_name: str) -> None:
@@ -192,7 +162,9 @@ class Cores:
         while True:
             wait: float | None = None
             try:
-                if self._members() or self._gone:
+                if self.here.forget_silent():
+                    self._stir.set()
+                if self.here.called_at or self.here.gone:
                     wait = await self.once()
                 self._trouble.ended(self)
                 self._pauses.reset()
@@ -201,7 +173,8 @@ class Cores:
                 wait = self._pauses.next()
             self._rearrange()
             await self._rest(wait)
-            if self._stir.is_set() and self._pool is not None and self._wanted and len(self._here) < self._pool.members:
+            others = self._pool is not None and len(self.here.called_at) < self._pool.members
+            if self._stir.is_set() and self._wanted and others:
                 await asyncio.sleep(self._runtime.random.uniform(0, SPREAD_S))
             self._stir.clear()
 
@@ -233,36 +206,24 @@ class Cores:
 
     async def leave(self) -> None:
         """The executors of this controller are members no more, so that others are dealt their cores."""
-        self._ended = True
-        self._gone.update(self._here)
-        self._here.clear()
-        self._lambdas.clear()
-        self._signed.clear()
+        self.here.leave()
         if self._pool is not None:
             with contextlib.suppress(AtfError):  # they leave by themselves within STAY_S
                 record = await self._read()
                 if record is not None:
                     await self._write(record)
 
-    def _members(self) -> bool:
-        now = self._runtime.monotonic()
-        silent = [each for each, seen in self._here.items() if seen + PRESENT_S < now]
-        for each in silent:
-            if each not in self._guarded:
-                self.left(each)
-        return bool(self._here)
-
     async def _read(self) -> CapacityRecord | None:
-        now, gone = self._runtime.monotonic(), set(self._gone)
+        now, gone = self._runtime.monotonic(), set(self.here.gone)
         attend = now >= self._attend_at
         record = await self._store.get_capacity(
             self._name,
             self._known,
-            here=sorted(self._here) if attend else (),
+            here=sorted(self.here.called_at) if attend else (),
             gone=sorted(gone),
             stay_us=round(STAY_S * US),
         )
-        self._gone -= gone
+        self.here.gone -= gone
         if attend:
             self._attend_at = now + ATTEND_S
         if record is None:
@@ -326,7 +287,7 @@ class Cores:
     def _own(self, pool: CorePool, now_us: int) -> set[int]:
         """The cores that executors here work on."""
         rotation, cores = pool.rotation.at(now_us), pool.settings.cores
-        return {core_of(self._groups[each], rotation, cores) for each in self._here if each in self._groups}
+        return {core_of(self._groups[each], rotation, cores) for each in self.here.called_at if each in self._groups}
 
     def _overdue(self, pool: CorePool, now_us: int) -> bool:
         short = pool.members < pool.settings.cores  # then a rotation gives cores to groups that have members
@@ -371,7 +332,7 @@ class Cores:
         survey = now >= self._survey_at
         names = set(ending.values())
         if survey:
-            names |= pool.names().union(*self._lambdas.values())
+            names |= pool.names() | self.here.lambdas()
             self._survey_at = now + self._store.settings.poll_interval
         self._look_at = now + LOOK_S
         states = await waiting_tasks(self._store, self._name, sorted(names))

@@ -14,8 +14,8 @@ from atf.store.capacity import STARTS
 from atf.store.store import Store
 from atf.task import US
 
-from .cores import Cores
 from .demand import Lambdas
+from .present import PresentExecutors
 from .quarantine import Quarantine
 from .requests import MAX_WAIT_US
 from .starts import Starts
@@ -44,7 +44,7 @@ class HostState:
         runtime: clocks.
         starts: of its executors.
         quarantine: what it sets aside.
-        cores: know what executors here run.
+        here: the executors of this host.
         executors: how many are here.
         rearrange: called when what executors may run may have changed.
 
@@ -62,7 +62,7 @@ class HostState:
         runtime: Runtime,
         starts: Starts,
         quarantine: Quarantine,
-        cores: Cores,
+        here: PresentExecutors,
         executors: Callable[[], int],
         rearrange: Callable[[], None],
     ) -> None:
@@ -74,7 +74,7 @@ class HostState:
         self._runtime = runtime
         self._starts = starts
         self._quarantine = quarantine
-        self._cores = cores
+        self._here = here
         self._executors = executors
         self._rearrange = rearrange
         self._news = asyncio.Event()
@@ -125,6 +125,6 @@ class HostState:
 
     def _serves(self, now: float) -> list[str]:
         self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
-        signed = self._cores.signed()
-        unsigned = self._cores.lambdas().union(*self._asked).difference([each.partition(" ")[0] for each in signed])
+        signed = self._here.signed()
+        unsigned = self._here.lambdas().union(*self._asked).difference([each.partition(" ")[0] for each in signed])
         return sorted(signed | unsigned)

@@ -104,7 +104,7 @@ class ControllerService:
             runtime=runtime,
             starts=self._starts,
             quarantine=self._quarantine,
-            cores=self._cores,
+            here=self._cores.here,
             executors=lambda: len({*guarded, *(executor_id for executor_id, _ in self._open)}),
             rearrange=self._poller.rearrange,
         )

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from atf.controller.cores import PRESENT_S, STALE_S, STAY_S
+from atf.controller.cores import STALE_S, STAY_S
 from atf.controller.host_state import ASKED_S
+from atf.controller.present import PRESENT_S
 from atf.controller.service import ControllerService
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import Unavailable

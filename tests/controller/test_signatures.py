@@ -94,9 +94,9 @@ async def test_what_an_executor_runs_counts_no_more_when_it_has_died(w: World) -
     w.guarded.update({"e1", "e2"})
     await w.ask("e1", signatures=[OLD], wait=0)
     await w.ask("e2", signatures=[NEW], wait=0)
-    assert w.controller._cores.signed() == {f"shop/mail {OLD}", f"shop/mail {NEW}"}
+    assert w.controller._cores.here.signed() == {f"shop/mail {OLD}", f"shop/mail {NEW}"}
     w.controller._cores.left("e2")
-    assert w.controller._cores.signed() == {f"shop/mail {OLD}"}
+    assert w.controller._cores.here.signed() == {f"shop/mail {OLD}"}
 
 
 @virtual(world())
