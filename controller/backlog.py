@@ -1,6 +1,6 @@
 """Remembers which queues may hold something, since when each has waited, and where to look next.
 
-Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, that of the calls it serves.
+A backlog knows neither the store nor a clock. It belongs to one set of lambdas, that of the calls it serves.
 
 - A queue is *waiting* once it was notified or may hold more, and until a pop found it empty. Its clock starts anew when it is served.
 - A waiting queue counts as one priority higher for every `ageing` seconds, so that none starves.
@@ -10,19 +10,23 @@ Pure: it knows neither the store nor a clock. It belongs to one set of lambdas, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from atf.runtime import Runtime
 from atf.store.library import PLACE_PATIENCE_US
 from atf.task import MIN_PRIORITY, US
 
-from .demand import lambda_of
+from .demand import Serves, lambda_of
 
 MAX_QUEUES: Final = 256
 """Queues that one pop asks for at most: more would hold up the store's other callers."""
 
 LEFT_S: Final = PLACE_PATIENCE_US / US
 """Seconds until a partition is looked at again where something was left to other hosts."""
+
+FORGET_S: Final = 120.0
+"""Seconds without a call for a set of lambdas until what is known of its queues is forgotten."""
 
 
 class PopRequest(NamedTuple):
@@ -142,3 +146,51 @@ class Backlog:
     def _restore(self, ask: PopRequest, queue: str) -> None:
         waiting = self._waiting[ask.partition]
         waiting[queue] = min(ask.since[queue], waiting.get(queue, ask.since[queue]))
+
+
+class Backlogs:
+    """The backlogs of one host, by what calls may be given."""
+
+    def __init__(self, runtime: Runtime, *, partitions: int, ageing: float, poll_interval: float) -> None:
+        self._runtime = runtime
+        self._partitions = partitions
+        self._ageing = ageing
+        self._poll_interval = poll_interval
+        self._backlogs: dict[Serves, Backlog] = {}
+        self._used_at: dict[Serves, float] = {}
+        self._shut_until: dict[int, float] = {}
+
+    def __iter__(self) -> Iterator[Backlog]:
+        return iter(self._backlogs.values())
+
+    def __contains__(self, serves: Serves) -> bool:
+        return serves in self._backlogs
+
+    def used(self, serves: Serves) -> None:
+        """A call may be given this."""
+        self._used_at[serves] = self._runtime.monotonic()
+
+    def of(self, serves: Serves) -> Backlog:
+        """The one of calls that may be given this; a new one makes room for itself."""
+        backlog = self._backlogs.get(serves)
+        if backlog is None:
+            now = self._runtime.monotonic()
+            for each in [each for each, used in self._used_at.items() if used + FORGET_S < now]:
+                self._backlogs.pop(each, None)
+                del self._used_at[each]
+            backlog = self._backlogs[serves] = Backlog(
+                serves.lambdas,
+                signatures=serves.signatures,
+                partitions=self._partitions,
+                ageing=self._ageing,
+                poll_interval=self._poll_interval,
+            )
+            for partition, until in self._shut_until.items():
+                backlog.shut(partition, until)
+        return backlog
+
+    def shut(self, partition: int, until: float) -> None:
+        """A partition is left alone until that instant, by all of them."""
+        self._shut_until[partition] = until
+        for each in self:
+            each.shut(partition, until)

@@ -9,7 +9,6 @@ are under way, and while all queues are empty: then until one is notified, or po
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,25 +20,15 @@ from atf.store.servers.notifications import place_of
 from atf.store.store import Store
 from atf.task import MAX_BATCH
 
-from .backlog import Backlog, PopRequest
+from .backlog import Backlog, Backlogs, PopRequest
 from .buffer import Buffer
 from .demand import Call, Demand, Lambdas, Serves, lambda_of
+from .floods import FLOODS, Floods
 
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
 MIN_WAIT_S: Final = 0.05
 """Seconds a call waits at least: less is not enough to look into the queues once."""
-FORGET_S: Final = 120.0
-"""Seconds without a call for a set of lambdas until what is known of its queues is forgotten."""
-
-BUSY_S: Final = 1.0
-"""Seconds for which a lambda counts as busy after a queue of its was notified or a pop brought some of its tasks, and as one that floods after a
-pop that its tasks filled."""
-FLOODS: Final = 8
-"""Tasks that it brings at least in such a pop. Who claims and reports many at once makes the others wait in the store, in the HSC and in
-the executor; so while some other lambda is busy and does not flood, pops are small, and those that brought so many are followed by a rest."""
-MANY: Final = 8
-"""Lambdas at least that share a full pop in which none floods: then tasks of many lambdas come, few of each, and small pops spare nobody."""
 MOST_BESIDE: Final = 16
 """Tasks of a small pop for each call at most."""
 RESTS: Final = 6.0
@@ -89,20 +78,21 @@ class Poller:
         self._heard = heard
         self._demand = Demand()
         self._buffer = Buffer()
-        self._backlogs: dict[Serves, Backlog] = {}
-        self._used_at: dict[Serves, float] = {}
+        self._backlogs = Backlogs(
+            runtime,
+            partitions=store.partitions,
+            ageing=settings.ageing,
+            poll_interval=store.settings.poll_interval,
+        )
         self._stir = asyncio.Event()
         self._under_way: dict[Serves, asyncio.Task[None]] = {}
         self._error: BaseException | None = None
         """What no pop should end with."""
         self._closed = False
         self._turn = 0
-        self._busy: dict[str, float] = {}
-        self._floods: dict[str, float] = {}
-        self._even_until = float("-inf")
+        self._floods = Floods(runtime)
         self._rests_until: dict[Serves, float] = {}
         self._pauses = [Pauses(RetryPolicy(first=0.1, most=5.0), runtime) for _ in range(store.partitions)]
-        self._shut_until: dict[int, float] = {}
         self._trouble = Trouble(_log, "store")
 
     # --- for calls ---------------------------------------------------------------------------------------------------
@@ -140,7 +130,7 @@ class Poller:
 
     def _serves(self, call: Call) -> Serves:
         serves = Serves(self._may_run(call.executor_id, call.lambdas), call.signed)
-        self._used_at[serves] = self._runtime.monotonic()
+        self._backlogs.used(serves)
         return serves
 
     def put_back(self, ids: dict[str, str]) -> None:
@@ -198,8 +188,8 @@ class Poller:
     def _serve(self, serves: Serves) -> None:
         """Gives calls what is held for them, and begins a pop for what they want beyond that."""
         now = self._runtime.monotonic()
-        wanted = self._demand.wanted(serves, MOST_BESIDE if self._beside_quiet() else MAX_BATCH)
-        held, backlog = self._buffer.count(serves), self._backlog(serves)
+        wanted = self._demand.wanted(serves, MOST_BESIDE if self._floods.beside_quiet() else MAX_BATCH)
+        held, backlog = self._buffer.count(serves), self._backlogs.of(serves)
         ask = backlog.choose(min(wanted - held, MAX_BATCH), now) if held < wanted else None
         if ask is None:
             self._deal(serves, [])
@@ -218,7 +208,7 @@ class Poller:
         began = self._runtime.monotonic()
         found = await self._pop(backlog, ask)
         now = self._runtime.monotonic()
-        if self._brought(ask, found) >= FLOODS and self._beside_quiet():
+        if self._floods.brought(ask.want, found) >= FLOODS and self._floods.beside_quiet():
             self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
         self._deal(serves, found)
 
@@ -228,27 +218,6 @@ class Poller:
         if found:
             self._buffer.put(self._demand.give(serves, found), self._runtime.monotonic())
 
-    def _beside_quiet(self) -> bool:
-        """Whether several lambdas are busy, and some of them don't flood; but not where many are and none floods."""
-        now = self._runtime.monotonic()
-        if len(self._busy) > 1:
-            self._busy = {name: since for name, since in self._busy.items() if since + BUSY_S > now}
-            self._floods = {name: since for name, since in self._floods.items() if since + BUSY_S > now}
-        return len(self._busy) > 1 and self._even_until <= now and not self._busy.keys() <= self._floods.keys()
-
-    def _brought(self, ask: PopRequest, found: list[tuple[str, list[str]]]) -> int:
-        """Notes which lambdas a pop brought tasks of, and which of them filled it: had their equal share of it. Returns how many tasks."""
-        now, counts = self._runtime.monotonic(), Counter[str]()
-        for queue, ids in found:
-            if ids:
-                counts[lambda_of(queue)] += len(ids)
-        self._busy |= dict.fromkeys(counts, now)  # one whose queue is long is seldom notified
-        if counts.total() >= ask.want:
-            least = max(FLOODS, ask.want // len(counts))
-            self._floods |= {name: now for name, count in counts.items() if count >= least}
-            self._even_until = now + BUSY_S if len(counts) >= MANY and not self._floods else now
-        return counts.total()
-
     async def _pop(self, backlog: Backlog, ask: PopRequest) -> list[tuple[str, list[str]]]:
         try:
             found = await self._store.pop(
@@ -257,9 +226,7 @@ class Poller:
         except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
             self._trouble.failed(ask.partition, error)
             backlog.failed(ask)
-            until = self._shut_until[ask.partition] = self._runtime.monotonic() + self._pauses[ask.partition].next()
-            for each in self._backlogs.values():
-                each.shut(ask.partition, until)
+            self._backlogs.shut(ask.partition, self._runtime.monotonic() + self._pauses[ask.partition].next())
             return []
         self._trouble.ended(ask.partition)
         self._pauses[ask.partition].reset()
@@ -268,27 +235,9 @@ class Poller:
             _log.debug("pop", partition=ask.partition, ids=sum(len(ids) for _, ids in found), want=ask.want)
         return found
 
-    def _backlog(self, serves: Serves) -> Backlog:
-        backlog = self._backlogs.get(serves)
-        if backlog is None:
-            now = self._runtime.monotonic()
-            for each in [each for each, used in self._used_at.items() if used + FORGET_S < now]:
-                self._backlogs.pop(each, None)
-                del self._used_at[each]
-            self._backlogs[serves] = backlog = Backlog(
-                serves.lambdas,
-                signatures=serves.signatures,
-                partitions=self._store.partitions,
-                ageing=self._settings.ageing,
-                poll_interval=self._store.settings.poll_interval,
-            )
-            for partition, until in self._shut_until.items():
-                backlog.shut(partition, until)
-        return backlog
-
     async def _rest(self) -> None:
         """Sleeps until a call comes, a pop has ended, a queue is notified, or the next look is due."""
-        looks = [self._backlogs[each].next_look() for each in self._needs() if each in self._backlogs]
+        looks = [self._backlogs.of(each).next_look() for each in self._needs() if each in self._backlogs]
         looks.extend(self._rests_until.values())
         stale_at = self._buffer.stale_at()
         if stale_at is not None:
@@ -305,8 +254,8 @@ class Poller:
                     name = place_of(message)[1]
                     self._heard(name)
                     if name[:1] not in {"%", "&"}:
-                        self._busy[lambda_of(name)] = now
-                for backlog in self._backlogs.values():
+                        self._floods.notified(lambda_of(name))
+                for backlog in self._backlogs:
                     if not messages:  # one may have been missed
                         backlog.missed()
                         self._stir.set()
