@@ -10,7 +10,7 @@ A backlog knows neither the store nor a clock. It belongs to one set of lambdas,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from atf.runtime import Runtime
@@ -151,11 +151,9 @@ class Backlog:
 class Backlogs:
     """The backlogs of one host, by what calls may be given."""
 
-    def __init__(self, runtime: Runtime, *, partitions: int, ageing: float, poll_interval: float) -> None:
+    def __init__(self, runtime: Runtime, make: Callable[[Serves], Backlog]) -> None:
         self._runtime = runtime
-        self._partitions = partitions
-        self._ageing = ageing
-        self._poll_interval = poll_interval
+        self._make = make
         self._backlogs: dict[Serves, Backlog] = {}
         self._used_at: dict[Serves, float] = {}
         self._shut_until: dict[int, float] = {}
@@ -178,13 +176,7 @@ class Backlogs:
             for each in [each for each, used in self._used_at.items() if used + FORGET_S < now]:
                 self._backlogs.pop(each, None)
                 del self._used_at[each]
-            backlog = self._backlogs[serves] = Backlog(
-                serves.lambdas,
-                signatures=serves.signatures,
-                partitions=self._partitions,
-                ageing=self._ageing,
-                poll_interval=self._poll_interval,
-            )
+            backlog = self._backlogs[serves] = self._make(serves)
             for partition, until in self._shut_until.items():
                 backlog.shut(partition, until)
         return backlog

@@ -51,34 +51,26 @@ class _OpenClaim:
     wanted: bool = True
 
 
+@dataclass(kw_only=True, eq=False)
 class ClaimCalls:
     """The claims under way.
-
-    Args:
-        hsc: takes them.
-        reports: hands back what nobody wants any more.
-        timing: how long leases last.
-        runtime: clocks, chance, spawning.
-        paused: called where the HSC answers that claims are paused.
 
     Attributes:
         possible: cleared while the outcome of some claim is unknown after a failure: nothing more should be popped.
     """
 
-    def __init__(
-        self,
-        *,
-        hsc: api.HSC,
-        reports: Reports,
-        timing: Timing,
-        runtime: Runtime,
-        paused: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._paused = paused
-        self._hsc = hsc
-        self._reports = reports
-        self._timing = timing
-        self._runtime = runtime
+    hsc: api.HSC
+    """Takes them."""
+    reports: Reports
+    """Hands back what nobody wants any more."""
+    timing: Timing
+    """How long leases last."""
+    runtime: Runtime
+    """Clocks, chance, spawning."""
+    paused: Callable[[], None] = lambda: None
+    """Called where the HSC answers that claims are paused."""
+
+    def __post_init__(self) -> None:
         self._under_way: set[asyncio.Task[Grant | None]] = set()
         self._unknown: set[int] = set()
         self._trouble = Trouble(_log, "hsc")
@@ -97,15 +89,15 @@ class ClaimCalls:
         """
         request = h.ClaimTasksRequest(
             executor_id=executor_id,
-            nonce=new_id(self._runtime.random),
+            nonce=new_id(self.runtime.random),
             task_ids=list(ids),
-            heartbeat_timeout_us=self._timing.heartbeat_timeout_us,
+            heartbeat_timeout_us=self.timing.heartbeat_timeout_us,
             signatures={
                 name: signatures[name] for name in {lambda_of(each) for each in set(ids.values())} if name in signatures
             },
         )
-        ask = _OpenClaim(executor_id, request, self._runtime.boottime_us())
-        work = self._runtime.spawn(self._work(ask), name=f"claim for {executor_id}")
+        ask = _OpenClaim(executor_id, request, self.runtime.boottime_us())
+        work = self.runtime.spawn(self._work(ask), name=f"claim for {executor_id}")
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
         try:
@@ -145,19 +137,19 @@ class ClaimCalls:
         tasks = len(ask.request.task_ids)
 
         async def claim() -> h.ClaimTasksReply:
-            return await self._hsc.claim_tasks(ask.request, timeout=2 * self._timing.rpc_deadline)
+            return await self.hsc.claim_tasks(ask.request, timeout=2 * self.timing.rpc_deadline)
 
         def failed(error: Exception) -> None:
             if isinstance(error, StoreSettling):
-                self._paused()  # the HSC has answered: nothing is wrong with it
+                self.paused()  # the HSC has answered: nothing is wrong with it
             else:
                 self._trouble.failed(id(ask), error)
             self._unknown.add(id(ask))
             self.possible.clear()
 
-        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
+        give_up = self.runtime.monotonic() + self.timing.heartbeat_timeout
         try:
-            reply = await retry(claim, _CLAIM_AGAIN, self._runtime, until=give_up, failed=failed)
+            reply = await retry(claim, _CLAIM_AGAIN, self.runtime, until=give_up, failed=failed)
         except InvalidArgument:
             _log.exception("claim refused", tasks=tasks)
             return None
@@ -168,8 +160,8 @@ class ClaimCalls:
 
     def _return(self, ask: _OpenClaim, grant: Grant | None) -> None:
         if grant is not None:
-            self._reports.hand_back(ask.executor_id, refs(grant.claims))
-            self._reports.hand_back_unclaimed(grant.deferred)
+            self.reports.hand_back(ask.executor_id, refs(grant.claims))
+            self.reports.hand_back_unclaimed(grant.deferred)
 
 
 def refs(claims: list[t.Claim]) -> list[t.ClaimRef]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from atf.calls.retry import Pauses, RetryPolicy, Trouble
@@ -46,37 +47,29 @@ _TRIES: Final = 20
 _log = get_logger(duty="cores")
 
 
+@dataclass(kw_only=True, eq=False)
 class Cores:
     """A controller's part in its pool's cores.
-
-    Args:
-        store: where the record is.
-        pool: its name.
-        runtime: clocks and chance.
-        rearrange: called when what executors may run has changed.
-        hungry: whether some executor waits for tasks of a lambda and gets none.
-        guarded: ids of the executors whose guards run here.
 
     Attributes:
         here: the executors of this controller.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        pool: str,
-        runtime: Runtime,
-        rearrange: Callable[[], None],
-        hungry: Callable[[str], bool],
-        guarded: Collection[str] = frozenset(),
-    ) -> None:
-        self._store = store
-        self._name = pool
-        self._runtime = runtime
-        self._rearrange = rearrange
-        self._hungry = hungry
-        self.here = PresentExecutors(runtime, guarded)
+    store: Store
+    """Where the record is."""
+    name: str
+    """The pool's name."""
+    runtime: Runtime
+    """Clocks and chance."""
+    rearrange: Callable[[], None]
+    """Called when what executors may run has changed."""
+    hungry: Callable[[str], bool]
+    """Whether some executor waits for tasks of a lambda and gets none."""
+    guarded: Collection[str] = frozenset()
+    """Ids of the executors whose guards run here."""
+
+    def __post_init__(self) -> None:
+        self.here = PresentExecutors(self.runtime, self.guarded)
         self._pool: CorePool | None = None
         self._known = KnownCapacity()
         self._now_us = 0
@@ -94,7 +87,7 @@ class Cores:
         """Numbers of scheduled turns for which nothing was there at the last look."""
         self._stir = asyncio.Event()
         self._trouble = Trouble(_log, "store")
-        self._pauses = Pauses(RetryPolicy(first=0.1, most=2.0), runtime)
+        self._pauses = Pauses(RetryPolicy(first=0.1, most=2.0), self.runtime)
 
     # --- what the controller sees --------------------------------------------------------------------------------------
 
@@ -133,7 +126,7 @@ class Cores:
 
     def changed(self, pool: str) -> None:
         """Somebody has written a pool's record."""
-        if pool == self._name:
+        if pool == self.name:
             self._stir.set()
 
     def _want(self, pool: CorePool, lambda_name: str) -> None:
@@ -146,14 +139,14 @@ class Cores:
     def may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
         """Which of its lambdas an executor may be given tasks of now."""
         pool = self._pool
-        if pool is None or self._runtime.monotonic() - self._read_at > STALE_S:
+        if pool is None or self.runtime.monotonic() - self._read_at > STALE_S:
             return lambdas
         group = self._groups.get(executor_id)
         name = pool.lambda_for(group, self._store_us()) if group is not None else None
         return frozenset((name,)) if name in lambdas else frozenset()
 
     def _store_us(self) -> int:
-        return self._now_us + round((self._runtime.monotonic() - self._read_at) * US)
+        return self._now_us + round((self.runtime.monotonic() - self._read_at) * US)
 
     # --- the duty ------------------------------------------------------------------------------------------------------
 
@@ -171,20 +164,20 @@ class Cores:
             except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed(self, error)
                 wait = self._pauses.next()
-            self._rearrange()
+            self.rearrange()
             await self._rest(wait)
             others = self._pool is not None and len(self.here.called_at) < self._pool.members
             if self._stir.is_set() and self._wanted and others:
-                await asyncio.sleep(self._runtime.random.uniform(0, SPREAD_S))
+                await asyncio.sleep(self.runtime.random.uniform(0, SPREAD_S))
             self._stir.clear()
 
     async def _rest(self, seconds: float | None) -> None:
         """Sleeps until something has to be done. While others wait for turns of executors here, it looks up now and then whether
         these have run out of work: that costs nothing but the look.
         """
-        until = None if seconds is None else self._runtime.monotonic() + seconds
+        until = None if seconds is None else self.runtime.monotonic() + seconds
         while not self._stir.is_set():
-            left = None if until is None else until - self._runtime.monotonic()
+            left = None if until is None else until - self.runtime.monotonic()
             if left is not None and left <= 0:
                 return
             ticking = self._pool is not None and self._may_end(self._pool)
@@ -197,12 +190,12 @@ class Cores:
         for _ in range(_TRIES):
             record = await self._read()
             if record is None:
-                return self._store.settings.poll_interval
-            if self._runtime.monotonic() >= self._next_look():
+                return self.store.settings.poll_interval
+            if self.runtime.monotonic() >= self._next_look():
                 await self._look()
             if await self._write(record):
-                return max(self._next_at() - self._runtime.monotonic(), 0.001)
-        raise Unavailable(f"others write the cores of pool {self._name!r} all the time")
+                return max(self._next_at() - self.runtime.monotonic(), 0.001)
+        raise Unavailable(f"others write the cores of pool {self.name!r} all the time")
 
     async def leave(self) -> None:
         """The executors of this controller are members no more, so that others are dealt their cores."""
@@ -214,10 +207,10 @@ class Cores:
                     await self._write(record)
 
     async def _read(self) -> CapacityRecord | None:
-        now, gone = self._runtime.monotonic(), set(self.here.gone)
+        now, gone = self.runtime.monotonic(), set(self.here.gone)
         attend = now >= self._attend_at
-        record = await self._store.get_capacity(
-            self._name,
+        record = await self.store.get_capacity(
+            self.name,
             self._known,
             here=sorted(self.here.called_at) if attend else (),
             gone=sorted(gone),
@@ -229,7 +222,7 @@ class Cores:
         if record is None:
             self._forget()
             return None
-        self._now_us, self._read_at = record.now_us, self._runtime.monotonic()
+        self._now_us, self._read_at = record.now_us, self.runtime.monotonic()
         if record.state:
             self._pool = CorePool.decode(record.state)
         if record.groups is not None:
@@ -263,13 +256,13 @@ class Cores:
             pool.claim(each, now)
         dealt = None
         if record.to_deal is not None:
-            seed = self._runtime.random.randbytes(SEED_BYTES)
+            seed = self.runtime.random.randbytes(SEED_BYTES)
             groups = deal(record.to_deal, pool.settings.cores, seed)
             pool.staff(len(record.to_deal), now)
             dealt = groups, record.membership
         after = pool.encode()
         if after != before or dealt is not None:
-            version = await self._store.set_capacity(self._name, record.version, after, dealt)
+            version = await self.store.set_capacity(self.name, record.version, after, dealt)
             if version == 0:
                 return False
             self._pool = pool
@@ -323,19 +316,19 @@ class Cores:
     def _ending(self) -> dict[int, str]:
         """Those among them for which an executor waits and gets nothing."""
         assert self._pool is not None
-        return {core: name for core, name in self._may_end(self._pool).items() if self._hungry(name)}
+        return {core: name for core, name in self._may_end(self._pool).items() if self.hungry(name)}
 
     async def _look(self) -> None:
         """Finds out which lambdas wait and which turns are over: of all lambdas now and then, of those that may be ending often."""
         assert self._pool is not None
-        pool, now, ending = self._pool, self._runtime.monotonic(), self._ending()
+        pool, now, ending = self._pool, self.runtime.monotonic(), self._ending()
         survey = now >= self._survey_at
         names = set(ending.values())
         if survey:
             names |= pool.names() | self.here.lambdas()
-            self._survey_at = now + self._store.settings.poll_interval
+            self._survey_at = now + self.store.settings.poll_interval
         self._look_at = now + LOOK_S
-        states = await waiting_tasks(self._store, self._name, sorted(names))
+        states = await waiting_tasks(self.store, self.name, sorted(names))
         self._find_over(pool, range(pool.settings.cores) if survey else ending, states)
         if survey:
             self._unregistered |= {each for each, state in states.items() if state == WaitingTasks.UNKNOWN}

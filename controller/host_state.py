@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from atf.errors import AtfError
@@ -34,53 +35,41 @@ ASKED_S: Final = 2 * MAX_WAIT_US / US
 _log = get_logger(duty="next_work")
 
 
+@dataclass(kw_only=True, eq=False)
 class HostState:
     """What this host says of itself.
-
-    Args:
-        store: to which it does.
-        pool: its pool's name.
-        host: by what name others know it.
-        runtime: clocks.
-        starts: of its executors.
-        quarantine: what it sets aside.
-        here: the executors of this host.
-        executors: how many are here.
-        rearrange: called when what executors may run may have changed.
 
     Attributes:
         drains: whether an operator has this host drain.
         on_drain: called when that changes.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        pool: str,
-        host: str,
-        runtime: Runtime,
-        starts: Starts,
-        quarantine: Quarantine,
-        here: PresentExecutors,
-        executors: Callable[[], int],
-        rearrange: Callable[[], None],
-    ) -> None:
+    store: Store
+    """To which it does."""
+    pool: str
+    """Its pool's name."""
+    host: str
+    """By what name others know it."""
+    runtime: Runtime
+    """Clocks."""
+    starts: Starts
+    """Of its executors."""
+    quarantine: Quarantine
+    """What it sets aside."""
+    here: PresentExecutors
+    """The executors of this host."""
+    executors: Callable[[], int]
+    """How many are here."""
+    rearrange: Callable[[], None]
+    """Called when what executors may run may have changed."""
+
+    def __post_init__(self) -> None:
         self.drains = False
         self.on_drain: Callable[[bool], None] = lambda _: None
-        self._store = store
-        self._pool = pool
-        self._host = host
-        self._runtime = runtime
-        self._starts = starts
-        self._quarantine = quarantine
-        self._here = here
-        self._executors = executors
-        self._rearrange = rearrange
         self._news = asyncio.Event()
         self._asked: dict[Lambdas, float] = {}
         """The sets of lambdas that executors here run, and when each was asked for last."""
-        starts.changed.append(self.tell)
+        self.starts.changed.append(self.tell)
 
     def tell(self) -> None:
         """There is something new to say."""
@@ -95,22 +84,22 @@ class HostState:
     async def run(self) -> None:
         """Says again and again that workers of this pool are alive, and at once what this host sets aside and which code is new here."""
         while True:
-            now = self._runtime.monotonic()
-            change = self._quarantine.next_change(now)
-            self._rearrange()
+            now = self.runtime.monotonic()
+            change = self.quarantine.next_change(now)
+            self.rearrange()
             await self.say()
-            rest = _DRAINING_S if self.drains and self._executors() else KNOWN_S / 3
+            rest = _DRAINING_S if self.drains and self.executors() else KNOWN_S / 3
             await happens(self._news, rest if change is None else min(change - now, rest))
             self._news.clear()
 
     async def say(self) -> None:
         """Says to the store what there is to know of this host."""
-        now, why_not = self._runtime.monotonic(), self._starts.to_say
-        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self._quarantine.listing(now)}
+        now, why_not = self.runtime.monotonic(), self.starts.to_say
+        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self.quarantine.listing(now)}
         known = FAILING_KNOWN_S if why_not not in {"", STARTS} else KNOWN_S
         with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-            drains = await self._store.serve(
-                self._pool, known, self._host, aside, self._serves(now), executors=self._executors(), why_not=why_not
+            drains = await self.store.serve(
+                self.pool, known, self.host, aside, self._serves(now), executors=self.executors(), why_not=why_not
             )
             self._drain_host(self.drains if drains is None else drains)
 
@@ -119,12 +108,12 @@ class HostState:
         if drains == self.drains:
             return
         self.drains = drains
-        _log.info("host drains" if drains else "host takes tasks again", host=self._host)
-        self._rearrange()
+        _log.info("host drains" if drains else "host takes tasks again", host=self.host)
+        self.rearrange()
         self.on_drain(drains)
 
     def _serves(self, now: float) -> list[str]:
         self._asked = {each: asked for each, asked in self._asked.items() if asked + ASKED_S > now}
-        signed = self._here.signed()
-        unsigned = self._here.lambdas().union(*self._asked).difference([each.partition(" ")[0] for each in signed])
+        signed = self.here.signed()
+        unsigned = self.here.lambdas().union(*self._asked).difference([each.partition(" ")[0] for each in signed])
         return sorted(signed | unsigned)

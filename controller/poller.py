@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from atf.calls.retry import Pauses, RetryPolicy, Trouble
@@ -42,57 +43,40 @@ MOST_POPS: Final = 8
 _log = get_logger(duty="pop")
 
 
+@dataclass(kw_only=True, eq=False)
 class Poller:
-    """The one who pops.
+    """The one who pops."""
 
-    Args:
-        store: where the queues are.
-        host: by what name others know this host; "": by none.
-        settings: the controller's.
-        runtime: clocks and chance.
-        may_pop: cleared while popped ids could not be claimed.
-        give_back: takes ids that nobody here wants any more.
-        may_run: of its lambdas, those that an executor may be given tasks of now.
-        heard: told of each lambda whose queue was notified, or of a pool whose cores were written ("%", then its name).
-    """
+    store: Store
+    """Where the queues are."""
+    host: str
+    """By what name others know this host; "": by none."""
+    settings: ControllerSettings
+    """The controller's."""
+    runtime: Runtime
+    """Clocks and chance."""
+    may_pop: asyncio.Event
+    """Cleared while popped ids could not be claimed."""
+    give_back: Callable[[Sequence[str]], None]
+    """Takes ids that nobody here wants any more."""
+    may_run: Callable[[str, Lambdas], Lambdas]
+    """Of its lambdas, those that an executor may be given tasks of now."""
+    heard: Callable[[str], None]
+    """Told of each lambda whose queue was notified, or of a pool whose cores were written ("%", then its name)."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        host: str,
-        settings: ControllerSettings,
-        runtime: Runtime,
-        may_pop: asyncio.Event,
-        give_back: Callable[[Sequence[str]], None],
-        may_run: Callable[[str, Lambdas], Lambdas],
-        heard: Callable[[str], None],
-    ) -> None:
-        self._store = store
-        self._host = host
-        self._settings = settings
-        self._runtime = runtime
-        self._may_pop = may_pop
-        self._give_back = give_back
-        self._may_run = may_run
-        self._heard = heard
+    def __post_init__(self) -> None:
         self._demand = Demand()
         self._buffer = Buffer()
-        self._backlogs = Backlogs(
-            runtime,
-            partitions=store.partitions,
-            ageing=settings.ageing,
-            poll_interval=store.settings.poll_interval,
-        )
+        self._backlogs = Backlogs(self.runtime, self._backlog)
         self._stir = asyncio.Event()
         self._under_way: dict[Serves, asyncio.Task[None]] = {}
         self._error: BaseException | None = None
         """What no pop should end with."""
         self._closed = False
         self._turn = 0
-        self._floods = Floods(runtime)
+        self._floods = Floods(self.runtime)
         self._rests_until: dict[Serves, float] = {}
-        self._pauses = [Pauses(RetryPolicy(first=0.1, most=5.0), runtime) for _ in range(store.partitions)]
+        self._pauses = [Pauses(RetryPolicy(first=0.1, most=5.0), self.runtime) for _ in range(self.store.partitions)]
         self._trouble = Trouble(_log, "store")
 
     # --- for calls ---------------------------------------------------------------------------------------------------
@@ -108,7 +92,7 @@ class Poller:
         self._demand.open(call)
         self._stir.set()
         try:
-            await happens(call.answered, max(until - self._runtime.monotonic(), MIN_WAIT_S))
+            await happens(call.answered, max(until - self.runtime.monotonic(), MIN_WAIT_S))
         except asyncio.CancelledError:
             self.put_back(call.ids)
             raise
@@ -129,16 +113,21 @@ class Poller:
         return self._demand.waits(lambda_name)
 
     def _serves(self, call: Call) -> Serves:
-        serves = Serves(self._may_run(call.executor_id, call.lambdas), call.signed)
+        serves = Serves(self.may_run(call.executor_id, call.lambdas), call.signed)
         self._backlogs.used(serves)
         return serves
+
+    def _backlog(self, serves: Serves) -> Backlog:
+        partitions, poll_interval = self.store.partitions, self.store.settings.poll_interval
+        times = {"ageing": self.settings.ageing, "poll_interval": poll_interval}
+        return Backlog(serves.lambdas, signatures=serves.signatures, partitions=partitions, **times)
 
     def put_back(self, ids: dict[str, str]) -> None:
         """Ids (with their queues) that were popped for a call and not claimed: the next call gets them."""
         if self._closed:
-            self._give_back(list(ids))
+            self.give_back(list(ids))
             return
-        self._buffer.put([(queue, [task_id]) for task_id, queue in ids.items()], self._runtime.monotonic())
+        self._buffer.put([(queue, [task_id]) for task_id, queue in ids.items()], self.runtime.monotonic())
         self._stir.set()
 
     async def close(self) -> None:
@@ -147,16 +136,16 @@ class Poller:
         self._demand.dismiss_all()
         if self._under_way:  # what the last pops bring goes back too
             await asyncio.wait(set(self._under_way.values()))
-        self._give_back(self._buffer.drain())
+        self.give_back(self._buffer.drain())
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serves the calls until cancelled."""
-        listener = self._runtime.spawn(self._listen(), name="listen ready") if self._store.settings.wakeups else None
+        listener = self.runtime.spawn(self._listen(), name="listen ready") if self.store.settings.wakeups else None
         try:
             while True:
-                await self._may_pop.wait()
+                await self.may_pop.wait()
                 self._stir.clear()
                 self._begin()
                 await self._rest()
@@ -167,9 +156,9 @@ class Poller:
 
     def _begin(self) -> None:
         """Begins a pop for all that calls wait for and that none is under way for."""
-        stale = self._buffer.stale(self._runtime.monotonic())
+        stale = self._buffer.stale(self.runtime.monotonic())
         if stale:
-            self._give_back(stale)
+            self.give_back(stale)
         needs = [] if self._closed else self._needs()
         self._turn += 1
         for number in range(len(needs)):
@@ -180,21 +169,21 @@ class Poller:
         """What some call waits for and a pop may begin for now."""
         if len(self._under_way) >= MOST_POPS:
             return []
-        now = self._runtime.monotonic()
+        now = self.runtime.monotonic()
         if self._rests_until:
             self._rests_until = {serves: until for serves, until in self._rests_until.items() if until > now}
         return [each for each in self._demand.needs() if each not in self._rests_until and each not in self._under_way]
 
     def _serve(self, serves: Serves) -> None:
         """Gives calls what is held for them, and begins a pop for what they want beyond that."""
-        now = self._runtime.monotonic()
+        now = self.runtime.monotonic()
         wanted = self._demand.wanted(serves, MOST_BESIDE if self._floods.beside_quiet() else MAX_BATCH)
         held, backlog = self._buffer.count(serves), self._backlogs.of(serves)
         ask = backlog.choose(min(wanted - held, MAX_BATCH), now) if held < wanted else None
         if ask is None:
             self._deal(serves, [])
             return
-        work = self._runtime.spawn(self._fetch(serves, backlog, ask), name="pop")
+        work = self.runtime.spawn(self._fetch(serves, backlog, ask), name="pop")
         self._under_way[serves] = work
         work.add_done_callback(lambda _: self._fetched(serves, work))
 
@@ -205,9 +194,9 @@ class Poller:
 
     async def _fetch(self, serves: Serves, backlog: Backlog, ask: PopRequest) -> None:
         """One pop, and what follows from it."""
-        began = self._runtime.monotonic()
+        began = self.runtime.monotonic()
         found = await self._pop(backlog, ask)
-        now = self._runtime.monotonic()
+        now = self.runtime.monotonic()
         if self._floods.brought(ask.want, found) >= FLOODS and self._floods.beside_quiet():
             self._rests_until[serves] = now + min(RESTS * (now - began), MOST_REST_S)
         self._deal(serves, found)
@@ -216,21 +205,21 @@ class Poller:
         """Gives calls what is held and what was found; the rest is held."""
         found = self._buffer.take(serves, self._demand.wanted(serves, MAX_BATCH)) + found
         if found:
-            self._buffer.put(self._demand.give(serves, found), self._runtime.monotonic())
+            self._buffer.put(self._demand.give(serves, found), self.runtime.monotonic())
 
     async def _pop(self, backlog: Backlog, ask: PopRequest) -> list[tuple[str, list[str]]]:
         try:
-            found = await self._store.pop(
-                ask.partition, ask.groups, ask.want, self._settings.pool, self._host, backlog.signatures
+            found = await self.store.pop(
+                ask.partition, ask.groups, ask.want, self.settings.pool, self.host, backlog.signatures
             )
         except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
             self._trouble.failed(ask.partition, error)
             backlog.failed(ask)
-            self._backlogs.shut(ask.partition, self._runtime.monotonic() + self._pauses[ask.partition].next())
+            self._backlogs.shut(ask.partition, self.runtime.monotonic() + self._pauses[ask.partition].next())
             return []
         self._trouble.ended(ask.partition)
         self._pauses[ask.partition].reset()
-        backlog.popped(ask, found, self._runtime.monotonic())
+        backlog.popped(ask, found, self.runtime.monotonic())
         if found:
             _log.debug("pop", partition=ask.partition, ids=sum(len(ids) for _, ids in found), want=ask.want)
         return found
@@ -242,17 +231,17 @@ class Poller:
         stale_at = self._buffer.stale_at()
         if stale_at is not None:
             looks.append(stale_at)
-        wait = min(looks) - self._runtime.monotonic() if looks else None
+        wait = min(looks) - self.runtime.monotonic() if looks else None
         await happens(self._stir, None if wait is None else max(wait, 0.0))
 
     async def _listen(self) -> None:
-        async with self._store.listen("ready", range(self._store.partitions)) as notifications:
+        async with self.store.listen("ready", range(self.store.partitions)) as notifications:
             while True:
                 messages = await notifications.wait(LISTEN_S)
-                now = self._runtime.monotonic()
+                now = self.runtime.monotonic()
                 for message in messages:
                     name = place_of(message)[1]
-                    self._heard(name)
+                    self.heard(name)
                     if name[:1] not in {"%", "&"}:
                         self._floods.notified(lambda_of(name))
                 for backlog in self._backlogs:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from atf.calls.retry import Pauses, RetryPolicy
@@ -82,34 +83,25 @@ Start = Callable[[Callable[[str], None]], Awaitable[ExecutorGuard]]
 """Starts a guard; the argument takes the lines it writes."""
 
 
+@dataclass(kw_only=True, eq=False)
 class ExecutorPool:
-    """The executors of one controller.
+    """The executors of one controller."""
 
-    Args:
-        start: starts a guard.
-        size: how many to keep running.
-        on_death: told of every executor that is verifiably dead.
-        runtime: clocks, chance, spawning.
-        guarded: where the ids of the executors stand whose guards run.
-        starts: what is known of their starts.
-    """
+    start: Start
+    """Starts a guard."""
+    size: int
+    """How many to keep running."""
+    on_death: Callable[[Death], None]
+    """Told of every executor that is verifiably dead."""
+    runtime: Runtime
+    """Clocks, chance, spawning."""
+    guarded: set[str] = field(default_factory=set)
+    """Where the ids of the executors stand whose guards run."""
+    starts: Starts | None = None
+    """What is known of their starts."""
 
-    def __init__(
-        self,
-        *,
-        start: Start,
-        size: int,
-        on_death: Callable[[Death], None],
-        runtime: Runtime,
-        guarded: set[str] | None = None,
-        starts: Starts | None = None,
-    ) -> None:
-        self._start = start
-        self._size = size
-        self._on_death = on_death
-        self._runtime = runtime
-        self._guarded = guarded if guarded is not None else set()
-        self._starts = starts or Starts(size)
+    def __post_init__(self) -> None:
+        self._starts = self.starts or Starts(self.size)
         self._guards: list[ExecutorGuard] = []
         self._draining = asyncio.Event()
         self._released = asyncio.Event()
@@ -122,7 +114,7 @@ class ExecutorPool:
         Raises:
             FailedPrecondition: none of them can start (starts.py). The controller is still to drain.
         """
-        slots = [self._runtime.spawn(self._slot(number), name=f"executor {number}") for number in range(self._size)]
+        slots = [self.runtime.spawn(self._slot(number), name=f"executor {number}") for number in range(self.size)]
         try:
             await asyncio.gather(*slots)
             await self._draining.wait()  # there may be no slots
@@ -154,13 +146,13 @@ class ExecutorPool:
             guard.end_at_once()
 
     async def _slot(self, number: int) -> None:
-        pauses = Pauses(RetryPolicy(RESTART_FIRST_S, RESTART_MOST_S), self._runtime)
+        pauses = Pauses(RetryPolicy(RESTART_FIRST_S, RESTART_MOST_S), self.runtime)
         lives: set[asyncio.Task[None]] = set()
         try:
             await self._until_released()
             while not self._draining.is_set():
-                began, life = self._runtime.monotonic(), _Life(number)
-                lives.add(self._runtime.spawn(self._live(life), name="executor's life"))
+                began, life = self.runtime.monotonic(), _Life(number)
+                lives.add(self.runtime.spawn(self._live(life), name="executor's life"))
                 await life.leaving.wait()
                 if len(lives) > 1:  # the one before drains still
                     await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
@@ -168,7 +160,7 @@ class ExecutorPool:
                     lives.remove(each)
                     each.result()  # raises what was a bug
                 await self._until_released()
-                well = not life.failed_start and (life.ran or self._runtime.monotonic() - began >= HEALTHY_S)
+                well = not life.failed_start and (life.ran or self.runtime.monotonic() - began >= HEALTHY_S)
                 if well:
                     pauses.reset()
                 wait = SUCCESSOR_S if well and life.drains else pauses.next()
@@ -184,7 +176,7 @@ class ExecutorPool:
         """Waits while the host drains."""
         if self._released.is_set():
             return
-        waits = [self._runtime.spawn(each.wait(), name="released") for each in (self._released, self._draining)]
+        waits = [self.runtime.spawn(each.wait(), name="released") for each in (self._released, self._draining)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -200,7 +192,7 @@ class ExecutorPool:
             life.leaving.set()
 
     async def _one_life(self, life: _Life) -> None:
-        guard = await self._start(lambda text: self._hear(life, text))
+        guard = await self.start(lambda text: self._hear(life, text))
         self._guards.append(guard)
         if self._at_once:
             guard.end_at_once()
@@ -210,7 +202,7 @@ class ExecutorPool:
             code = await guard.wait()
         finally:
             self._guards.remove(guard)
-            self._guarded.difference_update(life.started)
+            self.guarded.difference_update(life.started)
             for executor_id in life.started:
                 self._starts.ended(executor_id)
         if not life.told and code in {EXIT_BAD_INPUT, EXIT_UNAVAILABLE}:
@@ -223,7 +215,7 @@ class ExecutorPool:
         match event_of(text):
             case Started(executor_id):
                 life.started.append(executor_id)
-                self._guarded.add(executor_id)
+                self.guarded.add(executor_id)
                 self._starts.began(life.slot, executor_id)
             case Slow(why):
                 self._starts.slow(why)
@@ -234,7 +226,7 @@ class ExecutorPool:
                 life.told.append(death)
                 life.failed_start = death.failed_start
                 life.ran = life.ran or any((death.started, death.cut, death.timed_out, death.stopped))
-                self._on_death(death)
+                self.on_death(death)
 
     def _say_ended(self, guard: int, code: int, why: str, *, drained: bool) -> None:
         if self._draining.is_set():

@@ -91,7 +91,7 @@ class ControllerService:
         )
         self._cores = Cores(
             store=store,
-            pool=settings.pool,
+            name=settings.pool,
             runtime=runtime,
             rearrange=self._poller.rearrange,
             hungry=self._poller.waits,
