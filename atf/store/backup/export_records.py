@@ -96,6 +96,13 @@ class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
     labels: str = ""  # see keys.labels
 
 
+CARRIED: Final = (
+    "id", "lambda_name", "priority", "spec", "digest", "scheduled_at_us", "limits", "ordering_key", "concurrency",
+    "attempts", "losses", "lapses", "alone", "runs", "fence", "error",
+)  # fmt: skip
+"""What TaskRecord, ExportedTask and RestoredTask have under one name, and an export and an import pass on."""
+
+
 class ExportedStop(msgspec.Struct, tag="stop"):
     """An ordering key that has stopped, and the task at which; that one without a spec where its record is gone."""
 

@@ -26,6 +26,7 @@ from atf.task import HELD, MIN_PRIORITY, WAITING
 from .export_files import point_of
 from .export_lines import encode
 from .export_records import (
+    CARRIED,
     FORMAT,
     ExportedCores,
     ExportedGate,
@@ -156,24 +157,9 @@ async def _task_line(store: Store, record: TaskRecord) -> ExportedTask:
         around = await store.explain_task(record.id)
         place = max(around.position, 0) if around and not around.in_queue else 0
     return ExportedTask(
-        id=record.id,
-        lambda_name=record.lambda_name,
-        priority=record.priority,
-        spec=record.spec,
-        digest=record.digest,
-        scheduled_at_us=record.scheduled_at_us,
+        **{name: getattr(record, name) for name in CARRIED},
         next_at_us=(record.next_at_us or record.scheduled_at_us) if record.status in WAITING else 0,
-        limits=record.limits,
-        ordering_key=record.ordering_key,
-        concurrency=record.concurrency,
         place=place,
-        attempts=record.attempts,
-        losses=record.losses,
-        lapses=record.lapses,
-        alone=record.alone,
-        runs=record.runs,
-        fence=record.fence,
-        error=record.error,
         held=record.status in HELD,
         cancel_requested=record.cancel_requested or record.last_run,
         job=record.of_job.job if record.of_job else "",

@@ -31,6 +31,7 @@ from atf.task import DEFAULT_RETENTION_US, FINISHED, MAX_KEY_CHARS, Status
 
 from .export_files import records_of
 from .export_records import (
+    CARRIED,
     ExportedCores,
     ExportedJob,
     ExportedLambda,
@@ -252,29 +253,16 @@ class _Import:
 
 def _task(line: ExportedTask) -> RestoredTask:
     """The task as it comes back. An item of a batch comes back as a task of its own: an export does not carry batches."""
-    limits = line.limits
-    if work_items.parse(line.id) is not None:  # without its retention, which lasts as long as its batch
-        attempts, losses, _ = map(int, limits.split())
-        limits = library.limits(attempts, losses, DEFAULT_RETENTION_US)
-    return RestoredTask(
-        id=line.id.partition("-")[2].replace(work_items.ITEM_MARK, "-"),
-        lambda_name=line.lambda_name,
-        priority=line.priority,
-        spec=line.spec,
-        digest=line.digest,
-        scheduled_at_us=line.scheduled_at_us,
+    task = RestoredTask(
+        **{name: getattr(line, name) for name in CARRIED},
         next_at_us=line.next_at_us,
-        limits=limits,
-        ordering_key=line.ordering_key[:MAX_KEY_CHARS],
-        concurrency=line.concurrency,
-        attempts=line.attempts,
-        losses=line.losses,
-        lapses=line.lapses,
-        alone=line.alone,
-        runs=line.runs,
-        fence=line.fence,
-        error=line.error,
         of_job=JobTask(line.job, line.beside) if line.job else None,
         labels=line.labels,
         cancelled=line.cancel_requested,  # its executor was to stop it, and is gone: as any cancelled task that is lost
     )
+    name = line.id.partition("-")[2].replace(work_items.ITEM_MARK, "-")
+    task = task._replace(id=name, ordering_key=line.ordering_key[:MAX_KEY_CHARS])
+    if work_items.parse(line.id) is None:
+        return task
+    attempts, losses, _ = map(int, line.limits.split())  # without its retention, which lasts as long as its batch
+    return task._replace(limits=library.limits(attempts, losses, DEFAULT_RETENTION_US))
