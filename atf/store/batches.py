@@ -34,7 +34,6 @@ from .values.batches import (
     OpenedBatch,
     ReservedNumbers,
 )
-from .values.tasks import TaskRecord
 
 _LOOKS: Final = 8
 """How often a page asks all partitions at most: where few items match it is given as it is."""
@@ -224,7 +223,7 @@ class BatchVerbs(TaskVerbs):
             first, share = following, 2 * share
         if len(page) > size:
             page, following = page[:size], page[size][0]
-        records = await self._records([f"{partition}-{batch_id}.{item}" for _, partition, item in page])
+        records = await self.get_tasks([f"{partition}-{batch_id}.{item}" for _, partition, item in page])
         items = [
             ItemRecord(number, item, record)
             for (number, _, item), record in zip(page, records, strict=True)
@@ -252,7 +251,7 @@ class BatchVerbs(TaskVerbs):
         """One item of a batch by its work-item id, "<md5>" or "<md5>-<number>"."""
         name = f"{batch_id}.{work_item_id.partition('-')[0]}"
         where = dict.fromkeys((self.partition_for(name), self.batch_partition(batch_id)))
-        records = await self._records([f"{each}-{batch_id}.{work_item_id}" for each in where])
+        records = await self.get_tasks([f"{each}-{batch_id}.{work_item_id}" for each in where])
         record = next((each for each in records if each is not None), None)
         return None if record is None else ItemRecord(record.number, work_item_id, record)
 
@@ -274,9 +273,6 @@ class BatchVerbs(TaskVerbs):
     async def _durable_call(self, verb: str, batch_id: str, args: Sequence[Arg]) -> Any:
         """Calls a function on a batch's own partition; what it writes is as safe as the store is to be."""
         return await self._call(verb, self.batch_partition(batch_id), args, demand=self.settings.floor)
-
-    async def _records(self, ids: Sequence[str]) -> Sequence[TaskRecord | None]:
-        return await self.get_tasks(ids) if ids else []
 
 
 def _record(batch_id: str, now_us: int, found: dict[str, bytes], counts: Sequence[int]) -> BatchRecord:

@@ -73,7 +73,6 @@ class SentinelLink(Link):
         self.where = address.where
         self._address = address
         self._settings = settings
-        self._hosts = list(address.hosts)
         self._master: Link | None = None
         self._said = SentinelAnswer(-1, "", 0)
         self._looked_at = float("-inf")
@@ -91,13 +90,14 @@ class SentinelLink(Link):
             await self._look(wait=True)
         elif asyncio.get_running_loop().time() - self._looked_at > LOOK_S:
             await self._look(wait=False)
-        if self._master is None:
-            raise self._no_master()
-        return self._master
+        return self._named()
 
-    def _no_master(self) -> Unavailable:
-        asked = ", ".join(f"{host}:{port}" for host, port in self._hosts)
-        return Unavailable(
+    def _named(self) -> Link:
+        """The master that was named last."""
+        if self._master is not None:
+            return self._master
+        asked = ", ".join(f"{host}:{port}" for host, port in self._address.hosts)
+        raise Unavailable(
             f"no Sentinel of {self.where} has named a master of the task store. Check that the Sentinels run at {asked}, and that they know"
             f" a master of the name {self._address.master!r} (SENTINEL MASTERS); while they elect another one, call again"
         )
@@ -111,7 +111,7 @@ class SentinelLink(Link):
             await asyncio.wait({self._looking})
 
     async def _ask_all(self) -> None:
-        asked = {self._background.start(self._ask(each)) for each in self._hosts}
+        asked = {self._background.start(self._ask(each)) for each in self._address.hosts}
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         while asked - done and not any(each.result() for each in done):
             more, _ = await asyncio.wait(asked - done, return_when=asyncio.FIRST_COMPLETED)
@@ -122,7 +122,7 @@ class SentinelLink(Link):
         words = [said for each in done if (said := each.result()) is not None]
         if words:
             # a lower epoch than was known is an old word, unless most say it: then the Sentinels have been set up anew
-            await self._follow(max(words), anew=2 * len(words) > len(self._hosts))
+            await self._follow(max(words), anew=2 * len(words) > len(self._address.hosts))
 
     async def _ask(self, host: Host) -> SentinelAnswer | None:
         """One Sentinel's word; None where it has none."""
@@ -248,15 +248,11 @@ class SentinelLink(Link):
     @property
     def client(self) -> Any:
         """A client of the master."""
-        if self._master is None:
-            raise self._no_master()
-        return self._master.client
+        return self._named().client
 
     def blocking_client(self) -> Any:
         """A blocking client of the master."""
-        if self._master is None:
-            raise self._no_master()
-        return self._master.blocking_client()
+        return self._named().blocking_client()
 
     async def close(self) -> None:
         await self._background.end()
