@@ -28,7 +28,6 @@ from atf.task import US
 
 from .demand import Lambdas
 from .present import PresentExecutors
-from .waiting import waiting_tasks
 
 ATTEND_S: Final = 1.0
 """Seconds after which the executors that are here are named again."""
@@ -328,7 +327,7 @@ class Cores:
             names |= pool.names() | self.here.lambdas()
             self._survey_at = now + self.store.settings.poll_interval
         self._look_at = now + LOOK_S
-        states = await waiting_tasks(self.store, self.name, sorted(names))
+        states = await self.store.waiting_tasks(self.name, sorted(names))
         self._find_over(pool, range(pool.settings.cores) if survey else ending, states)
         if survey:
             self._unregistered |= {each for each, state in states.items() if state == WaitingTasks.UNKNOWN}

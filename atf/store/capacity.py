@@ -5,11 +5,13 @@ All pools are in the registry partition. What a record says is atf/cores/pool.py
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from atf.errors import AtfError
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US
 
@@ -173,3 +175,20 @@ class CapacityVerbs(Partitions):
     async def waiting(self, partition: int, pool: str, lambdas: Sequence[str]) -> list[int]:
         """What a partition has for executors of a pool, of each of at most 256 lambdas: see WaitingTasks."""
         return list(await self._call("waiting", partition, [pool, *lambdas]))
+
+    async def waiting_tasks(self, pool: str, lambdas: Sequence[str]) -> dict[str, int]:
+        """What the store has of each lambda, over all partitions; one that a partition does not tell of has something."""
+        found = dict.fromkeys(lambdas, WaitingTasks.NOTHING)
+        for start in range(0, len(lambdas), MAX_BATCH):
+            part = lambdas[start : start + MAX_BATCH]
+            asked = (self.waiting(partition, pool, part) for partition in range(self.partitions))
+            for partition, answer in enumerate(await asyncio.gather(*asked, return_exceptions=True)):
+                if isinstance(answer, BaseException) and not isinstance(answer, AtfError):
+                    raise answer
+                told = [WaitingTasks.TAKEN] * len(part) if isinstance(answer, BaseException) else answer
+                for name, state in zip(part, told, strict=True):
+                    if state != WaitingTasks.UNKNOWN:
+                        found[name] = max(found[name], state)
+                    elif partition == REGISTRY_PARTITION and found[name] == WaitingTasks.NOTHING:
+                        found[name] = WaitingTasks.UNKNOWN
+        return found
