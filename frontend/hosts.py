@@ -46,6 +46,6 @@ class HostRpcs(FrontendParts):
                 f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
             )
         verb = "resume_host" if request.resume else "drain_host"
-        await self._store.add_audit(AuditEntry(0, 0, verb, "", {}, request.who, request.why, host))
+        await self._store.add_audit(AuditEntry(verb, "", {}, request.who, request.why, host))
         _log.info(verb, host=host)
         return f.DrainHostReply()

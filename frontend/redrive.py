@@ -89,7 +89,7 @@ class RedriveRpc(FrontendParts):
 
     async def _note_redrive(self, request: f.RedriveRequest, detail: str) -> None:
         name, labels = lambda_of(request), dict(request.labels)
-        await self._store.add_audit(AuditEntry(0, 0, "redrive", name, labels, request.who, request.why, detail))
+        await self._store.add_audit(AuditEntry("redrive", name, labels, request.who, request.why, detail))
 
 
 def _check(request: f.RedriveRequest, known: KnownLambda) -> None:

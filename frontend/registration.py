@@ -154,7 +154,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
             _log.info("delete_lambda", name=name, cancelled=cancelled)
             return f.DeleteLambdaReply(waiting=waiting, cancelled=cancelled)
         await self._store.delete_lambda(name)
-        await self._store.add_audit(AuditEntry(0, 0, "delete_lambda", name, {}, request.who, request.why, ""))
+        await self._store.add_audit(AuditEntry("delete_lambda", name, {}, request.who, request.why))
         await self._lambdas.refresh()
         _log.info("delete_lambda", name=name)
         return f.DeleteLambdaReply(deleted=True)

@@ -46,17 +46,6 @@ class _GateReason(msgspec.Struct, omit_defaults=True):
     automatic: bool = False
 
 
-class _AuditRecord(msgspec.Struct, omit_defaults=True):
-    """An entry of the audit log."""
-
-    what: str
-    name: str
-    labels: dict[str, str] = {}
-    who: str = ""
-    why: str = ""
-    detail: str = ""
-
-
 class GateVerbs(LambdaVerbs):
     """The verbs of Store about gates."""
 
@@ -76,9 +65,7 @@ class GateVerbs(LambdaVerbs):
         """
         said = _GateReason(gate.who, gate.why, gate.automatic)
         detail += await self._dropped(gate.lambda_name, gate.labels, [gate.action])
-        entry = _AuditRecord(
-            "set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail
-        )
+        entry = AuditEntry("set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail)
         until: Arg = "" if gate.until_us is None else gate.until_us
         args: list[Arg] = [self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
         args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
@@ -94,7 +81,7 @@ class GateVerbs(LambdaVerbs):
     ) -> int | None:
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
         detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
-        entry = msgspec.json.encode(_AuditRecord("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
+        entry = msgspec.json.encode(AuditEntry("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
         args: list[Arg] = [self.partitions, name, entry]
         args += (_about(action, labels) for action in actions)
         lifted = int(await self._call("lift_gate", REGISTRY_PARTITION, args))
@@ -174,8 +161,7 @@ class GateVerbs(LambdaVerbs):
 
     async def add_audit(self, entry: AuditEntry) -> None:
         """Adds to the audit log."""
-        said = _AuditRecord(entry.what, entry.lambda_name, entry.labels, entry.who, entry.why, entry.detail)
-        await self._call("add_audit", REGISTRY_PARTITION, [msgspec.json.encode(said)])
+        await self._call("add_audit", REGISTRY_PARTITION, [msgspec.json.encode(entry)])
 
     async def list_audit(self, before: int | None, most: int) -> list[AuditEntry]:
         """Entries of the audit log, newest first: those before the one of this number, or the newest."""
@@ -241,5 +227,4 @@ def _with_record(gate: Gate, said: bytes) -> Gate:
 def _audit_entry(raw: bytes) -> AuditEntry:
     head, _, said = raw.partition(b"\n")
     number, at_us = map(int, head.split())
-    entry = msgspec.json.decode(said, type=_AuditRecord)
-    return AuditEntry(number, at_us, entry.what, entry.name, entry.labels, entry.who, entry.why, entry.detail)
+    return msgspec.structs.replace(msgspec.json.decode(said, type=AuditEntry), number=number, at_us=at_us)

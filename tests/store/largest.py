@@ -279,7 +279,7 @@ async def full_reads(world: World, times: int) -> None:
         await store.set_capacity(host, 0, b"s" * 4096, deal_anew=True)
         await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, single_partition=True)
         labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
-        await store.add_audit(AuditEntry(0, 0, "set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
+        await store.add_audit(AuditEntry("set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
     ids = await world.schedule(
         *(f"read-{number}" for number in range(MAX_BATCH)), ordering_key="read", lambda_name=names[0]
     )

@@ -600,7 +600,7 @@ class World:
         await self.lift("delay", "drop")
         await self.passes()
         assert await self.statuses(["0-g1", "0-g2", "0-g3"]) == ["CANCELLED"] * 3
-        await self.store.add_audit(AuditEntry(0, 0, "redrive", LAMBDA, {}, "ada", "", "3 tasks"))
+        await self.store.add_audit(AuditEntry("redrive", LAMBDA, {}, "ada", "", "3 tasks"))
         assert len(await self.store.list_audit(None, 10)) >= 6
         await self.fails(look)
 

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 
 class LambdaRecord(NamedTuple):
     """A registered lambda."""
@@ -61,14 +63,14 @@ class Gate(NamedTuple):
     dropped: int  # tasks that it dropped
 
 
-class AuditEntry(NamedTuple):
+class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """What somebody did to a lambda."""
 
-    number: int
-    at_us: int
     what: str  # set_gate, lift_gate, redrive
-    lambda_name: str
-    labels: dict[str, str]
-    who: str
-    why: str
-    detail: str  # for people
+    lambda_name: str = msgspec.field(name="name")
+    labels: dict[str, str] = {}
+    who: str = ""
+    why: str = ""
+    detail: str = ""  # for people
+    number: int = 0  # which the store gives it
+    at_us: int = 0  # likewise
