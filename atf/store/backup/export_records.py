@@ -98,7 +98,7 @@ class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
 
 CARRIED: Final = (
     "id", "lambda_name", "priority", "spec", "digest", "scheduled_at_us", "limits", "ordering_key", "concurrency",
-    "attempts", "losses", "lapses", "alone", "runs", "fence", "error",
+    "attempts", "losses", "lapses", "alone", "runs", "fence", "error", "labels",
 )  # fmt: skip
 """What TaskRecord, ExportedTask and RestoredTask have under one name, and an export and an import pass on."""
 

@@ -164,5 +164,4 @@ async def _task_line(store: Store, record: TaskRecord) -> ExportedTask:
         cancel_requested=record.cancel_requested or record.last_run,
         job=record.of_job.job if record.of_job else "",
         beside=record.of_job is not None and record.of_job.beside,
-        labels=record.labels,
     )

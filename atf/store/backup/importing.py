@@ -257,7 +257,6 @@ def _task(line: ExportedTask) -> RestoredTask:
         **{name: getattr(line, name) for name in CARRIED},
         next_at_us=line.next_at_us,
         of_job=JobTask(line.job, line.beside) if line.job else None,
-        labels=line.labels,
         cancelled=line.cancel_requested,  # its executor was to stop it, and is gone: as any cancelled task that is lost
     )
     name = line.id.partition("-")[2].replace(work_items.ITEM_MARK, "-")
