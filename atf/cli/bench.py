@@ -14,19 +14,17 @@ import click
 from atf.bench.measurements import BenchPlan
 from atf.bench.run import BenchReport
 from atf.bench.run import bench as run_bench
-from atf.cli.local.cluster_settings import ClusterSettings
+from atf.cli.local.cluster_settings import ClusterSettings, executors_flag, own_cluster_flags
 from atf.exits import EXIT_OK
 
 from .json_values import print_json
-from .options import as_json, no_header, read, settings_flags, wants_json
+from .options import as_json, no_header, read, wants_json
 from .output import print_table
 from .progress import view
 
-_NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
-
 
 @click.command()
-@settings_flags(ClusterSettings, without=_NOT_HERE)
+@own_cluster_flags
 @click.option(
     "--tasks",
     type=click.IntRange(100, 10_000_000),
@@ -37,7 +35,7 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
 @click.option(
     "--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Of throughput; the median counts."
 )
-@click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
+@executors_flag
 @click.option(
     "--pending",
     type=click.IntRange(0, 10_000_000),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from atf.cli.local.cluster_settings import executors_flag
 from atf.demo.files import directories
 from atf.demo.report import DemoReport
 from atf.demo.run import run_demo
@@ -26,7 +27,7 @@ from .progress import view
 @click.option(
     "--tasks", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True, help="How many tasks to run."
 )
-@click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
+@executors_flag
 @as_json
 def demo(directory: Path | None, tasks: int, executors: int) -> int:
     """Hash real files through every role, kill an executor half-way, and check that nothing was lost or run twice at once.

@@ -102,9 +102,10 @@ async def check_payloads(
             continue
         async for task in _tasks(stub, info):
             found.payload("tasks", task.id, task.spec)
-    async for job in _jobs(stub):
-        if job.next_tick_at_us and _is_of(job.spec.task, namespaces):
-            found.payload("jobs", job.spec.name, job.spec.task)
+    async for page in pages(stub.list_jobs, f.ListJobsRequest(unredacted=True)):
+        for job in page.jobs:
+            if job.next_tick_at_us and _is_of(job.spec.task, namespaces):
+                found.payload("jobs", job.spec.name, job.spec.task)
     async for batch in _batches(stub):
         for callback in _all(batch.spec.callbacks):
             if _is_of(callback.task, namespaces):
@@ -149,12 +150,6 @@ async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task
                 if task.id not in seen and task.HasField("spec"):
                     seen.add(task.id)
                     yield task
-
-
-async def _jobs(stub: api.Frontend) -> AsyncIterator[Any]:
-    async for page in pages(stub.list_jobs, f.ListJobsRequest(unredacted=True)):
-        for job in page.jobs:
-            yield job
 
 
 async def _batches(stub: api.Frontend) -> AsyncIterator[b.Batch]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from atf.cli.local.cluster_settings import ClusterSettings
+from atf.cli.local.cluster_settings import ClusterSettings, executors_flag, own_cluster_flags
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
 from atf.verify.run import VerifyPlan, VerifyReport, kinds
@@ -20,15 +20,13 @@ from atf.verify.run import verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
 from .json_values import print_json
-from .options import as_json, no_header, read, settings_flags, wants_json
+from .options import as_json, no_header, read, wants_json
 from .output import print_fields, print_table
 from .progress import view
 
-_NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
-
 
 @click.command()
-@settings_flags(ClusterSettings, without=_NOT_HERE)
+@own_cluster_flags
 @click.option(
     "--rate", type=click.FloatRange(0.1, 5_000), default=200, show_default=True, help="Tasks scheduled in a second."
 )
@@ -46,7 +44,7 @@ _NOT_HERE = frozenset({"data_dir", "free_ports", "executors", "threads", "maxmem
     help="Strike only at this role; may be given again.  [default: every role, and the store if it is an embedded one]",
 )
 @click.option("--seed", type=int, help="Of the load and the strikes.  [default: by chance; it is said]")
-@click.option("--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes.")
+@executors_flag
 @as_json
 @no_header
 def verify(

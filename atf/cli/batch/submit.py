@@ -20,12 +20,13 @@ from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
 from atf.rpc import api
+from atf.rpc import batch_pb2 as b
 from atf.sdk.items import Elements, NamedElements
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.work_items import COMMAND
 from atf.visible import one_line
 
-from .rows import checked, rows
+from .rows import rows
 from .view import SubmitProgress, batch_json, follow
 
 
@@ -64,12 +65,16 @@ class RowSource:
         if self.again:
             self._file.seek(0)
         try:
-            yield from checked(rows(self._file, self.form, self.lambda_name, parameters), elements, self.shown)
+            for line, element in rows(self._file, self.form, self.lambda_name, parameters):
+                try:
+                    elements.add(b.BatchItems(), element)
+                except (TypeError, ValueError, InvalidArgument) as error:
+                    raise InvalidArgument(f"line {line}: {error}") from None
+                yield element
         except UnicodeDecodeError as error:
             raise InvalidArgument(f"{self.shown} is no text in UTF-8: {error}") from None
         except InvalidArgument as error:
-            said = str(error)
-            raise InvalidArgument(said if said.startswith(self.shown) else f"{self.shown}, {said}") from None
+            raise InvalidArgument(f"{self.shown}, {error}") from None
 
 
 async def submit_rows(stub: api.Frontend, source: RowSource, options: BatchOptions, shown: View, *, watch: bool) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import click
+
+from atf.cli.options import settings_flags
 from atf.config.allowed_hosts import AllowedHosts
 from atf.config.allowed_programs import AllowedPrograms
 from atf.config.settings import setting
@@ -49,3 +52,13 @@ class ClusterSettings:
             raise ConfigError(f"threads = {self.threads}: at least 1, or 0 for the executor's own setting")
         AllowedHosts.parse(self.http_allow)
         AllowedPrograms.parse(self.command_allow)
+
+
+own_cluster_flags = settings_flags(
+    ClusterSettings, without=frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
+)
+"""The flags of a command that runs roles of its own for a while."""
+executors_flag = click.option(
+    "--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes."
+)
+"""How many of them are executors."""

@@ -9,9 +9,9 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from atf.builtin import with_builtins
 from atf.cli import answered
@@ -54,6 +54,15 @@ from .ports import free_if_taken
 from .user_code import check_imports, end
 
 
+class _UserCode(NamedTuple):
+    """What runs here, imported before any loop ran; `folder` is where its names were looked for."""
+
+    names: Sequence[str]
+    apps: Sequence[App]
+    lambdas: Mapping[str, Lambda[..., Any]]
+    folder: Path
+
+
 def run_in_memory(settings: ClusterSettings, apps: Sequence[str]) -> NoReturn:
     """Runs until SIGINT or SIGTERM. Ends this process: a thread of user code would keep it."""
     end(answered(lambda: _imported(settings, apps)))
@@ -67,16 +76,6 @@ def _imported(settings: ClusterSettings, apps: Sequence[str]) -> int:
     with given_back():
         lambdas = load_lambdas(apps)
     return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder)))
-
-
-@dataclass(frozen=True, slots=True)
-class _UserCode:
-    """What runs here, imported before any loop ran; `folder` is where its names were looked for."""
-
-    names: Sequence[str]
-    apps: Sequence[App]
-    lambdas: Mapping[str, Lambda[..., Any]]
-    folder: Path
 
 
 async def _run(settings: ClusterSettings, code: _UserCode) -> int:
