@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
@@ -46,9 +45,7 @@ class View(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class LineView:
@@ -76,9 +73,7 @@ class LineView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._kept is not None and (line := self._kept.line()) != self._written:
             self._write(line)
 
@@ -101,13 +96,11 @@ class ScreenView:
         self._live.update(now.picture())
 
     def __enter__(self) -> Self:
-        self._live.__enter__()
+        self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
 
 
 def counters(counts: Mapping[str, str], done: float, total: float, *below: RenderableType) -> Group:

@@ -91,9 +91,8 @@ class Child:
 
     def kill_group(self) -> None:
         """Kills the process and every descendant that stayed in its process group."""
-        with contextlib.suppress(
-            ProcessLookupError, PermissionError
-        ):  # all gone; macOS says EPERM of a group of zombies
+        # All gone; macOS says EPERM of a group of zombies.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     async def stop(self, grace: float, number: signal.Signals = signal.SIGTERM) -> int:

@@ -23,9 +23,8 @@ def main(arguments: list[str]) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
-    signals.signal(
-        signals.SIGHUP, signals.SIG_DFL
-    )  # of a nohup: it is the parent's word to this program, which no terminal has
+    # Also under nohup: it is the parent's word to this program, which no terminal has.
+    signals.signal(signals.SIGHUP, signals.SIG_DFL)
     if os.getppid() != parent:  # it died before the call: no signal would ever come
         sys.exit(1)
     try:

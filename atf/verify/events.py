@@ -139,17 +139,6 @@ class Found:
 
 
 Event = (
-    Called
-    | Accepted
-    | Keyed
-    | Rescheduled
-    | Claimed
-    | Began
-    | Ended
-    | Gone
-    | Recorded
-    | Forgot
-    | SetBack
-    | Excused
-    | Found
-)
+    Called | Accepted | Keyed | Rescheduled | Claimed | Began | Ended
+    | Gone | Recorded | Forgot | SetBack | Excused | Found
+)  # fmt: skip
