@@ -13,16 +13,16 @@ end
 -- change all the same.
 function gate_records.put(P, name, text, version, now)
   local key, paused, single = lambda_key(P, name), '0', false
-  local known = redis.call('HMGET', key, 'gates', 'paused')
+  local gates_before, paused_before = fields_of(key, 'gates', 'paused')
   for line in string.gmatch(text, '[^;]+') do
     if gate_rules.whole_pause(line) then paused = '1' else single = true end
     redis.call('HINCRBY', gate_records.tally_key(P, name), string.match(line, '^%d+'), 0)
   end
-  local single_before = known[1] and #gate_rules.of(known[1]) > 0 or false
+  local single_before = gates_before and #gate_rules.of(gates_before) > 0 or false
   if single ~= single_before then redis.call('HINCRBY', P, 'gated', single and 1 or -1) end
-  if text ~= '' then redis.call('HSET', key, 'gates', text) elseif known[1] then redis.call('HDEL', key, 'gates') end
+  if text ~= '' then redis.call('HSET', key, 'gates', text) elseif gates_before then redis.call('HDEL', key, 'gates') end
   if version then redis.call('HSET', key, 'gv', version) else grown(P, 'lambda_version', now) end
-  if version or paused ~= known[2] then registry.set_paused(P, name, paused, now) end
+  if version or paused ~= paused_before then registry.set_paused(P, name, paused, now) end
   gate_records.look_by(P, name, now)
 end
 

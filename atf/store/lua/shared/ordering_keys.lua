@@ -22,12 +22,12 @@ function ordering_keys.advance(P, key, now)
   for _ = 1, PART do
     local id = redis.call('LINDEX', list, 0)
     if not id or string.sub(id, 1, 1) == ordering_keys.STOPPED then return end
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'at')
-    if task[1] and task[1] ~= 'TOMBSTONE' and not FINISHED[task[1]] then
-      if task[1] == 'NEW' then
-        local at = math.max(tonumber(task[3]), now, ordering_keys.paused_until(P, key, id))
-        redis.call('ZADD', live_key(P, task[2], 'NEW'), fmt(at), id)
-        due_index.visit_by(P, task[2], at)
+    local status, queue, scheduled_at = fields_of(task_key(P, id), 's', 'q', 'at')
+    if status and status ~= 'TOMBSTONE' and not FINISHED[status] then
+      if status == 'NEW' then
+        local at = math.max(tonumber(scheduled_at), now, ordering_keys.paused_until(P, key, id))
+        redis.call('ZADD', live_key(P, queue, 'NEW'), fmt(at), id)
+        due_index.visit_by(P, queue, at)
       end
       return
     end

@@ -36,33 +36,36 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
   local full, signatures, alive = false, args[10], {}
   for i = 11, #args do
     local id = args[i]
-    local task = full and NOTHING or redis.call('HMGET', task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r')
-    local holder = task[1] == 'CLAIMED' and redis.call('HMGET', task_key(P, id), 'n', 'o') or NOTHING
-    local again = holder[1] == nonce and holder[2] == owner  -- this very call, once more
+    local status, queue, spec, scheduled_at, counter, run, attempts, losses, alone, misfit, again
+    if not full then status, queue, spec, scheduled_at, counter, run = fields_of(task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r') end
+    if status == 'CLAIMED' then  -- by this very call, once more?
+      local held_with, held_by = fields_of(task_key(P, id), 'n', 'o')
+      again = held_with == nonce and held_by == owner
+    end
     if full then
       answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
-    elseif task[1] ~= 'ENQUEUED' and not again then  -- mutant: claim_of_what_is_held
+    elseif status ~= 'ENQUEUED' and not again then  -- mutant: claim_of_what_is_held
       answer[#answer + 1] = {id}
-    elseif #task[3] + CLAIM_OVERHEAD > bytes and not any_size then
+    elseif #spec + CLAIM_OVERHEAD > bytes and not any_size then
       answer[#answer + 1] = {id, ''}
       full = true  -- what comes after it is not given before it
     else
-      bytes, any_size = bytes - #task[3] - CLAIM_OVERHEAD, false  -- also of what a gate keeps: to read it is what takes time
-      local counter, run = tonumber(task[5] or 0), tonumber(task[6] or 0)
+      bytes, any_size = bytes - #spec - CLAIM_OVERHEAD, false  -- also of what a gate keeps: to read it is what takes time
+      counter, run = tonumber(counter or 0), tonumber(run or 0)
       -- The first run has nothing behind it: a field that is not there costs most of all to read.
-      local earlier = run == (again and 1 or 0) and NOTHING or redis.call('HMGET', task_key(P, id), 'a', 'l', 'z', 'mf')
-      if known and not again and kept_at_claim(P, sets, known, kept, id, task[2], now) then  -- mutant: no_gate_at_the_claim
+      if run ~= (again and 1 or 0) then attempts, losses, alone, misfit = fields_of(task_key(P, id), 'a', 'l', 'z', 'mf') end
+      if known and not again and kept_at_claim(P, sets, known, kept, id, queue, now) then  -- mutant: no_gate_at_the_claim
         answer[#answer + 1] = {id}
-      elseif earlier[4] and not again and unfit(P, sets, id, task[2], earlier[4], signatures, now, alive) then  -- mutant: misfit_offered_again
+      elseif misfit and not again and unfit(P, sets, id, queue, misfit, signatures, now, alive) then  -- mutant: misfit_offered_again
         answer[#answer + 1] = {id}
       else
         if not again then
           counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
-          moves.move(P, sets, id, task[2], 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
-          leased[task[2]] = now + timeout
+          moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+          leased[queue] = now + timeout
         end
-        local attempt = fmt(tonumber(earlier[1] or 0) + 1)
-        answer[#answer + 1] = {id, fmt(counter), task[3], attempt, fmt(run), earlier[2] or '0', task[4], earlier[3] or '0'}
+        local attempt = fmt(tonumber(attempts or 0) + 1)
+        answer[#answer + 1] = {id, fmt(counter), spec, attempt, fmt(run), losses or '0', scheduled_at, alone or '0'}
       end
     end
   end

@@ -100,7 +100,7 @@ local function begin_pass(P, now, lease_now, budget, due, beside)
   local rare = redis.call('EXISTS', beside_key(P, 'gates'), beside_key(P, 'lines'), beside_key(P, 'jobs')) > 0  -- mostly there is none of these
   pass.now, pass.lease_now, pass.budget, pass.each, pass.rare, pass.next_in = now, lease_now, budget, each, rare, -1
   pass.enqueued, pass.again, pass.lost, pass.gated, pass.standing = 0, 0, 0, 0, 0
-  pass.pushed, pass.expired, pass.failing, pass.owed, pass.jobs = {}, {}, NOTHING, NOTHING, NOTHING
+  pass.pushed, pass.expired, pass.failing, pass.outbox, pass.jobs = {}, {}, NOTHING, NOTHING, NOTHING
 end
 
 -- Visits the due queues of one lambda. What is dealt to a queue is kept from those that are visited before it.
@@ -139,7 +139,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   begin_pass(P, now, lease_now, tonumber(args[3]), due, beside)
   if pass.rare then parking.due(P, pass, math.floor(pass.budget / 2)) end
   for _, queues in ipairs(by_lambda(due)) do
-    if queues[1] == outbox.MEMBER then pass.owed = outbox.due(P, now) else visit_lambda(P, queues) end
+    if queues[1] == outbox.MEMBER then pass.outbox = outbox.due(P, now) else visit_lambda(P, queues) end
     if pass.budget <= 0 then break end
   end
   if #pass.pushed > 0 then redis.call('SPUBLISH', beside_key(P, 'notify:ready'), table.concat(pass.pushed, '\n')) end
@@ -147,7 +147,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   look_at_rare(P, tonumber(args[4]))
   local wait = sooner(pass.next_in, due_index.first_in(beside_key(P, 'due'), now))
   return {
-    fmt(now), fmt(wait), pass.enqueued, pass.again, pass.lost, pass.pushed, pass.owed, pass.jobs, pass.gated, pass.failing, pass.standing,
+    fmt(now), fmt(wait), pass.enqueued, pass.again, pass.lost, pass.pushed, pass.outbox, pass.jobs, pass.gated, pass.failing, pass.standing,
     stepped, over and 1 or 0, pass.expired, misfits.failed,
   }
 end)

@@ -18,39 +18,38 @@ local FAILING_TOLD = 3
 -- What a host has said of itself: its pool, and by lambda until when it sets that aside.
 local function host_says(P, host)
   local said = {}
-  for name, value in string.gmatch(redis.call('HGET', P .. ':hosts:say', host) or '', '([^ =]+)=([^ ]*)') do said[name] = value end
+  for field, value in string.gmatch(redis.call('HGET', P .. ':hosts:say', host) or '', '([^ =]+)=([^ ]*)') do said[field] = value end
   return said
 end
 
 register('explain_task', {'no-writes'}, function(keys, args)
   local P, id = keys[1], args[2]
-  local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k', 'g', 'kc')
-  if not task[2] then return {} end
-  local config = redis.call('HMGET', lambda_key(P, lambda_of(task[2])), 'paused', 'limit', 'settings')
-  local list = list_key(P, task[2])
+  local queue, ordering, gate, concurrency = fields_of(task_key(P, id), 'q', 'k', 'g', 'kc')
+  if not queue then return {} end
+  local name = lambda_of(queue)
+  local paused, limit, text = fields_of(lambda_key(P, name), 'paused', 'limit', 'settings')
+  local list = list_key(P, queue)
   local place = redis.call('LPOS', list, id)
   local position, behind, stopped = place or -1, '', ''
-  if task[3] and not place then
-    local head = redis.call('LINDEX', order_key(P, task[3]), 0)
-    position = redis.call('LPOS', order_key(P, task[3]), id) or -1
+  if ordering and not place then
+    local head = redis.call('LINDEX', order_key(P, ordering), 0)
+    position = redis.call('LPOS', order_key(P, ordering), id) or -1
     if head and head ~= id then behind = head end
     if string.sub(behind, 1, 1) == ordering_keys.STOPPED then behind, stopped = '', string.sub(behind, 2) end
   end
-  local taken, before, key = 0, -1, string.match(task[5] or '', '^%S+')
+  local taken, before, key = 0, -1, string.match(concurrency or '', '^%S+')
   if key then
     taken = redis.call('ZCARD', slots_key(P, key))
     before = redis.call('ZRANK', line_key(P, key), id) or -1
   end
-  local paused = config[1] == '1' and 1 or 0
-  local limit = tonumber(config[2] or DEFAULT_QUEUE_LIMIT)
-  local waits_for = permits.why_waits(P, task[2], config[3])
-  local pool = registry.settings_of(config[3]).pool
+  local waits_for = permits.why_waits(P, queue, text)
+  local pool = registry.settings_of(text).pool
   local now = instant(args[1])
   local served = tonumber(redis.call('ZSCORE', P .. ':workers', pool or '') or 0) > now
   local function said(what) return tonumber(redis.call('ZSCORE', P .. ':served', (pool or '') .. ' ' .. what) or 0) end
-  local signatures = misfits.alive(P, lambda_of(task[2]), now)
-  local not_run = served and said('*') <= now and said(lambda_of(task[2])) <= now and #signatures == 0
-  local hosts, aside, failing = 0, {}, {}
+  local signatures = misfits.alive(P, name, now)
+  local not_run = served and said('*') <= now and said(name) <= now and #signatures == 0
+  local hosts, quarantined, failing = 0, {}, {}
   for _, host in ipairs(redis.call('ZRANGE', P .. ':hosts', '(' .. fmt(now), '+inf', 'BYSCORE', 'LIMIT', 0, HOSTS_SEEN)) do
     local said = host_says(P, host)
     local why = said.pool == (pool or '') and redis.call('HGET', P .. ':hosts:why', host)
@@ -58,11 +57,11 @@ register('explain_task', {'no-writes'}, function(keys, args)
       if #failing < 2 * FAILING_TOLD then failing[#failing + 1], failing[#failing + 2] = host, why end
     elseif said.pool == (pool or '') then
       hosts = hosts + 1
-      local until_ = said['*'] or said[lambda_of(task[2])]
-      if until_ then aside[#aside + 1], aside[#aside + 2] = host, until_ end
+      local until_ = said['*'] or said[name]
+      if until_ then quarantined[#quarantined + 1], quarantined[#quarantined + 2] = host, until_ end
     end
   end
-  return {fmt(now), paused, redis.call('LLEN', list), limit, position, place and 1 or 0, behind, stopped, waits_for,
-    task[4] or '', not served and pool or '', taken, before, hosts, aside, served and 1 or 0, not_run and 1 or 0, config[2] and 0 or 1,
+  return {fmt(now), paused == '1' and 1 or 0, redis.call('LLEN', list), tonumber(limit or DEFAULT_QUEUE_LIMIT), position, place and 1 or 0, behind, stopped, waits_for,
+    gate or '', not served and pool or '', taken, before, hosts, quarantined, served and 1 or 0, not_run and 1 or 0, limit and 0 or 1,
     signatures, failing, roster.pause(P, now)}
 end)

@@ -19,19 +19,19 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
   writes.gather((#args - 6) / 5, function(sets)
     for i = 7, #args, 5 do
       local id = args[i]
-      local task = redis.call('HMGET', task_key(P, id), 's', 'c', 'n', 'x', 'q')
-      if not moves.holds(task[1], args[i + 1], args[i + 2], task[2], task[3]) then
+      local status, counter, nonce, flagged, queue = fields_of(task_key(P, id), 's', 'c', 'n', 'x', 'q')
+      if not moves.holds(status, args[i + 1], args[i + 2], counter, nonce) then
         answer[#answer + 1] = 2
       else
-        if task[1] == 'CLAIMED' and args[i + 3] == '1' then
-          moves.move(P, sets, id, task[5], 'CLAIMED', 'PROCESSING', now + timeout, now)
+        if status == 'CLAIMED' and args[i + 3] == '1' then
+          moves.move(P, sets, id, queue, 'CLAIMED', 'PROCESSING', now + timeout, now)
         else
-          sets.ZADD(live_key(P, task[5], task[1]), fmt(now + timeout), id)
+          sets.ZADD(live_key(P, queue, status), fmt(now + timeout), id)
         end
-        leased[task[5]] = now + timeout
+        leased[queue] = now + timeout
         if draining then redis.call('HSET', task_key(P, id), 'm', args[i + 1]) end
         if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
-        answer[#answer + 1] = task[4] and task[4] ~= ticks.LAST_RUN and 3 or 1
+        answer[#answer + 1] = flagged and flagged ~= ticks.LAST_RUN and 3 or 1
       end
     end
   end)

@@ -6,11 +6,11 @@
 register('redrive', {'allow-oom'}, function(keys, args)
   local P, now, begun, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args, 2 do
-    local task = redis.call('HMGET', task_key(P, args[i]), 's', 'q', 'k')
-    local dead = task[1] == 'FATAL_FAILURE'
+    local status, queue, ordering = fields_of(task_key(P, args[i]), 's', 'q', 'k')
+    local dead = status == 'FATAL_FAILURE'
     if dead then
       local at = math.max(begun + tonumber(args[i + 1]), now)
-      dead = not moves.start_afresh(P, args[i], task[2], task[1], task[3], now, at)
+      dead = not moves.start_afresh(P, args[i], queue, status, ordering, now, at)
     end
     answer[#answer + 1] = dead and 1 or 0
   end

@@ -8,10 +8,9 @@ register('retry_tasks', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 2, #args do
     local id = args[i]
-    local task = redis.call('HMGET', task_key(P, id), 's', 'q', 'k')
-    local status = task[1]
+    local status, queue, ordering = fields_of(task_key(P, id), 's', 'q', 'k')
     if status == 'FATAL_FAILURE' or status == 'CANCELLED' then
-      local holder = moves.start_afresh(P, id, task[2], status, task[3], now)
+      local holder = moves.start_afresh(P, id, queue, status, ordering, now)
       answer[#answer + 1] = holder and {status, 0, holder} or {'NEW', 1, ''}
     else
       answer[#answer + 1] = {(not status or status == 'TOMBSTONE') and '' or status, 0, ''}

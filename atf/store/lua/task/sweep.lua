@@ -9,11 +9,11 @@ local SWEPT_BESIDE = 64  -- records at most, where queues have live tasks
 
 local function drop(P, id, now)
   local key = task_key(P, id)
-  local task = redis.call('HMGET', key, 'd', 'at', 't5', 't7', 't8')
-  local finished = math.max(tonumber(task[3] or 0), tonumber(task[4] or 0), tonumber(task[5] or 0))
+  local digest, scheduled_at, succeeded, failed, cancelled = fields_of(key, 'd', 'at', 't5', 't7', 't8')
+  local finished = math.max(tonumber(succeeded or 0), tonumber(failed or 0), tonumber(cancelled or 0))
   redis.call('DEL', key)
-  if task[1] and finished + TOMBSTONE > now then
-    redis.call('HSET', key, 's', 'TOMBSTONE', 'd', task[1], 'at', task[2])
+  if digest and finished + TOMBSTONE > now then
+    redis.call('HSET', key, 's', 'TOMBSTONE', 'd', digest, 'at', scheduled_at)
     redis.call('ZADD', P .. ':tombs', fmt(finished + TOMBSTONE), id)
   end
 end
