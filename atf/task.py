@@ -91,7 +91,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("cancel a running task", _HELD, None, "flags it; the next heartbeat tells", "frontend", "unchanged"),
     Move("stop", _HELD, _S.CANCELLED, "flagged: any end but success, or lost", "hsc, store consumer", None),
     Move("gate", (_S.NEW, _S.RETRIABLE_FAILURE), None, "due, and a gate keeps it", "store consumer", "none until the gate lets it pass"),
-    Move("set aside", (_S.ENQUEUED,), _S.NEW, "pushed before the gate that keeps it was set", "hsc", "none until the gate lets it pass"),
+    Move("park", (_S.ENQUEUED,), _S.NEW, "pushed before the gate that keeps it was set", "hsc", "none until the gate lets it pass"),
     Move("leave to others", (_S.ENQUEUED,), _S.NEW, "it did not fit the signature of the executor that would get it; or those have gone whose signature it might fit", "hsc, store consumer", "as for misfit"),
     Move("misfit fails", (_S.NEW, _S.RETRIABLE_FAILURE), _S.RETRIABLE_FAILURE, "due, deploy_grace is over, and no executor runs a signature that it has not met; attempts left", "store consumer", "now + backoff"),
     Move("misfit fails for good", (_S.NEW, _S.RETRIABLE_FAILURE), _S.FATAL_FAILURE, "as for misfit fails; no attempts left", "store consumer", None),

@@ -237,7 +237,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         {"no_gate_at_the_claim": "if false and kept_at_claim(P, sets, known, kept, id, queue, now) then"},
     ),
     "gate_leaves_a_place_behind": Mutant(
-        "a task that is set aside at its claim stays among those in queues",
+        "a task that is parked at its claim stays among those in queues",
         {"gate_leaves_a_place_behind": ""},
     ),
     "cut_goes_on": Mutant(

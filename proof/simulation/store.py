@@ -627,7 +627,7 @@ def _row(
     if "hold back" in rows:
         return "hold back"
     if len(rows) > 1:
-        rows -= {"put off", "set aside"} if unfit else {"misfit", "leave to others"}
+        rows -= {"put off", "park"} if unfit else {"misfit", "leave to others"}
         rows -= {"lapse"} if counted else {"lose"}
     return next(iter(rows), None)
 

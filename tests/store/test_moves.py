@@ -325,7 +325,7 @@ WAYS = [
         for verb in ("fail", "time out", "fail fatally", "stop", "cut", "put off", "misfit", "lose", "hand back")
     ),
     Way("gate", "pass", _gated("admit", _due)),
-    Way("set aside", "claim", _gated("admit", _due_or_claimed)),
+    Way("park", "claim", _gated("admit", _due_or_claimed)),
     Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
     Way("leave to others", "claim", _met(_claim_signed)),
     Way("leave to others", "pass", _met(_due)),

@@ -114,7 +114,7 @@ function misfits.back(P, sets, id, queue, status, digest, retry, grace, err, wat
 end
 
 -- ENQUEUED -> NEW: it was popped for an executor that it does not fit, or those have gone that it might fit.
-function misfits.set_aside(P, sets, id, queue, m, now, other)
+function misfits.leave_to_others(P, sets, id, queue, m, now, other)
   begin(m, now)
   local at = wait_on(P, id, m, now, other)
   local held, watched = fields_of(task_key(P, id), 'h', 'w')
@@ -126,11 +126,11 @@ function misfits.set_aside(P, sets, id, queue, m, now, other)
   due_index.visit_by(P, queue, at)
 end
 
--- At a claim: whether it is set aside, since it does not fit the signature `digest` of the executor that it would be given to.
+-- At a claim: whether it is left to others, since it does not fit the signature `digest` of the executor that it would be given to.
 function misfits.refused(P, sets, id, queue, text, digest, now, known)
   local m = misfits.read(text)
   if not misfits.has(m.digests, digest) then return false end
-  misfits.set_aside(P, sets, id, queue, m, now, some_other(m.digests, alive_of(P, lambda_of(queue), now, known)))
+  misfits.leave_to_others(P, sets, id, queue, m, now, some_other(m.digests, alive_of(P, lambda_of(queue), now, known)))
   return true
 end
 
@@ -206,13 +206,13 @@ end
 -- Until when one stands beside its queue before it is looked at: also where the enqueue timeout is long, those that it might fit may go.
 function misfits.stands(expires, now) return math.min(expires, now + misfits.MOST) end
 
--- One that is ENQUEUED and expired. Returns what became of it: 'aside', 'standing' where it stands where it was put, 'again' where it was put
+-- One that is ENQUEUED and expired. Returns what became of it: 'left', 'standing' where it stands where it was put, 'again' where it was put
 -- there again.
 function misfits.look(P, id, queue, text, expires, now)
   local m = misfits.read(text)
   if not some_other(m.digests, misfits.alive(P, lambda_of(queue), now)) then
-    misfits.set_aside(P, writes.AT_ONCE, id, queue, m, now, false)
-    return 'aside'
+    misfits.leave_to_others(P, writes.AT_ONCE, id, queue, m, now, false)
+    return 'left'
   end
   local stood = redis.call('ZSCORE', set_key(P, queue .. ' ' .. m.digests), id)
   redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(misfits.stands(expires, now)), id)

@@ -1,6 +1,6 @@
 -- claim: gives tasks to an executor, each with a new token. What a gate keeps, or what does not fit the executor's signature,
 --        leaves the queue instead.
--- MOVES    claim: ENQUEUED -> CLAIMED; set aside, leave to others: ENQUEUED -> NEW; drop: ENQUEUED -> CANCELLED
+-- MOVES    claim: ENQUEUED -> CLAIMED; park, leave to others: ENQUEUED -> NEW; drop: ENQUEUED -> CANCELLED
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, owner, nonce,
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
@@ -23,7 +23,7 @@ local function kept_at_claim(P, sets, known, kept, id, queue, now)
   return true
 end
 
--- Whether a task that did not fit every executor is set aside, since it does not fit this one. `alive`: see misfits.refused.
+-- Whether a task that did not fit every executor is left to others, since it does not fit this one. `alive`: see misfits.refused.
 local function unfit(P, sets, id, queue, text, signatures, now, alive)
   local _, stop = string.find(signatures, ' ' .. lambda_of(queue) .. '=', 1, true)
   local digest = stop and string.match(signatures, '^%S+', stop + 1)
