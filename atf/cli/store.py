@@ -59,8 +59,7 @@ def export_command(file: Path, overwrite: bool, **flags: Any) -> None:
     """Write every task that has not finished to FILE.
 
     An export that was interrupted goes on where it stopped when it is given the same file; one that is complete is replaced only with
-    --overwrite. Tasks that run meanwhile are written
-    as due, and run again after an import: pause their lambdas first where that matters.
+    --overwrite. Tasks that run meanwhile are written as due, and run again after an import: pause their lambdas first where that matters.
     """
     if file.exists() and not file.is_file():
         raise InvalidArgument(f"{file} is no ordinary file, and an export needs one: it goes on where it stopped")
@@ -135,8 +134,7 @@ def _show_imported(file: Path, ran: Path | None, done: Imported) -> None:
         lines.append(f"{done.ended} have ended in the old store since, and were left out")
     if done.may_have_run:
         since = f"since the export of {when(done.begun_us)}"
-        where = f"; see {ran}" if ran is not None else ""
-        lines.append(f"{done.may_have_run} may have run {since}, and run again{where}")
+        lines.append(f"{done.may_have_run} may have run {since}, and run again{f'; see {ran}' if ran else ''}")
     if done.stored and done.claims_from_us:
         lines.append(f"tasks start from {when(done.claims_from_us)} on, when no executor can hold one of them any more")
     show(value, *lines)

@@ -31,7 +31,6 @@ SETTLE_S: Final = 0.5
 
 Notice = Callable[[int, str], str]
 """Says in a line that so many lines are missing, and why."""
-
 outputs: weakref.WeakSet[SafeOutput] = weakref.WeakSet()
 """All of this process: a forked child has no threads for them."""
 
@@ -222,11 +221,10 @@ class SafeOutput(io.RawIOBase):
 
     def _take(self) -> bytes:
         """Some of what waits."""
-        taken, size = list[bytes](), 0
-        while self._pending and (not taken or size + len(self._pending[0]) <= _AT_ONCE):
-            taken.append(self._pending.popleft())
-            size += len(taken[-1])
-        return b"".join(taken)
+        taken = self._pending.popleft() if self._pending else b""
+        while self._pending and len(taken) + len(self._pending[0]) <= _AT_ONCE:
+            taken += self._pending.popleft()
+        return taken
 
     def _tell(self) -> bool:
         """Says how much is missing; whether that could be said."""
