@@ -166,7 +166,15 @@ class TaskCancelled(TaskError):
     """The task was cancelled."""
 
 
-class Retry(Exception):
+class _WithWait(Exception):
+    """Raised by a handler that says how long to wait before the next run."""
+
+    def __init__(self, message: str = "", *, after: float | timedelta | str | None = None) -> None:
+        super().__init__(message)
+        self.after_s = in_seconds(after)
+
+
+class Retry(_WithWait):
     """Raised by a handler: this attempt failed, try again.
 
     Args:
@@ -177,16 +185,12 @@ class Retry(Exception):
         ValueError: `after` is a text that is no length of time.
     """
 
-    def __init__(self, message: str = "", *, after: float | timedelta | str | None = None) -> None:
-        super().__init__(message)
-        self.after_s = in_seconds(after)
-
 
 class Fatal(Exception):
     """Raised by a handler: this task can never succeed."""
 
 
-class HandBack(Exception):
+class HandBack(_WithWait):
     """Raised by a handler: give the task back undone. It runs again, and neither an attempt nor a loss is counted, however often.
 
     Where the executor is ending (`ctx.stopping`), another one runs it at once. Where it is not, the task waits a second: one that gives
@@ -199,10 +203,6 @@ class HandBack(Exception):
     Raises:
         ValueError: `after` is a text that is no length of time.
     """
-
-    def __init__(self, message: str = "", *, after: float | timedelta | str | None = None) -> None:
-        super().__init__(message)
-        self.after_s = in_seconds(after)
 
 
 def _tree(root: type[AtfError]) -> dict[str, type[AtfError]]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.options import plain
 from atf.task import US
+
+_NAMES: Final = (
+    *("owner", "runbook", "rate", "burst", "max_running", "max_pending", "queue_limit", "enqueue_timeout", "shares"),
+    *("pool", "placement", "stop_on_fatal", "gate_at_fatal", "version"),
+)
 
 
 def written(value: object) -> str:
@@ -30,22 +35,12 @@ def written(value: object) -> str:
 
 def settings_of(spec: f.LambdaSpec) -> dict[str, Any]:
     """What keeps a lambda apart from the others; None: the default."""
-    return {
-        "owner": spec.owner or None,
-        "runbook": spec.runbook or None,
-        "rate": spec.rate or None,
-        "burst": spec.burst or None,
-        "max_running": spec.max_running or None,
-        "max_pending": spec.max_pending or None,
-        "queue_limit": spec.queue_limit or None,
+    others = {
         "enqueue_timeout": spec.enqueue_timeout_us / US or None,
         "shares": {str(priority): share for priority, share in sorted(spec.shares.items())} or None,
-        "pool": spec.pool or None,
         "placement": _placement(spec.placement) if spec.placement else None,
-        "stop_on_fatal": spec.stop_on_fatal or None,
-        "gate_at_fatal": spec.gate_at_fatal or None,
-        "version": spec.version or None,
     }
+    return {name: others[name] if name in others else getattr(spec, name) or None for name in _NAMES}
 
 
 def _placement(number: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from atf.calls.coalescing import Pending, again
 from atf.calls.retry import retry_blocking
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 _PATH: Final = "/atf.v1.Frontend/ScheduleMany"
 _GONE_S: Final = TRY_TIMEOUT + 5
 """Seconds that no call takes."""
-
-
-class SendCall(Protocol):
-    """Makes one call, which takes at most so many seconds."""
-
-    def __call__(self, request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply: ...
 
 
 class _Waiting:
@@ -54,11 +48,15 @@ class ThreadCoalescer:
     """Gathers what the threads of a process schedule into calls, each made by one of these threads.
 
     Args:
-        send: makes a call.
+        send: makes a call, which takes at most so many seconds.
         monotonic: the clock.
     """
 
-    def __init__(self, send: SendCall, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        send: Callable[[f.ScheduleManyRequest, float], f.ScheduleManyReply],
+        monotonic: Callable[[], float],
+    ) -> None:
         self._send = send
         self._monotonic = monotonic
         self._lock = threading.Lock()

@@ -9,9 +9,10 @@ of a program  the command line                ["convert", "cat.jpg", "cat.png"]
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import md5
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b
@@ -25,37 +26,37 @@ Target = str | Callable[[Any], str]
 _TARGET: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class Elements(Protocol):
+class Elements(ABC):
     """The elements of a batch of one lambda."""
 
     name: str
 
+    @abstractmethod
     def add(self, items: b.BatchItems, element: Any) -> int:
         """Makes an item of an element; answers how many bytes it takes, about.
 
         Raises:
             TypeError, InvalidArgument: the element does not fit; nothing was added.
         """
-        ...
 
     def shown(self, element: Any) -> str:
         """An element in a message, without what nobody is to see."""
-        ...
+        return short(element)
 
+    @abstractmethod
     def targeting(self, target: Target) -> Elements:
         """The same with another target."""
-        ...
 
+    @abstractmethod
     def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """That of the item with these arguments; of identical items the first one's."""
-        ...
 
     def decode(self, result: bytes, encoding: int) -> Any:
         """A recorded result."""
-        ...
+        return decode_result(self.name, result, encoding)
 
 
-class LambdaElements:
+class LambdaElements(Elements):
     """Of a lambda whose handler is known: elements are checked against its signature."""
 
     def __init__(self, name: str, codec: Codec, target: Target | None = None) -> None:
@@ -64,7 +65,7 @@ class LambdaElements:
         if isinstance(target, str) and target not in codec.signature.parameters:
             raise InvalidArgument(_no_argument(target, name, codec.signature.parameters))
         self.name = name
-        self.decode: Callable[[bytes, int], Any] = codec.decode_result
+        self.decode = codec.decode_result  # type: ignore[method-assign]  # one call less for each result
         self._codec = codec
         self._target = target
 
@@ -99,19 +100,7 @@ class LambdaElements:
         return digest_of(self.name, texts_of(payload))
 
 
-class _ElementsByName:
-    """Of a lambda whose handler is not known here."""
-
-    name: str
-
-    def shown(self, element: Any) -> str:
-        return short(element)
-
-    def decode(self, result: bytes, encoding: int) -> Any:
-        return decode_result(self.name, result, encoding)
-
-
-class NamedElements(_ElementsByName):
+class NamedElements(Elements):
     """Of a lambda of which the name is known, and perhaps the names of its parameters: elements are mappings."""
 
     def __init__(self, name: str, target: Target | None = None, parameters: Sequence[str] | None = None) -> None:
@@ -156,7 +145,7 @@ class NamedElements(_ElementsByName):
         return digest_of(self.name, texts_of(payload))
 
 
-class ProgramElements(_ElementsByName):
+class ProgramElements(Elements):
     """Of the lambda whose items are command lines."""
 
     name = COMMAND

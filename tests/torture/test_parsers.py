@@ -51,7 +51,7 @@ FUZZED: Final = {
     "atf/sdk/signature.py::Codec.decode_result": _PAYLOADS,
     "atf/sdk/lambdas.py::Lambda.decode": _PAYLOADS,
     "atf/sdk/payload.py::decode_result": _PAYLOADS,
-    "atf/sdk/items.py::_ElementsByName.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
+    "atf/sdk/items.py::Elements.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
     "atf/store/backup/export_lines.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
     "atf/store/backup/export_files.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/servers/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
@@ -94,7 +94,6 @@ OTHERS: Final = {
 }
 """The same for what reads something that somebody else wrote and is not called so: no test finds it by its name."""
 LEFT_OUT: Final = {
-    "atf/sdk/items.py::Elements.decode": "a protocol",
     "atf/sdk/lambdas.py::Lambda.decode_without": "calls that of its codec",
     "atf/sdk/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_payload_check.py",
     "atf/sdk/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
