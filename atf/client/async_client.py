@@ -161,10 +161,6 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         return request
 
 
-def _line(option: str, of: str = "thumbnail") -> str:
-    return f"write {of}.options({option}=…).prepare(…)"
-
-
 def _refuse_beside(task: Prepared[Any], options: CallOptions) -> None:
     """Raises TypeError for what was given beside a prepared task, and would be dropped."""
     lambda_name: str = getattr(task.request.spec, "lambda")
@@ -172,7 +168,8 @@ def _refuse_beside(task: Prepared[Any], options: CallOptions) -> None:
     check_names("schedule()", options, CallOptions.__annotations__)
     for name, value in options.items():
         raise TypeError(
-            f"schedule(): {name}={short(value)} beside a prepared task, which has its own options: {_line(name, of)}"
+            f"schedule(): {name}={short(value)} beside a prepared task, which has its own options: write"
+            f" {of}.options({name}=…).prepare(…)"
         )
     raise TypeError(f"schedule(): a payload beside a prepared task, which has its own: write {of}.prepare(…) with it")
 

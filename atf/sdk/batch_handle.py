@@ -253,10 +253,8 @@ class Batch(Bridged, Generic[R]):
 
     def _result(self, item: b.Item, failed: Failed) -> Iterable[R]:
         if item.status == b.ITEM_DONE:
-            value: R = self._decode(item)(item.result, item.result_encoding)
-            return (value,)
-        error = error_of(self.id, item)
+            return (self._decode(item)(item.result, item.result_encoding),)
+        error: Any = error_of(self.id, item)
         if failed == "raise":
             raise error
-        stands_in: Any = error
-        return (stands_in,) if failed == "yield" else ()
+        return (error,) if failed == "yield" else ()

@@ -73,7 +73,11 @@ class Harness:
         except BaseException:
             self._loop.close()
             raise
-        self.client = self._make_client(seed)
+        runtime = VirtualRuntime(self._loop, seed=seed)
+        runtime.random = IdsInOrder(seed)
+        self.client = Client(
+            "the harness", frontend=self._pipeline.frontend, runtime=runtime, loop_bridge=_HarnessBridge(self)
+        )
         self._bound = contextlib.ExitStack()
         self._bound.enter_context(use_client(self.client))
         self._closed = False
@@ -188,13 +192,6 @@ class Harness:
         names = list(self._pipeline.lambdas) if name is None else [name]
         found = [task for each in names for task in self.client.list(each, status, limit=1_000_000)]
         return sorted(found, key=lambda task: (str(task.created_at), task.id))
-
-    def _make_client(self, seed: int) -> Client:
-        runtime = VirtualRuntime(self._loop, seed=seed)
-        runtime.random = IdsInOrder(seed)
-        return Client(
-            "the harness", frontend=self._pipeline.frontend, runtime=runtime, loop_bridge=_HarnessBridge(self)
-        )
 
     # --- driving the loop --------------------------------------------------------------------------------------------
 
