@@ -124,19 +124,20 @@ class RepeatingCalls:
             return self._repeat_for_wait(call, until)
         end = self._runtime.monotonic() + self.timeout
 
-        async def attempt() -> Q:
-            answer = await call(time_of_try(self.timeout, end - self._runtime.monotonic()))
-            self._heard_at = self._runtime.monotonic()
-            return answer
+        def attempt() -> Awaitable[Q]:
+            return self._try(call, time_of_try(self.timeout, end - self._runtime.monotonic()))
 
         return retry(attempt, AGAIN, self._runtime, until=end, failed=self.unless_closed)
 
+    async def _try(self, call: Callable[[float], Awaitable[Q]], seconds: float) -> Q:
+        answer = await call(seconds)
+        self._heard_at = self._runtime.monotonic()
+        return answer
+
     async def _repeat_for_wait(self, call: Callable[[float], Awaitable[Q]], until: float) -> Q:
-        async def attempt() -> Q:
+        def attempt() -> Awaitable[Q]:
             left = max(0.0, until - self._runtime.monotonic())
-            answer = await call(max(NOW, min(TRY_TIMEOUT, self.timeout, left + LATE)))
-            self._heard_at = self._runtime.monotonic()
-            return answer
+            return self._try(call, max(NOW, min(TRY_TIMEOUT, self.timeout, left + LATE)))
 
         try:
             # The last try is when the time of the wait is over.
