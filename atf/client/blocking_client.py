@@ -1,6 +1,6 @@
 """The blocking client: a face of AsyncClient, whose work it has done on a background loop. A line per call, no twin.
 
-But for `schedule`, which is called for every task: that one takes the short way (direct.py).
+But for `schedule`, which is called for every task: that one takes the short way (thread_coalescing.py).
 """
 
 from __future__ import annotations

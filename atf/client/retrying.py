@@ -148,6 +148,7 @@ class RepeatingCalls:
             raise TimeoutError(f"the time of the wait is over, and the frontend is away: {error}") from error
 
     def unless_closed(self, error: Exception) -> None:
+        """Raises the error of a try after which no other one is of use."""
         if self._closed:
             raise error
 

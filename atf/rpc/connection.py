@@ -21,17 +21,7 @@ R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
 
 _WITH_SCHEME: Final = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.")
-CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # Notices within 30 s a peer that is gone, or that takes bytes and never answers: what waits on the connection ends with Unavailable.
-    # Also while nothing is asked, so that whatever stands between does not forget an idle connection. A server of ours allows pings
-    # this often (server.py).
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.ping_timeout_ms", 10_000),  # its default of a minute would count instead
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
+RECONNECT_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Without its own pool of subchannels a channel would share the connection that others of the process have to this address, and so
     # would get the very one that they have given up.
     ("grpc.use_local_subchannel_pool", 1),
@@ -43,6 +33,19 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.dns_min_time_between_resolutions_ms", 1_000),
     # A proxy of the environment's is for the web; it can't carry calls between roles on one network.
     ("grpc.enable_http_proxy", 0),
+)
+CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Notices within 30 s a peer that is gone, or that takes bytes and never answers: what waits on the connection ends with Unavailable.
+    # Also while nothing is asked, so that whatever stands between does not forget an idle connection. A server of ours allows pings
+    # this often (server.py).
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),  # its default of a minute would count instead
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    *RECONNECT_OPTIONS,
 )
 _NEARLY: Final = 0.95
 """Of a call's time: one that its caller gives up behind that was given up for its time."""

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from . import dapr_runtime_pb2 as d
+from .connection import RECONNECT_OPTIONS
 from .failure import MAX_MESSAGE_BYTES
 
 STABLE: Final = "/dapr.proto.runtime.v1.AppCallback/OnJobEvent"
@@ -20,12 +21,7 @@ ALPHA: Final = "/dapr.proto.runtime.v1.AppCallbackAlpha/OnJobEventAlpha1"
 _OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # No keepalive as between roles: a gRPC server with its defaults ends a connection that is pinged more than every 5 minutes.
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.dns_min_time_between_resolutions_ms", 1_000),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),  # so that another channel is another connection
+    *RECONNECT_OPTIONS,
 )
 
 
