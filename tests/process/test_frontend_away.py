@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import atf
-from atf.client import retrying
+from atf.client import calls
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import FrontendStub
@@ -85,7 +85,7 @@ async def test_waits_go_on_when_the_frontend_is_killed_and_another_takes_its_pla
 async def test_no_call_fails_when_a_frontend_freezes_and_its_name_has_another_address(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrying, "LONG_POLL", 1.0)
+    monkeypatch.setattr(calls, "LONG_POLL", 1.0)
     async with running("frontend", store.url) as (frozen, first), running("frontend", store.url) as (_, second):
         await _register(first)
         both = f"ipv4:{first},{second}"
