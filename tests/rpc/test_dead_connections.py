@@ -6,10 +6,11 @@ import asyncio
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -22,13 +23,13 @@ from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc import frontend_pb2 as f
 from atf.rpc import task_pb2 as t
 from atf.rpc.channel import AioChannel, BlockingChannel
-from atf.rpc.connection import Connection, _Live
 from atf.rpc.dapr_app import DaprApp
 from atf.rpc.failure import to_error
 from atf.rpc.stubs import FrontendStub
 
 from .test_calls import running
 
+T = TypeVar("T")
 PATH = "/atf.v1.Frontend/GetTask"
 SHORT = 0.2
 """Seconds of a call that is not answered."""
@@ -37,10 +38,11 @@ SHORT = 0.2
 class Swallowing:
     """A proxy that takes bytes, and from `swallow` to `answer` passes nothing on of the connections that it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: str) -> None:
         self.address = ""
         self.connections = 0
-        self._target: tuple[str, int] = ("", 0)
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
         self._deaf: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._new_are_deaf = False
@@ -53,6 +55,19 @@ class Swallowing:
     def answer(self) -> None:
         """New connections lead to the target again."""
         self._new_are_deaf = False
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        with suppress(asyncio.CancelledError, OSError):
+            await self._accept(reader, writer)
+
+    async def end(self) -> None:
+        """Cuts every connection."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -75,26 +90,14 @@ class Swallowing:
 
 @asynccontextmanager
 async def swallowing(target: str) -> AsyncIterator[Swallowing]:
-    proxy = Swallowing()
-    host, _, port = target.rpartition(":")
-    proxy._target = (host, int(port))
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        proxy._tasks.add(task)
-        with suppress(asyncio.CancelledError, OSError):
-            await proxy._accept(reader, writer)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    proxy = Swallowing(target)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield proxy
     finally:
         server.close()
-        for task in proxy._tasks:
-            task.cancel()
-        await asyncio.gather(*proxy._tasks, return_exceptions=True)
+        await proxy.end()
 
 
 async def answer(request: Any) -> t.Task:
@@ -188,7 +191,8 @@ async def test_what_its_caller_gives_up_at_the_same_time_counts_too() -> None:
             with pytest.raises(TimeoutError):  # long before its own time: that says nothing
                 async with asyncio.timeout(SHORT):
                     await _on_the_loop(channel, 60)
-            assert channel._live is not None
+            with pytest.raises(errors.DeadlineExceeded):  # on the same connection
+                await _on_the_loop(channel, SHORT)
             await channel.close()
 
 
@@ -303,7 +307,7 @@ asyncio.run(main())
 # --- what is given up, with no network ------------------------------------------------------------------------------------
 
 
-class _Ended:
+class _Ended(grpc.RpcError):  # type: ignore[misc]
     """A call of gRPC's that has failed."""
 
     def __init__(self, code: grpc.StatusCode, details: bytes = b"") -> None:
@@ -320,20 +324,78 @@ class _Ended:
 
 
 class _Fake:
-    """A gRPC channel."""
+    """A gRPC channel, whose calls end as the test says: answered, or with a code. `Made.ends` may do more before."""
 
-    def unary_unary(self, _path: str, **_: Any) -> Any:
-        return lambda: None
+    def __init__(self, made: _Made) -> None:
+        self._made = made
+
+    def unary_unary(self, path: str, **_: Any) -> Any:
+        self._made.asked(path)
+
+        def call(_request: Any, **_: Any) -> bytes:
+            self._made.called.append(self)
+            if (code := self._made.ends.pop(0)()) is not None:
+                raise _Ended(code)
+            return b""
+
+        return call
 
 
-def _connection() -> tuple[Connection, list[Any]]:
-    made: list[Any] = []
+class _Made:
+    """A connection of the blocking API, and the gRPC channels that it has made.
 
-    def connect(options: Any) -> Any:
-        made.append((_Fake(), dict(options).get("grpc.service_config")))
-        return made[-1][0]
+    Attributes:
+        ends: how each of the next calls ends.
+        asked: is told the path of each method that a channel is asked for.
+        shuffled: of each channel, whether it begins with any address of the name.
+        called: the channel of each call.
+    """
 
-    return Connection("a:1", connect), made
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ends: list[Callable[[], grpc.StatusCode | None]] = []
+        self.asked: Callable[[str], object] = str
+        self.shuffled: list[bool] = []
+        self.called: list[_Fake] = []
+        monkeypatch.setattr(grpc, "insecure_channel", self._connect)
+        self.channel = BlockingChannel("a:1")
+
+    def _connect(self, _address: str, options: Any) -> _Fake:
+        self.shuffled.append("grpc.service_config" in dict(options))
+        return _Fake(self)
+
+    def call(self, *ends: grpc.StatusCode | Callable[[], grpc.StatusCode | None] | None, path: str = PATH) -> None:
+        """Calls one after the other, however they end."""
+        for each in ends:
+            self.ends.insert(0, each if callable(each) else partial(lambda code: code, each))
+            with suppress(errors.AtfError):
+                _at_once(self.channel.call(path, f.GetTaskRequest(id="a"), t.Task, 3))
+
+    def during(self, code: grpc.StatusCode, *others: Any) -> Callable[[], grpc.StatusCode]:
+        """A call that ends so, after calls of other threads that began behind it."""
+
+        def ends() -> grpc.StatusCode:
+            self.call(*others)
+            return code
+
+        return ends
+
+
+def _at_once(call: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine that waits for nothing answers."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        answered: T = done.value
+        return answered
+    raise AssertionError("it waits")
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> _Made:
+    return _Made(monkeypatch)
+
+
+SILENT = grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 @pytest.mark.parametrize(
@@ -348,43 +410,34 @@ def _connection() -> tuple[Connection, list[Any]]:
     ],
 )
 def test_a_channel_is_given_up_only_where_its_peer_may_be_dead(
-    code: grpc.StatusCode, answers: int, given_up: bool
+    made: _Made, code: grpc.StatusCode, answers: int, given_up: bool
 ) -> None:
-    connection, made = _connection()
-    _, channel = connection._method(PATH, f.GetTaskRequest)
-    heard = connection._heard
-    for _ in range(answers):
-        connection._decoded(PATH, t.Task, b"")
-    connection._failed(_Ended(code), channel, heard)
-    connection._method(PATH, f.GetTaskRequest)
-    assert len(made) == 1 + given_up
-    assert [bool(shuffled) for _, shuffled in made] == [False, True][: len(made)]
+    made.call(made.during(code, *[None] * answers), None)
+    assert made.shuffled == [False, True][: 1 + given_up]
 
 
-def test_a_refusal_of_the_server_is_an_answer() -> None:
-    connection, made = _connection()
-    _, channel = connection._method(PATH, f.GetTaskRequest)
-    heard = connection._heard
-    connection._failed(_Ended(grpc.StatusCode.NOT_FOUND), channel, heard)
-    connection._failed(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), channel, heard)
-    connection._method(PATH, f.GetTaskRequest)
-    assert len(made) == 1
-    assert isinstance(to_error(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), "a:1", PATH, 3), errors.DeadlineExceeded)
+def test_a_refusal_of_the_server_is_an_answer(made: _Made) -> None:
+    made.call(made.during(SILENT, grpc.StatusCode.NOT_FOUND), None)
+    assert len(made.shuffled) == 1
+    assert isinstance(to_error(_Ended(SILENT), "a:1", PATH, 3), errors.DeadlineExceeded)
 
 
-def test_a_channel_that_was_replaced_is_not_given_up_twice() -> None:
-    connection, made = _connection()
-    _, old = connection._method(PATH, f.GetTaskRequest)
-    for _ in range(3):
-        connection._failed(_Ended(grpc.StatusCode.DEADLINE_EXCEEDED), old, connection._heard)
-        connection._method(PATH, f.GetTaskRequest)
-    assert len(made) == 2
+def test_a_channel_that_was_replaced_is_not_given_up_twice(made: _Made) -> None:
+    """Three calls are under way on it; each finds it silent, and the others have begun another one by then."""
+    unavailable = grpc.StatusCode.UNAVAILABLE  # says nothing of the peer
+    made.call(made.during(SILENT, made.during(SILENT, SILENT, unavailable), unavailable), None)
+    assert len(made.shuffled) == 2
+    assert len(set(made.called[:3])) == 1
 
 
-def test_a_method_is_not_kept_of_a_channel_that_is_given_up_meanwhile() -> None:
-    connection, made = _connection()
-    first = _Fake()
-    first.unary_unary = lambda *_, **__: connection._give_up(first)  # type: ignore[method-assign]  # as another thread would
-    connection._live = _Live(first, {})
-    assert connection._method(PATH, f.GetTaskRequest)[1] is first
-    assert connection._method(PATH, f.GetTaskRequest)[1] is made[0][0]
+def test_a_method_is_not_kept_of_a_channel_that_is_given_up_meanwhile(made: _Made) -> None:
+    def asked(path: str) -> None:
+        if path == PATH:
+            made.asked = str
+            made.call(SILENT, path="/another/thread's")
+
+    made.asked = asked
+    made.call(None, None)
+    others, first, second = made.called
+    assert first is others
+    assert second is not first

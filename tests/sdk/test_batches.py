@@ -686,6 +686,11 @@ def test_a_lambda_maps_by_itself_and_its_handle_blocks() -> None:
         assert len(client.batches(limit=1)) == 1
 
 
+def test_a_chain_of_a_step_alone_gives_its_result() -> None:
+    with atf.Client(frontend=faked_batches(FakeBatches(run=doubled))) as client:
+        assert thumbnail.s("a").submit(client).result(timeout=5) == ["a", "a"]
+
+
 def test_a_blocking_batch_keeps_what_came_before_a_bad_item_too() -> None:
     frontend = FakeBatches()
     with (
@@ -822,8 +827,6 @@ async def test_a_chain_of_a_map_alone_gives_the_list(w: World) -> None:
     w.frontend.run = doubled
     handle = await w.client.chain(thumbnail.map_s("ab"))
     assert await handle.result_async() == [["a", "a"], ["b", "b"]]
-    one = await w.client.chain(thumbnail.s("a")._alone())
-    assert await one.result_async() == ["a", "a"]
 
 
 @virtual(batch_world)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from atf.client import fork
-from atf.client.thread_coalescing import Direct, ThreadCoalescer, _Waiting
+from atf.calls.coalescing import Pending
+from atf.client import fork, thread_coalescing, transport
+from atf.client.thread_coalescing import Direct, ThreadCoalescer
 from atf.errors import AlreadyExists, AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime
@@ -51,12 +54,19 @@ class Line:
         self.may_end = threading.Semaphore(0)
         self.fail: list[BaseException] = []
         self.refused = ""
+        self._ended = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way."""
+        return len(self.timeouts) > self._ended
 
     def __call__(self, request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply:
         self.calls.append([each.id for each in request.requests])
         self.timeouts.append(timeout)
         self.under_way.release()
         assert self.may_end.acquire(timeout=WAIT)
+        self._ended += 1
         if self.fail:
             raise self.fail.pop()
         reply = f.ScheduleManyReply()
@@ -90,23 +100,48 @@ class Interrupted:
 
 
 class World:
-    """A coalescer, threads, and a line behind it."""
+    """A coalescer, threads, and a line behind it.
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    Attributes:
+        now: what its clock says.
+        added: is released by each request that begins to wait.
+    at_each_look: runs at each look at that clock, on the thread that looks.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
         self.line, self.now = Line(), 0.0
-        self.calls = ThreadCoalescer(self.line, lambda: self.now)
+        self.at_each_look: Callable[[], object] = int
+        self.added = added = threading.Semaphore(0)
+
+        class Noted(Pending[Any]):
+            def add(self, entry: Any, size: int) -> None:
+                super().add(entry, size)
+                added.release()
+
+        monkeypatch.setattr(thread_coalescing, "Pending", Noted)
+        self.calls = ThreadCoalescer(self.line, self._monotonic)
         self._pool = pool
 
-    def go(self, name: str, timeout: float = 10.0, payload: bytes = b"") -> Future[f.ScheduleReply]:
-        """Schedules from a thread of its own; returns when it calls or waits."""
-        waiting = len(self.calls._pending)
-        caller = self.calls._caller
+    def _monotonic(self) -> float:
+        self.at_each_look()
+        return self.now
+
+    def go(
+        self, name: str, timeout: float = 10.0, payload: bytes = b"", *, at_once: bool = False
+    ) -> Future[f.ScheduleReply]:
+        """Schedules from a thread of its own; returns when it calls, or waits while another call is under way. `at_once`: it calls."""
+        calls = at_once or not self.line.is_busy
         going = self._pool.submit(self.calls.schedule, request(name, payload), timeout)
-        if caller is None:
+        assert self.added.acquire(timeout=WAIT)
+        if calls:
             assert self.line.under_way.acquire(timeout=WAIT)
-        else:
-            reached(lambda: len(self.calls._pending) > waiting)
         return going
+
+    def is_free(self) -> bool:
+        """Whether a thread that comes now calls at once."""
+        going = self.go("to see", at_once=True)
+        self.end_call()
+        return self.line.calls.pop() == ["to see"] and going.result(WAIT).id == "0-to see"
 
     def end_call(self) -> None:
         self.line.may_end.release()
@@ -123,9 +158,9 @@ def reached(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with ThreadPoolExecutor(300) as pool:
-        yield World(pool)
+        yield World(pool, monkeypatch)
 
 
 def test_a_lone_thread_calls_at_once(world: World) -> None:
@@ -151,7 +186,7 @@ def test_threads_that_come_while_one_calls_share_the_next_call(world: World) -> 
     world.end_call()
     assert late.result(WAIT).id == "0-e"
     assert world.line.calls == [["a"], ["b", "c", "d"], ["e"]]
-    assert world.calls._caller is None
+    assert world.is_free()
 
 
 def test_a_call_holds_no_more_than_a_message_does(world: World) -> None:
@@ -208,18 +243,27 @@ def test_a_thread_that_is_interrupted_while_it_calls_leaves_nobody_waiting(world
     assert isinstance(third.exception(WAIT), Unavailable)
     world.end_call()
     assert fourth.result(WAIT).id == "0-d"
-    assert world.calls._caller is None
+    assert world.is_free()
 
 
 def test_a_thread_that_gives_up_its_turn_passes_it_on(world: World) -> None:
+    """Its time is over while its turn comes, by the thread whose call has just ended."""
+    gives_up = threading.Event()
+
+    class Noted(float):
+        """The seconds that it may wait; the error that says so is made when it gives up."""
+
+        def __format__(self, spec: str) -> str:
+            gives_up.set()
+            return super().__format__(spec)
+
     first = world.go("a")
+    quitter = world.go("q", Noted(0.01))
     second = world.go("b")
-    world.calls._pending._entries.appendleft(quitter := _Waiting(request("q"), 10.0))
-    world.calls._pending._sizes.appendleft(0)
+    world.at_each_look = lambda: reached(gives_up.is_set)
     world.end_call()
     assert first.result(WAIT).id == "0-a"
-    reached(lambda: world.calls._caller is quitter)
-    world.calls._leave(quitter)
+    assert isinstance(quitter.exception(WAIT), DeadlineExceeded)
     world.end_call()
     assert second.result(WAIT).id == "0-b"
     assert world.line.calls == [["a"], ["b"]]
@@ -240,9 +284,11 @@ def test_a_thread_waits_no_longer_than_it_may_and_others_do_not_suffer(world: Wo
     first = world.go("a")
     with pytest.raises(DeadlineExceeded):  # on this very thread: another could have given up before anybody saw it wait
         world.calls.schedule(request("hasty, at the head"), 0.01)
+    world.added.acquire()
     patient = world.go("b")
     with pytest.raises(DeadlineExceeded):
         world.calls.schedule(request("hasty, in the middle"), 0.01)
+    world.added.acquire()
     last = world.go("c")
     world.end_call()
     world.end_call()
@@ -252,44 +298,60 @@ def test_a_thread_waits_no_longer_than_it_may_and_others_do_not_suffer(world: Wo
 
 
 def test_a_thread_that_vanished_at_its_turn_blocks_the_others_for_a_while_only(world: World) -> None:
-    world.calls._caller = _Waiting(request("gone"), 10.0)  # as after a signal handler that raised at a bad moment
+    """As after a signal handler that raised at a bad moment: nobody ends its call."""
+    gone = world.go("gone")
     with pytest.raises(DeadlineExceeded):
         world.calls.schedule(request("a"), 0.01)
     world.now = 60.0
     with pytest.raises(DeadlineExceeded):
         world.calls.schedule(request("b"), 0.01)
-    after = world.go("c")
+    after = world.go("c", at_once=True)
     world.end_call()
-    assert after.result(WAIT).id == "0-c"
+    world.end_call()
+    assert {each.result(WAIT).id for each in (gone, after)} == {"0-gone", "0-c"}
 
 
-def test_a_signal_in_the_middle_leaves_the_door_open(world: World) -> None:
-    world.calls._lock = Interrupted(world.calls._lock)  # type: ignore[assignment]
+def test_a_signal_in_the_middle_keeps_nobody_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = Interrupted(threading.Lock())
+    with monkeypatch.context() as made:
+        made.setattr(threading, "Lock", lambda: lock)
+        calls = ThreadCoalescer(world.line, lambda: 0.0)
     with pytest.raises(KeyboardInterrupt):
-        world.calls.schedule(request("a"), 10.0)
-    assert world.calls._caller is None
-    assert len(world.calls._pending) == 0
+        calls.schedule(request("a"), 10.0)
+    world.end_call()
+    assert calls.schedule(request("b"), 10.0).id == "0-b"
+    assert world.line.calls == [["b"]]
 
 
 def test_a_child_process_starts_afresh(world: World) -> None:
+    """Also where a thread that the child does not have was in the middle of a call."""
     world.go("a")
-    lock = world.calls._lock
+    looked, goes_on = threading.Event(), threading.Event()
+
+    def halt() -> None:
+        world.at_each_look = int
+        looked.set()
+        assert goes_on.wait(WAIT)
+
+    world.at_each_look = halt
+    world.end_call()  # its thread passes the turn on, and has the lock
+    assert looked.wait(WAIT)
     assert world.calls.forked() == []
-    assert world.calls._caller is None
-    assert world.calls._lock is not lock
-    world.end_call()
+    assert world.is_free()
+    goes_on.set()
 
 
-def test_a_frontend_that_is_away_is_asked_again_until_the_time_is_over() -> None:
+def test_a_frontend_that_is_away_is_asked_again_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = Clock()
     tries: list[float] = []
 
-    def send(_request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply:
-        tries.append(timeout)
-        raise Unavailable("away")
+    class Away(transport.ForkSafeBlockingChannel):
+        def call(self, _path: str, _request: Any, _reply: Any, timeout: float) -> Any:
+            tries.append(timeout)
+            raise Unavailable("away")
 
+    monkeypatch.setattr(transport, "ForkSafeBlockingChannel", Away)
     direct = Direct("nowhere:1", 10.0, runtime, runtime.sleep)
-    direct._calls = ThreadCoalescer(send, runtime.monotonic)
     with pytest.raises(Unavailable, match="away"):
         direct.schedule(request("a"))
     assert len(tries) > 5
@@ -307,20 +369,25 @@ def test_a_closed_client_says_so() -> None:
 
 def test_a_fork_cuts_off_a_call_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork, "GRACE", 0)
-    gate, calls, cut = fork.ForkGuard(), threading.Event(), threading.Event()
+    at_fork: dict[str, Callable[[], None]] = {}
+    with monkeypatch.context() as made:
+        made.setattr(os, "register_at_fork", at_fork.update)
+        guard = fork.ForkGuard()
+    calls, cut, ended = threading.Event(), threading.Event(), threading.Event()
 
     def call() -> None:
-        with gate.blocking(lambda: None, cut.set):
+        with guard.blocking(lambda: None, cut.set):
             calls.set()
             assert cut.wait(WAIT)
+            ended.set()
 
     caller = threading.Thread(target=call)
     caller.start()
     assert calls.wait(WAIT)
-    gate._before()
+    at_fork["before"]()
     try:
         assert cut.is_set()
-        assert not gate._under_way
+        assert ended.is_set()
     finally:
-        gate._after_in_parent()
+        at_fork["after_in_parent"]()
     caller.join(WAIT)

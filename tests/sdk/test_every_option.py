@@ -191,7 +191,9 @@ class World:
         self.blocking = atf.Client(
             "a", frontend=cast("Frontend", self.frontend), runtime=runtime, loop_bridge=self.loop_bridge
         )
-        self.core = self.blocking._core
+        self.core = atf.AsyncClient(
+            "a", frontend=cast("Frontend", self.frontend), runtime=VirtualRuntime(self.loop), loop_bridge=OwnLoop()
+        )
         self.first = _First()
         self.context = atf.Context(
             task_id="0-a",
@@ -205,9 +207,7 @@ class World:
 
     def of(self, kind: str) -> Any:
         made: dict[str, Callable[[], Any]] = {
-            "AsyncClient": lambda: atf.AsyncClient(
-                "a", frontend=cast("Frontend", self.frontend), runtime=VirtualRuntime(self.loop), loop_bridge=OwnLoop()
-            ),
+            "AsyncClient": lambda: self.core,
             "Client": lambda: self.blocking,
             "Lambda": lambda: thumbnail,
             "Schedulable": lambda: thumbnail.options(priority=1),
@@ -216,7 +216,7 @@ class World:
             "Handle": lambda: self.blocking.handle("0-a"),
             "Batch": lambda: self.blocking.batch_handle("a", thumbnail),
             "ChainHandle": lambda: atf.ChainHandle(self.core, self.loop_bridge, "a", 0, lambda *_: None, single=False),
-            "App": lambda: app,
+            "App": lambda: atf.App("photos"),
             "Context": lambda: self.context,
             "InBatch": lambda: InBatch("a", 0, "w", "0-a", thumbnail),
         }
@@ -287,7 +287,6 @@ def _described(decorate: Any) -> Any:
     def fresh(path: str = "a") -> None: ...
 
     made = decorate(fresh)
-    del app._lambdas[made.name]
     job = made.job.SerializeToString(deterministic=True) if made.job else b""
     return made.spec().SerializeToString(deterministic=True) + job
 
