@@ -123,7 +123,7 @@ class ClaimCalls:
 
     async def _work(self, ask: _OpenClaim) -> Grant | None:
         try:
-            grant = await self._ask(ask)
+            grant = await self.ask(ask)
         finally:
             self._trouble.ended(id(ask))
             self._unknown.discard(id(ask))
@@ -133,7 +133,7 @@ class ClaimCalls:
             self._return(ask, grant)
         return grant
 
-    async def _ask(self, ask: _OpenClaim) -> Grant | None:
+    async def ask(self, ask: _OpenClaim) -> Grant | None:
         tasks = len(ask.request.task_ids)
 
         async def claim() -> h.ClaimTasksReply:

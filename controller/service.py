@@ -79,7 +79,7 @@ class ControllerService:
         self._claims = ClaimCalls(
             hsc=hsc, reports=self._reports, timing=timing, runtime=runtime, paused=store.pause_met.set
         )
-        self._poller = Poller(
+        self.poller = Poller(
             store=store,
             host=host,
             settings=settings,
@@ -89,12 +89,12 @@ class ControllerService:
             may_run=self._may_run,
             heard=self._heard,
         )
-        self._cores = Cores(
+        self.cores = Cores(
             store=store,
             name=settings.pool,
             runtime=runtime,
-            rearrange=self._poller.rearrange,
-            hungry=self._poller.waits,
+            rearrange=self.poller.rearrange,
+            hungry=self.poller.waits,
             guarded=guarded,
         )
         self.state = HostState(
@@ -104,20 +104,20 @@ class ControllerService:
             runtime=runtime,
             starts=self._starts,
             quarantine=self._quarantine,
-            here=self._cores.here,
+            here=self.cores.here,
             executors=lambda: len({*guarded, *(executor_id for executor_id, _ in self._open)}),
-            rearrange=self._poller.rearrange,
+            rearrange=self.poller.rearrange,
         )
 
     async def run(self) -> None:
         """Pops for the open calls until cancelled."""
         beside = [
-            self._runtime.spawn(self._cores.run(), name="cores"),
+            self._runtime.spawn(self.cores.run(), name="cores"),
             self._runtime.spawn(self.state.run(), name="serve"),
             self._runtime.spawn(PauseLog(self._store, self._runtime).run(), name="pauses of claims"),
         ]
         try:
-            await self._poller.run()
+            await self.poller.run()
         finally:
             await end(beside)
             await self._claims.end()
@@ -147,12 +147,12 @@ class ControllerService:
             return c.NextWorkReply(draining=self._draining.is_set())
         self._reports.hand_back(executor_id, refs(undelivered))
         if request.draining:
-            self._cores.left(executor_id)
+            self.cores.left(executor_id)
             return c.NextWorkReply(draining=self._draining.is_set())
         call = Call(
             executor_id, request.lane, asked.lambdas, request.max_tasks, signatures=asked.signatures, known=asked.signed
         )
-        self.state.asked(call.lambdas, now, new=self._cores.called(executor_id, call.lambdas, call.signed))
+        self.state.asked(call.lambdas, now, new=self.cores.called(executor_id, call.lambdas, call.signed))
         key = executor_id, request.lane
         if (earlier := self._open.pop(key, None)) is not None:
             earlier.dismiss()
@@ -167,7 +167,7 @@ class ControllerService:
         """An executor is verifiably dead: sees to it that all it held runs again, or counts as what it was."""
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).dismiss()
-        self._cores.left(death.executor_id)
+        self.cores.left(death.executor_id)
         self._named.left(death.executor_id)
         if self.state.drains:
             self.state.tell()  # whoever waits for it sees at once how many are left
@@ -193,8 +193,8 @@ class ControllerService:
             seconds: how long to wait at most until the HSC has taken them; it may be down.
         """
         self._draining.set()
-        await self._poller.close()
-        await self._cores.leave()
+        await self.poller.close()
+        await self.cores.leave()
         await self.flush(seconds)
 
     async def flush(self, seconds: float) -> None:
@@ -208,22 +208,22 @@ class ControllerService:
     def _may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
         if self.state.drains:
             return frozenset()
-        return self._quarantine.may_run(self._cores.may_run(executor_id, lambdas), self._runtime.monotonic())
+        return self._quarantine.may_run(self.cores.may_run(executor_id, lambdas), self._runtime.monotonic())
 
     def _heard(self, name: str) -> None:
         if name[:1] == "&":
             if name[1:] == self._host:
                 self.state.tell()
         elif name[:1] == "%":
-            self._cores.changed(name[1:])
+            self.cores.changed(name[1:])
         else:
-            self._cores.notified(lambda_of(name))
+            self.cores.notified(lambda_of(name))
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     async def _answer(self, call: Call, until: float) -> c.NextWorkReply:
         while not call.dismissed.is_set() and not self._draining.is_set():
-            await self._poller.fill(call, until)
+            await self.poller.fill(call, until)
             if not call.ids:
                 break
             ids, call.ids = self._admitted(call.ids), {}
@@ -233,14 +233,14 @@ class ControllerService:
             if grant is None:
                 break
             if grant.deferred:
-                self._poller.put_back({task_id: ids[task_id] for task_id in grant.deferred if task_id in ids})
+                self.poller.put_back({task_id: ids[task_id] for task_id in grant.deferred if task_id in ids})
             if call.dismissed.is_set() or self._draining.is_set():
                 self._reports.hand_back(call.executor_id, refs(grant.claims))
             elif grant.claims:
                 all_claimed = len(grant.claims) == len(ids)
                 queues = ids if all_claimed else {each.task_id: ids[each.task_id] for each in grant.claims}
                 handed = {lambda_of(each) for each in set(queues.values())}
-                self._cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
+                self.cores.handed_over(call.executor_id, handed, full=len(ids) >= call.room)
                 self._quarantine.handed(call.executor_id, queues, self._runtime.monotonic())
                 number = self._answers.answer(call.executor_id, call.call_stream, grant.claims)
                 _log.debug("next_work", executor=call.executor_id, number=number, tasks=len(grant.claims))

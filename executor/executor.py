@@ -82,8 +82,8 @@ class Executor:
         self._beats: Heartbeats | None = None
         first_times = FirstTimes(executor_id=executor_id, hsc=hsc, bridge=workers.bridge, runtime=runtime)
         self._performer = Performer(lambdas, runtime, first_times.of, self.ledger.draining, isolated)
-        self._deadlines = Deadlines(self.ledger, stop_grace=settings.stop_grace, runtime=runtime)
-        self.interrupts = Interrupts(self.ledger, workers, self._performer, self._deadlines, settings, runtime)
+        self.deadlines = Deadlines(self.ledger, stop_grace=settings.stop_grace, runtime=runtime)
+        self.interrupts = Interrupts(self.ledger, workers, self._performer, self.deadlines, settings, runtime)
         asker = Asker(
             executor_id,
             {name: each.digest for name, each in lambdas.items()},
@@ -97,7 +97,7 @@ class Executor:
         self.pipeline = Pipeline(
             self.ledger,
             workers,
-            self._deadlines,
+            self.deadlines,
             self.interrupts,
             Reporter(executor_id, hsc, self.ledger, prefetch, self._beat, timing, runtime),
             prefetch,
@@ -177,7 +177,7 @@ class Executor:
     async def _watch(self) -> None:
         """Acts on what is due, whenever that is."""
         while True:
-            due = self._deadlines.look()
+            due = self.deadlines.look()
             for task in due.timed_out:
                 self.interrupts.stop(task, timed_out=True)
             for task in due.overran:
@@ -187,7 +187,7 @@ class Executor:
                 self._beat(due.began)
             if due.waited:
                 self.pipeline.relieve()
-            await self._deadlines.wait()
+            await self.deadlines.wait()
 
     # --- from outside -----------------------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ class Heartbeats:
         try:
             answer = await self._ask(held, self.timing.rpc_deadline)
         except Exception as error:  # noqa: BLE001  whatever it is, the leases were not renewed
-            self._strike(error)
+            self.strike(error)
             return False
         self._strikes = 0
         self._answered(*answer)
@@ -164,7 +164,7 @@ class Heartbeats:
         lost = [task for task, verdict in answers if verdict == h.LOST]
         self.heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])
 
-    def _strike(self, error: Exception) -> None:
+    def strike(self, error: Exception) -> None:
         self._strikes += 1
         _log.warning("heartbeat failed", strikes=self._strikes, error=str(error) or repr(error))
         if self._strikes >= STRIKES:

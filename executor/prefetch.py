@@ -43,7 +43,7 @@ class Prefetch:
     """The measured run times, what is in the workers, and what follows from them."""
 
     def __init__(self) -> None:
-        self._known: defaultdict[str, _Known] = defaultdict(_Known)
+        self.known: defaultdict[str, _Known] = defaultdict(_Known)
         self._hot_at: dict[str, float] = {}
 
     def arrived(self, lambda_names: Iterable[str], now: float) -> None:
@@ -58,19 +58,19 @@ class Prefetch:
 
     def came(self, lambda_names: Iterable[str]) -> None:
         """Tasks of these lambdas, one for each name, were put into a worker."""
-        known = self._known
+        known = self.known
         for name in lambda_names:
             known[name].held += 1
 
     def left(self, lambda_names: Iterable[str]) -> None:
         """Tasks that `came` have left their worker, whether they ran or not."""
-        known = self._known
+        known = self.known
         for name in lambda_names:
             known[name].held -= 1
 
     def ran(self, lambda_name: str, seconds: float, now: float) -> None:
         """A run has ended after `seconds`."""
-        known = self._known[lambda_name]
+        known = self.known[lambda_name]
         known.mean = max(_LEAST_S, known.mean + _WEIGHT * (seconds - known.mean) if known.mean else seconds)
         known.ended_at = now
 
@@ -78,7 +78,7 @@ class Prefetch:
         """How many tasks may wait beside `workers` workers that take any of these lambdas."""
         slowest = 0.0
         for name in lambdas:
-            known = self._known.get(name)
+            known = self.known.get(name)
             if known is None:
                 continue
             if not known.mean:

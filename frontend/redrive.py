@@ -59,7 +59,7 @@ class RedriveRpc(FrontendParts):
         known = await self._lambdas.known(lambda_of(request))
         name = known.record.name
         _check(request, known)
-        at = _parse(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
+        at = parse_position(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
         first = not request.page_token
         records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
         matching = [
@@ -112,7 +112,8 @@ def _check(request: f.RedriveRequest, known: KnownLambda) -> None:
         )
 
 
-def _parse(token: str) -> _RedrivePosition | None:
+def parse_position(token: str) -> _RedrivePosition | None:
+    """Reads how far a redrive has come; None: it begins."""
     if not token:
         return None
     match = _TOKEN.fullmatch(token)

@@ -149,7 +149,7 @@ def test_no_pool_is_called_as_the_hosts_without_one(tmp_path: Path) -> None:
 
 
 def test_every_setting_may_stand_in_the_file(tmp_path: Path) -> None:
-    commands = (cluster_settings.ClusterSettings, remote._FrontendAddress, store._StoreFlags)
+    commands = (cluster_settings.ClusterSettings, remote.FrontendAddress, store.StoreFlags)
     for cls in (*commands, StoreSettings, FrontendSettings, StoreConsumerSettings, HscSettings, ControllerSettings,
                 ExecutorSettings, Timing, LogSettings):  # fmt: skip
         assert {each.name for each in fields(cls)} <= TABLES[""], cls

@@ -66,7 +66,7 @@ def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pyte
         return next(looks)
 
     monkeypatch.setattr(store_watch, "happens", happens)
-    monkeypatch.setattr(store_watch, "_LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(store_watch, "LOOK_AGAIN_S", 0.0)
 
     async def run() -> list[tuple[str, str]]:
         log = Said()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -124,9 +125,8 @@ def test_who_writes_waits_once_for_a_reader_that_reads_no_more(pipe: tuple[int, 
     for _ in range(4000):  # four times what is kept
         output.write(line)
     output.flush()
-    assert time.monotonic() - began < 50 * safe_output._PATIENCE_S  # 4,000 waits would be 400 s
+    assert time.monotonic() - began < 5.0  # 4,000 waits would be 400 s
     assert output.lost > 2000
-    assert output.lost + (output._size >> 10) <= 4000
 
     taken = bytearray()
     while b"missing" not in taken:
@@ -147,7 +147,7 @@ def test_a_pipe_gets_its_lines_where_somebody_has_taken_poll_away(
 
 
 def test_the_end_of_a_process_is_not_held_up(pipe: tuple[int, SafeOutput]) -> None:
-    _, output = pipe
+    reader, output = pipe
     for _ in range(300):
         output.write(b"x" * 1023 + b"\n")
     began = time.monotonic()
@@ -156,7 +156,12 @@ def test_the_end_of_a_process_is_not_held_up(pipe: tuple[int, SafeOutput]) -> No
     output.write(b"dropped\n")
     output.flush()
     assert time.monotonic() - began < PATIENCE_S
-    assert output._line == b""
+    os.set_blocking(reader, False)
+    taken = bytearray()
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(reader, 1 << 16):
+            taken += data
+    assert b"dropped" not in taken
 
 
 def test_many_threads_write_whole_lines(disk: Disk, output: SafeOutput) -> None:

@@ -66,7 +66,6 @@ INNER = {
     "count_items": "of get_batch",
     "enlist": "of heartbeat and claim: the roster of who may hold leases",
     "list_outbox": "of apply_outbox",
-    "pop_misfits": "of pop",
     "report_batch": "of apply_outbox",
     "resync_lambdas": "of apply_outbox",
 }

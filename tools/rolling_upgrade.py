@@ -273,7 +273,7 @@ async def library_names(url: str) -> str:
     settings = StoreSettings(redis_url=url, partitions=int(PARTITIONS))
     store = await Store.open(settings, Timing(), SystemRuntime())
     try:
-        finding = await libraries(store._link)
+        finding = await libraries(store.link)
     finally:
         await store.close()
     print(f"function libraries: {finding.value}")

@@ -83,7 +83,7 @@ class Measurements:
     def __init__(
         self, plan: BenchPlan, namespace: str, cluster: Cluster, client: AsyncClient, store: TaskStore
     ) -> None:
-        self._plan, self._cluster, self._client, self._store = plan, cluster, client, store
+        self._plan, self._cluster, self.client, self._store = plan, cluster, client, store
         self._pending = 0
         """Of others, when it began, and of ours that are to wait meanwhile."""
         self.tasks = NoopTasks(namespace, client)
@@ -91,7 +91,7 @@ class Measurements:
 
     async def before(self) -> Measurement:
         """What the store holds already, of all lambdas: the figures are those of a store with so much in it."""
-        lambdas = await self._client.lambdas()
+        lambdas = await self.client.lambdas()
         counts = {status: sum(each.counts[status] for each in lambdas) for status in Status}
         self._pending = sum(count for status, count in counts.items() if not status.finished)
         figures = {"pending": float(self._pending), "finished": float(sum(counts.values()) - self._pending)}
@@ -118,7 +118,7 @@ class Measurements:
 
     async def end_to_end(self) -> Measurement:
         """No-op tasks, from the first call until nothing is left to do."""
-        rounds = [await self._through(self._plan.tasks) for _ in range(self._plan.rounds)]
+        rounds = [await self.through(self._plan.tasks) for _ in range(self._plan.rounds)]
         figures = {name: round(statistics.median(each[name] for each in rounds), 1) for name in rounds[0]}
         figures["ran_again"] = sum(each["ran_again"] for each in rounds)
         beside = f" beside {self._pending:,} pending tasks" if self._pending else ""
@@ -127,7 +127,7 @@ class Measurements:
     async def kinds(self) -> Measurement:
         """The same for `def` alone and for `async def` alone: CPU of the executors."""
         tasks = max(1, self._plan.tasks // (TURNS * len(KINDS)))
-        turns = [{name: await self._through(tasks, [name]) for name in KINDS} for _ in range(TURNS)]
+        turns = [{name: await self.through(tasks, [name]) for name in KINDS} for _ in range(TURNS)]
         figures = {
             kind.replace(" ", "_"): round(statistics.mean(each[name]["cpu_us_executors"] for each in turns), 1)
             for name, kind in KINDS.items()
@@ -181,7 +181,7 @@ class Measurements:
         async def caller() -> None:
             for number in left:
                 began = time.monotonic()
-                await self._client.schedule(self.tasks.task(number))
+                await self.client.schedule(self.tasks.task(number))
                 took.append(time.monotonic() - began)
 
         async with self.tasks.paused():
@@ -206,7 +206,7 @@ class Measurements:
             for number in range(count):
                 await asyncio.sleep(max(0.0, began + number / self._plan.rate - time.monotonic()))
                 due = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self._random.uniform(*AHEAD_S))
-                calls.append(group.create_task(self._client.schedule(self.tasks.task(number, at=due))))
+                calls.append(group.create_task(self.client.schedule(self.tasks.task(number, at=due))))
         await asyncio.sleep(AHEAD_S[1])  # until the last one is due: to look before would be in the figures
         await self.tasks.drained()
         used = _per_task_us(proc.less(await self._cpu(), before), count)
@@ -215,7 +215,7 @@ class Measurements:
         what = f"{self._plan.rate:g} tasks a second, {least:g} to {most:g} s ahead, ms late; CPU per task, µs"
         return Measurement("ahead", what, {**_late(infos), **{name: round(us, 1) for name, us in used.items()}})
 
-    async def _through(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> dict[str, float]:
+    async def through(self, tasks: int, names: Sequence[str] = tuple(KINDS)) -> dict[str, float]:
         before, began_s, began = await self._cpu(), await self._store.now_s(), time.monotonic()
         handles = await self.tasks.schedule(tasks, names)
         accepted = time.monotonic() - began

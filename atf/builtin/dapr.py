@@ -81,9 +81,9 @@ class JobEventSender:
         left_s = ANSWER_WITHIN_S
         if ctx.deadline is not None:
             left_s = (ctx.deadline - datetime.now(UTC)).total_seconds()  # noqa: TID251  as any lambda has to
-        until = _now() + left_s
+        until = loop_time() + left_s
         app = await self._find(app_id, until)
-        answer = await app.on_job_event(event, max(until - _now(), 0))
+        answer = await app.on_job_event(event, max(until - loop_time(), 0))
         if answer.code in _DELIVERED:
             return
         self._places[app_id].asked_at = float("-inf")  # it may have moved
@@ -97,12 +97,12 @@ class JobEventSender:
 
         place = self._places.setdefault(app_id, _AppAddress())
         async with place.asking:  # the others use what the first has found
-            if place.app is None or _now() - place.asked_at >= ADDRESS_FRESH_S:
+            if place.app is None or loop_time() - place.asked_at >= ADDRESS_FRESH_S:
                 address = await self._ask(app_id, place.app, until)
                 if place.app is None or place.app.address != address:
                     # Calls that run end at the old one, which is closed with the last of them.
                     place.app = DaprApp(address)
-                place.asked_at = _now()
+                place.asked_at = loop_time()
         return place.app
 
     async def _ask(self, app_id: str, known: DaprApp | None, until: float) -> str:
@@ -115,7 +115,7 @@ class JobEventSender:
             return (await self._frontend().find_dapr_app(request, timeout=_ASK_WITHIN_S)).address
 
         def failed(error: Exception) -> None:
-            if known is not None or _now() >= until:
+            if known is not None or loop_time() >= until:
                 raise error
 
         try:
@@ -160,6 +160,6 @@ def _event(job: str, data: bytes) -> tuple[str, JobEventRequest]:
     return app_id, event
 
 
-def _now() -> float:
+def loop_time() -> float:
     """Seconds by the clock of the loop."""
     return asyncio.get_running_loop().time()

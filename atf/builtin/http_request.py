@@ -110,13 +110,14 @@ def _addresses(url: str | list[str]) -> tuple[TargetAddress, ...]:
     urls = [url] if isinstance(url, str) else url
     if not isinstance(urls, list | tuple) or not 1 <= len(urls) <= MAX_ADDRESSES:
         raise InvalidArgument(f"url: give one address, or a list of 1 to {MAX_ADDRESSES} of one target")
-    found = [_address(each) for each in urls]
+    found = [target_address(each) for each in urls]
     origins = Counter(each.origin for each in found)
     keyed = (each._replace(key=each.key if origins[each.origin] > 1 else each.origin) for each in found)
     return tuple({each.key: each for each in keyed}.values())
 
 
-def _address(url: str) -> TargetAddress:
+def target_address(url: str) -> TargetAddress:
+    """Reads one address of a target; InvalidArgument says what is wrong with it, without repeating a password."""
     if not isinstance(url, str) or len(url) > MAX_URL_CHARS:
         raise InvalidArgument(f"url: an address is text of at most {MAX_URL_CHARS} characters")
     for at, character in enumerate(url, 1):

@@ -22,7 +22,9 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class _FrontendAddress:
+class FrontendAddress:
+    """Where the frontend is that commands ask."""
+
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend")
 
 
@@ -37,7 +39,7 @@ def ask(question: Callable[[api.Frontend], Awaitable[R]], at: str | None = None)
         AtfError: what the frontend answered; Unavailable: it was not reached.
     """
     given = kept("frontend") if at is None else at
-    return asyncio.run(_ask(load(_FrontendAddress, {"frontend": given}).frontend, question))
+    return asyncio.run(_ask(load(FrontendAddress, {"frontend": given}).frontend, question))
 
 
 async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -> R:

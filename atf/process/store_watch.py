@@ -18,7 +18,7 @@ from atf.store.store import Store
 
 _ANNOUNCE_S: Final = 10.0
 """Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
-_LOOK_AGAIN_S: Final = 60.0
+LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
 
 
@@ -44,7 +44,7 @@ class StoreWatch:
         """Says now and then that this process lives, and what becomes wrong with the task store's settings or is mended."""
         said, looked_at = "", self._runtime.monotonic()
         while not await happens(self._stopping, _ANNOUNCE_S):
-            if self._runtime.monotonic() - looked_at < _LOOK_AGAIN_S:
+            if self._runtime.monotonic() - looked_at < LOOK_AGAIN_S:
                 await self._announce()
                 continue
             looked_at = self._runtime.monotonic()

@@ -68,10 +68,10 @@ class QueueVerbs(Partitions):
             self.pause_met.set()
         if found and found[-1][0] == _APART:
             _, names = found.pop()
-            found += await self._pop_misfits(partition, pool, names, want, found, signatures or {})
+            found += await self.pop_misfits(partition, pool, names, want, found, signatures or {})
         return found
 
-    async def _pop_misfits(
+    async def pop_misfits(
         self,
         partition: int,
         pool: str,
@@ -120,12 +120,12 @@ class QueueVerbs(Partitions):
         """Every queue of ours, with its depth, as RQ sees it."""
         try:
             if self._link.in_process:
-                return self._read_queues()
-            return await asyncio.to_thread(self._read_queues)  # noqa: TID251  RQ has only a blocking client
+                return self.read_queues()
+            return await asyncio.to_thread(self.read_queues)  # noqa: TID251  RQ has only a blocking client
         except (rx.RedisError, OSError) as error:
             raise translate(error, self._link.where) from error
 
-    def _read_queues(self) -> list[QueueDepth]:
+    def read_queues(self) -> list[QueueDepth]:
         from rq import Queue
 
         with self._link.blocking_client() as client:

@@ -123,7 +123,7 @@ class TaskVerbs(Partitions):
         """
         sets = _sets(lambda_name, status)
         end = self.partitions * len(sets)
-        index, score, last = _parse_token(token, end)
+        index, score, last = parse_token(token, end)
         ids: list[str] = []
         while index < end and len(ids) < size:
             partition, passed = divmod(index, len(sets))
@@ -142,7 +142,7 @@ class TaskVerbs(Partitions):
         server that restarted or took over begins again: a cursor means something to one process only.
         """
         servers = await self._link.masters()
-        number, run_id, at = _parse_cursor(cursor)
+        number, run_id, at = parse_cursor(cursor)
         if number >= len(servers):
             return "", []
         server = servers[number]
@@ -206,7 +206,7 @@ async def _time_us(server: Link) -> int:
     return int(seconds) * US + int(micros)
 
 
-def _parse_cursor(cursor: str) -> tuple[int, str, int]:
+def parse_cursor(cursor: str) -> tuple[int, str, int]:
     """Which server, the process that it was, and that process's own cursor; the beginning where it is none of ours."""
     match = _CURSOR.fullmatch(cursor)
     return (int(match[1]), match[2], int(match[3])) if match else (0, "", 0)
@@ -223,7 +223,8 @@ def _sets(lambda_name: str, status: Status | None) -> list[tuple[str, str]]:
     return found
 
 
-def _parse_token(token: str, sets: int) -> tuple[int, str, str]:
+def parse_token(token: str, sets: int) -> tuple[int, str, str]:
+    """Reads the place from which a page of tasks goes on: which set, score, last id."""
     if not token:
         return 0, "", ""
     match = _TOKEN.fullmatch(token)

@@ -26,12 +26,12 @@ class StoredTasks:
     """
 
     def __init__(self, client: AsyncClient, lambdas: Sequence[str]) -> None:
-        self._client, self._lambdas = client, lambdas
+        self._client, self.lambdas = client, lambdas
 
     async def left(self) -> int:
         """Tasks that have not finished, by the store's counters; at least 1 while it can't be asked."""
         try:
-            mine = [each for each in await self._client.lambdas() if each.name in self._lambdas]
+            mine = [each for each in await self._client.lambdas() if each.name in self.lambdas]
         except AtfError:
             return 1
         return sum(each.counts[status] for each in mine for status in LIVE)
@@ -46,7 +46,7 @@ class StoredTasks:
             AtfError: the frontend does not answer.
         """
         found: dict[str, FinalRecord] = {}
-        for name in self._lambdas:
+        for name in self.lambdas:
             for task in await self._client.list(name, limit=_ALL):
                 found[key_of(task.id)] = _ending(task)
         for key, task_id in accepted.items():
@@ -63,7 +63,7 @@ class StoredTasks:
         """
         live = [
             each
-            for name in self._lambdas
+            for name in self.lambdas
             for status in sorted(LIVE)
             for each in await self._client.list(name, status, limit=_ALL)
         ]

@@ -164,7 +164,7 @@ class IsolatedRuns:
                 run.tell("cancel", task.timed_out)
             if self._draining:
                 run.tell("drain")
-            outcome, alone = self._listen(ours, task, run, first_time, written)
+            outcome, alone = self.hear_run(ours, task, run, first_time, written)
             if not alone:
                 run.over.wait()
             written.say_rest()
@@ -175,7 +175,7 @@ class IsolatedRuns:
             run.close()
 
     @staticmethod
-    def _listen(
+    def hear_run(
         connection: socket.socket, task: HeldTask, run: IsolatedRun, first_time: FirstTimeCheck | None, written: Written
     ) -> tuple[Outcome | None, bool]:
         """Does what the run asks for until it ends. Returns how it says that it did, and whether it leaves nothing behind."""

@@ -26,14 +26,14 @@ from .log_handlers import Handler
 _LINE_BUFFERED: Final = 1
 """From <stdio.h>."""
 
-_captured: list[LineStream] = []
+captured: list[LineStream] = []
 
 
 def capture() -> None:
     """Takes sys.stdout and sys.stderr of this process. Call it after atf.log.setup, and before user code is imported."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = LineStream(name, descriptor)
-        _captured.append(stream)
+        captured.append(stream)
         text = LineText(stream, getattr(sys, name))
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)  # who has replaced the other goes back to this one
@@ -54,7 +54,7 @@ def _write_c_at_once() -> None:
 
 def take_process() -> None:
     """Takes note that this process, which was forked to run a task, is no child of a lambda's."""
-    for each in _captured:
+    for each in captured:
         each.of_child = False
 
 
@@ -66,14 +66,14 @@ def end_of_run() -> None:
 
 def end_half_lines() -> None:
     """Says the half lines of the current run."""
-    for stream in _captured:
+    for stream in captured:
         if stream.has_half_lines:
             stream.end_of_run()
 
 
 def end() -> None:
     """Says every half line, before the process ends."""
-    for each in _captured:
+    for each in captured:
         each.end()
 
 
@@ -84,7 +84,7 @@ def write(stream: str, data: bytes) -> None:
         stream: "stdout" or "stderr".
         data: any part of it, in order.
     """
-    for each in _captured:
+    for each in captured:
         if each.stream == stream:
             each.write(data)
 

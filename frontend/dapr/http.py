@@ -97,7 +97,7 @@ class HttpPort:
         return web.Response(status=204)
 
     async def _schedule(self, request: web.Request) -> web.Response:
-        body = _body(await request.read())
+        body = read_body(await request.read())
         if body.name:
             raise InvalidArgument("name: it stands in the path alone; leave it out here").with_reason(
                 NAME_IN_BODY, DOMAIN
@@ -133,7 +133,7 @@ def _metadata(request: web.Request) -> Mapping[str, str]:
     return {APP_ID: app_id} if app_id else {}
 
 
-def _body(sent: bytes) -> d.JobBody:
+def read_body(sent: bytes) -> d.JobBody:
     """What a job's description says."""
     try:
         said = json.loads(sent.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)

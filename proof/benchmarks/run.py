@@ -130,7 +130,7 @@ def told(question: Question, figures: Mapping[str, Any]) -> str:
     return ", ".join([*said, question.unit]) if said else "no figure"
 
 
-_versions: dict[str, dict[str, str]] = {}
+known_versions: dict[str, dict[str, str]] = {}
 
 
 async def versions(system: System) -> dict[str, str]:
@@ -138,13 +138,13 @@ async def versions(system: System) -> dict[str, str]:
 
     What is no process that takes tasks runs in ours.
     """
-    if system.name not in _versions:
+    if system.name not in known_versions:
         ours = system.ours or not system.module
         names = installed.OF_OURS if ours else installed.OF_ALL
         own = await _lines(*system.entry, "versions") if system.module else {}
         python = sys.executable if ours else system.python
-        _versions[system.name] = own | await _lines(python, "-P", "-m", installed.__name__, *names)
-    return _versions[system.name]
+        known_versions[system.name] = own | await _lines(python, "-P", "-m", installed.__name__, *names)
+    return known_versions[system.name]
 
 
 async def _lines(*command: str) -> dict[str, str]:

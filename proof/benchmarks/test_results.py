@@ -394,7 +394,7 @@ def test_a_package_that_an_environment_lacks_is_said_to_be_missing() -> None:
 
 
 async def test_a_system_that_does_not_say_its_versions_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_versions", {})
+    monkeypatch.setattr(run, "known_versions", {})
     broken = known.System("broken", "Broken", "no_such_module")
     monkeypatch.setattr(known.System, "python", property(lambda _self: sys.executable))
     with pytest.raises(BenchError, match="does not say its versions"):

@@ -72,12 +72,12 @@ def _held(path: Path) -> bool:
 
 
 def _tell(what: str, beside: int) -> None:
-    os.write(_file(what, os.getpid()), _RECORD.pack(time.time_ns() // 1000, beside))
+    os.write(_file(os.environ[FOLDER], what, os.getpid()), _RECORD.pack(time.time_ns() // 1000, beside))
 
 
 @functools.cache
-def _file(what: str, pid: int) -> int:
-    return os.open(Path(os.environ[FOLDER]) / what / f"{pid}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+def _file(folder: str, what: str, pid: int) -> int:
+    return os.open(Path(folder) / what / f"{pid}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 
 def made(folder: Path) -> Path:

@@ -93,10 +93,10 @@ class Scene:
         self.forgot: list[Forgot] = []
         """What the store may have lost of class relaxed, as guarantees.md has it; rows add to it."""
         self._progress = progress
-        self._record = VerifyRecord(self.folder / "record")
-        self._record.directory.mkdir()
-        self._deaths = ProcessWatch()
-        self._loads: dict[str, _Load] = {}
+        self.record = VerifyRecord(self.folder / "record")
+        self.record.directory.mkdir()
+        self.deaths = ProcessWatch()
+        self.loads: dict[str, _Load] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def begin(
@@ -123,7 +123,7 @@ class Scene:
         await store.start()
         timing = {f"ATF_{each.name.upper()}": str(getattr(self.timing, each.name)) for each in fields(Timing)}
         ours = {
-            DIRECTORY: str(self._record.directory),
+            DIRECTORY: str(self.record.directory),
             NAMESPACE: "lab",
             "ATF_DURABILITY": "relaxed" if relaxed else durability,
         }
@@ -161,20 +161,20 @@ class Scene:
 
     def began_in(self, since: float) -> set[int]:
         """The processes in which runs began after an instant (monotonic, seconds)."""
-        self._record.poll()
-        return {pid_of(each.process) for each in self._record.begun if each.at_us >= since * 1e6}
+        self.record.poll()
+        return {pid_of(each.process) for each in self.record.begun if each.at_us >= since * 1e6}
 
     def claimed_after(self, wall_us: int, *hosts: str) -> float:
         """Seconds from an instant (µs, wall clock) until the first run began on these hosts that was claimed after it; inf: none has."""
-        self._record.poll()
+        self.record.poll()
         there = self.workers(*hosts)
-        found = [each.store_us for each in self._record.begun if each.fence > wall_us and pid_of(each.process) in there]
+        found = [each.store_us for each in self.record.begun if each.fence > wall_us and pid_of(each.process) in there]
         return (min(found) - wall_us) / 1e6 if found else math.inf
 
     def at_work(self) -> set[int]:
         """The processes in which runs have begun and not ended."""
-        self._record.poll()
-        return {pid_of(process) for process, runs in self._record.running.items() if runs}
+        self.record.poll()
+        return {pid_of(process) for process, runs in self.record.running.items() if runs}
 
     def waited(self, since: float, *hosts: str) -> float:
         """Seconds that a Schedule call of these hosts' loads (default: all) took at most which was made after an instant.
@@ -182,8 +182,8 @@ class Scene:
         One that has not been answered takes until now. The client repeats what fails, so this is how long Schedule was away.
         """
         longest = 0
-        for each in hosts or self._loads:
-            heard = self._loads[each].heard
+        for each in hosts or self.loads:
+            heard = self.loads[each].heard
             heard.poll()
             for key, at_us in heard.called.items():
                 if at_us >= since * 1e6:
@@ -198,9 +198,9 @@ class Scene:
         Raises:
             Unavailable: a load did not come to its end.
         """
-        for each in self._loads.values():
+        for each in self.loads.values():
             each.process.send(signal.SIGTERM)
-        for host, each in self._loads.items():
+        for host, each in self.loads.items():
             try:
                 code = await asyncio.wait_for(each.process.wait(), 2 * SETTLE_S + _STOP_S)
             except TimeoutError:
@@ -209,20 +209,20 @@ class Scene:
                 raise Unavailable(f"the load on {host} did not conclude ({code}): {' / '.join(each.said[-5:])}")
         self._progress.say("all tasks have had their time; the roles are told to end")
         await asyncio.gather(*(each.stop(_STOP_S) for each in self.roles.values()))
-        self._record.poll()
-        relaxed = self._judged(relaxed=True) if any(map(is_relaxed, self._loads)) else None
-        return self._judged(relaxed=False), relaxed
+        self.record.poll()
+        relaxed = self.judged(relaxed=True) if any(map(is_relaxed, self.loads)) else None
+        return self.judged(relaxed=False), relaxed
 
-    def _judged(self, *, relaxed: bool) -> LoadOutcome:
+    def judged(self, *, relaxed: bool) -> LoadOutcome:
         end = now_us()
-        history: list[Event] = [Gone(at_us, name) for name, at_us in self._deaths.all.items()]
-        runs = (each for each in events(self._record) if isinstance(each, Began | Ended))
+        history: list[Event] = [Gone(at_us, name) for name, at_us in self.deaths.all.items()]
+        runs = (each for each in events(self.record) if isinstance(each, Began | Ended))
         history += (each for each in runs if is_relaxed(each.task_id) == relaxed)
         history += self.forgot if relaxed else []
         endings: dict[str, FinalRecord] = {}
         plans: dict[str, PlannedTask] = {}
         refused: Counter[str] = Counter()
-        for name, each in self._loads.items():
+        for name, each in self.loads.items():
             if is_relaxed(name) != relaxed:
                 continue
             each.heard.poll()
@@ -246,12 +246,12 @@ class Scene:
         if self._looking is not None:
             self._looking.cancel()
         self.lab.close()
-        self._deaths.stop()
+        self.deaths.stop()
         if kind is None and not self.keep:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
         said = {f"{name}-roles": each.said for name, each in self.roles.items()}
-        said |= {f"{name}-load": each.said for name, each in self._loads.items()}
+        said |= {f"{name}-load": each.said for name, each in self.loads.items()}
         for name, lines in said.items():
             (self.folder / f"{name}.log").write_text("\n".join(lines), "utf-8")
         self._progress.say(f"all logs are in {self.folder}")
@@ -262,14 +262,14 @@ class Scene:
         words: list[Any] = [path, name, seed, json.dumps(asdict(load))]
         with host.inside():
             command = [sys.executable, "-P", "-m", "proof.chaos.load", *map(str, words)]
-            self._loads[name] = _Load(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
+            self.loads[name] = _Load(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
 
     async def _look(self) -> None:
         """Puts every process that runs tasks under watch."""
         while True:
-            self._record.poll()
-            for process in self._record.processes:
-                self._deaths.watch(process, pid_of(process))
-                if self._deaths.died_us(process):
-                    self._record.close(process)
+            self.record.poll()
+            for process in self.record.processes:
+                self.deaths.watch(process, pid_of(process))
+                if self.deaths.died_us(process):
+                    self.record.close(process)
             await asyncio.sleep(_LOOK_S)

@@ -180,9 +180,9 @@ def catch(options: Any) -> int:
     kinds: Counter[str] = Counter()
     missed: list[str] = []
     for name in names:
-        found = _first(name, options)
+        found = first_caught(name, options)
         if options.lines:
-            print(json.dumps(_caught(name, found)), flush=True)
+            print(json.dumps(caught(name, found)), flush=True)
             continue
         if found is None:
             missed.append(name)
@@ -204,7 +204,7 @@ def catch(options: Any) -> int:
     return 1 if missed else 0
 
 
-def _caught(name: str, found: Result | None) -> dict[str, Any]:
+def caught(name: str, found: Result | None) -> dict[str, Any]:
     """What `--lines` says of a mutant."""
     if found is None:
         return {"mutant": name, "seed": 0, "kinds": [], "text": ""}
@@ -217,7 +217,7 @@ def _sentence(name: str, found: Result) -> str:
     return next(text for breach, _, text in found.found if by in {"", breach})
 
 
-def _first(name: str, options: Any) -> Result | None:
+def first_caught(name: str, options: Any) -> Result | None:
     stop = False
 
     def seeds() -> Iterator[tuple[int, str]]:

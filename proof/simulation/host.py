@@ -42,21 +42,21 @@ class Host:
         self.name = f"h{number}"
         self.release = 0
         """What executors that are started from now on run; see deploys.py."""
-        self._world = world
+        self.world = world
 
     def boot(self) -> Process:
         """Starts the controller."""
-        return self._world.start(f"{self.name}-ctl", self.name, self._controller)
+        return self.world.start(f"{self.name}-ctl", self.name, self._controller)
 
     async def _controller(self, frame: Frame, process: Process) -> None:
         from .world import TIMING
 
-        world = self._world
+        world = self.world
         store = await world.open_store(frame)
         known = Starts(EXECUTORS)
         wiring = Wiring(frame.runtime, TIMING)
         service = wiring.controller(store, world.wire_hsc(), host=self.name, starts=known)
-        world._serve(frame.role, process, service)
+        world.serve(frame.role, process, service)
 
         async def start(on_line: Callable[[str], None]) -> GuardProcess:
             return GuardProcess(self, process, on_line)
@@ -78,7 +78,7 @@ class Host:
         """A number for an executor that no other on this host has."""
         taken = {
             address.rpartition("-")[2][1:]
-            for address, process in self._world.processes.items()
+            for address, process in self.world.processes.items()
             if process.host == self.name and process.alive
         }
         return next(number for number in map(str, range(1, 1_000)) if number not in taken)
@@ -88,8 +88,8 @@ class GuardProcess:
     """A guard as its controller knows it. See atf.controller.pool.ExecutorGuard."""
 
     def __init__(self, host: Host, controller: Process, on_line: Callable[[str], None]) -> None:
-        world = host._world
-        self._world, self._host, self._controller, self._on_line = world, host, controller, on_line
+        world = host.world
+        self.world, self._host, self._controller, self._on_line = world, host, controller, on_line
         self._number = host.take_number()
         self._ended = asyncio.Event()
         self._asked = asyncio.Event()
@@ -119,20 +119,20 @@ class GuardProcess:
 
     def _tell_ended(self) -> None:
         """The controller sees that the guard has ended; the worker dies with it, by the kernel's hand."""
-        self._world.loop.start(self._controller, _call(self._ended.set))
+        self.world.loop.start(self._controller, _call(self._ended.set))
         if self.worker is not None:
-            self._world.end(self.worker, 137, "dies with its guard")
+            self.world.end(self.worker, 137, "dies with its guard")
 
     def _say(self, event: dict[str, Any]) -> None:
         line = json.dumps(event)
-        self._world.loop.start(self._controller, _call(lambda: self._on_line(line)))
+        self.world.loop.start(self._controller, _call(lambda: self._on_line(line)))
 
     # --- the guard's process -------------------------------------------------------------------------------------------
 
     async def _guard(self, frame: Frame, process: Process) -> int:
         from .world import TIMING
 
-        world, name = self._world, self._host.name
+        world, name = self.world, self._host.name
         self._drain_worker: Callable[[], None] = lambda: None
         self.worker = worker = world.start(f"{name}-e{self._number}", name, self._worker)
         worker.on_end.append(self._stir.set)
@@ -183,7 +183,7 @@ class GuardProcess:
     async def _worker(self, frame: Frame, process: Process) -> int:
         from .world import TIMING
 
-        world = self._world
+        world = self.world
         self._drain_worker = lambda: frame.stop("the guard lets go")
         if starts.is_bad(world, self._host.name):
             self._notes.why = starts.WHY
@@ -259,7 +259,7 @@ class Freezer:
     """
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
         self._pairs: dict[Process, tuple[Process, Table]] = {}  # worker -> guard, table
         self._frozen: defaultdict[Process, list[tuple[int, int]]] = defaultdict(list)  # from, until
 
@@ -274,30 +274,30 @@ class Freezer:
 
     def freeze(self, address: str, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after a while."""
-        process = self._world.processes.get(address)
+        process = self.world.processes.get(address)
         if process is None or not process.alive:
             return
-        self._world.chronicle.say(f"{process.name} freezes for {seconds:.1f} s")
+        self.world.chronicle.say(f"{process.name} freezes for {seconds:.1f} s")
         if not process.frozen:
-            self._frozen[process].append((self._world.now_us(), FOREVER))
+            self._frozen[process].append((self.world.now_us(), FOREVER))
         process.frozen += 1
         self._check_later(process)
-        self._world.loop.later(seconds, lambda: self._thaw(process))
+        self.world.loop.later(seconds, lambda: self._thaw(process))
 
     def thaw_all(self) -> None:
         """Everything goes on."""
-        for process in self._world.processes.values():
+        for process in self.world.processes.values():
             while process.alive and process.frozen:
                 self._thaw(process)
 
     def _thaw(self, process: Process) -> None:
         if not process.alive or not process.frozen:
             return
-        self._world.loop.thaw(process)
+        self.world.loop.thaw(process)
         if not process.frozen:
             since, _ = self._frozen[process].pop()
-            self._frozen[process].append((since, self._world.now_us()))
-        self._world.chronicle.say(f"{process.name} goes on")
+            self._frozen[process].append((since, self.world.now_us()))
+        self.world.chronicle.say(f"{process.name} goes on")
 
     def _check_later(self, process: Process) -> None:
         """At the end of the oldest lease: is the worker frozen, and its guard too? Or were they, when the kill had to begin?"""
@@ -307,8 +307,8 @@ class Freezer:
             if process in {worker, guard} and worker.alive and table.oldest_lease_us:
                 ends_us = table.oldest_lease_us + TIMING.heartbeat_timeout_us - 1_000_000  # boottime is a second ahead
                 ends_us -= round(TIMING.drift * 1e6)  # by a clock that runs as fast as it may
-                wait = max(ends_us - self._world.now_us(), 0) / 1e6
-                self._world.loop.later(wait, lambda worker=worker, guard=guard: self._at_end(worker, guard))  # type: ignore[misc]
+                wait = max(ends_us - self.world.now_us(), 0) / 1e6
+                self.world.loop.later(wait, lambda worker=worker, guard=guard: self._at_end(worker, guard))  # type: ignore[misc]
 
     def _were_frozen(self, at_us: int, *processes: Process) -> bool:
         return all(any(since <= at_us < until for since, until in self._frozen[each]) for each in processes)
@@ -316,7 +316,7 @@ class Freezer:
     def _at_end(self, worker: Process, guard: Process) -> None:
         from .world import TIMING
 
-        since = self._world.now_us()
+        since = self.world.now_us()
         kill_us = since - round(TIMING.kill_time * 1e6)
         past_end = self._were_frozen(since, worker, guard)
         if worker.alive and guard.alive and (past_end or self._were_frozen(kill_us, worker, guard)):
@@ -325,13 +325,13 @@ class Freezer:
 
             def look() -> None:
                 nonlocal killed_by
-                now = self._world.now_us()
+                now = self.world.now_us()
                 if killed_by == math.inf and not guard.frozen:
                     killed_by = now + round((TICK_S + TIMING.kill_time) * 1e6)
                 if worker.alive and worker.frozen and now < killed_by:
-                    self._world.loop.later(0.01, look)
+                    self.world.loop.later(0.01, look)
                 else:
                     until = round(min(now + TICK_S * 1e6, killed_by))
-                    self._world.chronicle.event(excused(since, worker.name, until))
+                    self.world.chronicle.event(excused(since, worker.name, until))
 
             look()

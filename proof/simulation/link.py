@@ -94,7 +94,7 @@ class SimLink(Link):
 
 async def queues(store: Any) -> list[QueueDepth]:
     """Stands in for atf.store.queues.QueueVerbs.queues: RQ's client waits for its answers, and here that would be for ever."""
-    found: list[QueueDepth] = await store.link.read_by_rq(store._read_queues)
+    found: list[QueueDepth] = await store.link.read_by_rq(store.read_queues)
     return found
 
 

@@ -110,7 +110,7 @@ def _late_claim() -> list[Any]:
 
 
 def _lease_from_reply() -> list[Any]:
-    renew, ask = Ledger.renew, ClaimCalls._ask
+    renew, ask = Ledger.renew, ClaimCalls.ask
 
     def renewed(self: Any, tasks: Any, _sent_us: int) -> None:
         from .lambdas import here
@@ -121,7 +121,7 @@ def _lease_from_reply() -> list[Any]:
         grant = await ask(self, each)
         return grant and Grant(grant.claims, grant.deferred, self._runtime.boottime_us())
 
-    return [patch.object(Ledger, "renew", renewed), patch.object(ClaimCalls, "_ask", asked)]
+    return [patch.object(Ledger, "renew", renewed), patch.object(ClaimCalls, "ask", asked)]
 
 
 def _pop_repeated() -> list[Any]:
@@ -153,7 +153,7 @@ def _idle_guard() -> list[Any]:
 
 def _deaf_executor() -> list[Any]:
     """Nothing that a heartbeat says or does not say ends a run; nor does its guard."""
-    return [*_idle_guard(), patch.object(Heartbeats, "_strike", lambda _self, _error: None)]
+    return [*_idle_guard(), patch.object(Heartbeats, "strike", lambda _self, _error: None)]
 
 
 def _lost_goes_on() -> list[Any]:
@@ -177,12 +177,12 @@ def _cut_goes_on() -> list[Any]:
 
 def _any_signature() -> list[Any]:
     """Whoever asks takes misfits, whatever it runs."""
-    plain = Store._pop_misfits
+    plain = Store.pop_misfits
 
     async def pop(self: Any, partition: int, pool: str, names: Any, want: int, found: Any, signatures: Any) -> Any:
         return await plain(self, partition, pool, names, want, found, dict.fromkeys(signatures, "any"))
 
-    return [patch.object(Store, "_pop_misfits", pop)]
+    return [patch.object(Store, "pop_misfits", pop)]
 
 
 def _one_nonce() -> list[Any]:

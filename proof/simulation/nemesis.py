@@ -79,16 +79,16 @@ class Nemesis:
             (2, self._store_clock_back_and_forth),
             (2, self._wall_clock),
             (2, self._wipe_queue),
-            (2, self._fill_store),
+            (2, self.fill_store),
             (3, self._terminate),
             (2, self._terminate_worker),
         ]
         later: list[tuple[int, Callable[[], bool]]] = [(4, self._freeze_beginner)]
         if not world.server.durable:
             kinds.append((2, self._empty_store))
-            later.append((6, self._roll_back))
+            later.append((6, self.roll_back))
         self._kinds = [*kinds, *later]
-        self._at_once = kinds
+        self.at_once = kinds
 
     async def run(self) -> None:
         """Faults until the horizon; then everything is mended."""
@@ -116,7 +116,7 @@ class Nemesis:
     def _did(self, done: bool) -> None:
         """What was to come later has come, or has not, and then something else is done instead."""
         if not done:
-            self._do_one_of(self._at_once)
+            self._do_one_of(self.at_once)
 
     # --- kinds: each says whether it has done something, or will have: then it says so to _did ----------------------------
 
@@ -161,7 +161,7 @@ class Nemesis:
     def _kill_store(self) -> bool:
         return self._restart_store("kill store", forgetting=False)
 
-    def _roll_back(self) -> bool:
+    def roll_back(self) -> bool:
         world = self._world
         if not world.processes["store"].alive or world.loop.time() + FORGETS_S >= HORIZON_S:
             return False
@@ -327,7 +327,7 @@ class Nemesis:
             self._world.chronicle.fault("queues wiped", f"{wiped} of them")
         return wiped > 0
 
-    def _fill_store(self) -> bool:
+    def fill_store(self) -> bool:
         server = self._world.server
         if server.full:
             return False

@@ -67,7 +67,7 @@ class Net:
         self._at: dict[str, Process] = {}
         self._handling: dict[Process, set[asyncio.Task[Any]]] = {}
         self._awaited: dict[Process, list[asyncio.Future[Any]]] = {}
-        self._made: Counter[tuple[str, str]] = Counter()
+        self.made: Counter[tuple[str, str]] = Counter()
 
     def serve(self, address: str, process: Process) -> None:
         """A process answers at an address from now on."""
@@ -107,8 +107,8 @@ class Net:
         assert caller is not None
         answer: asyncio.Future[Any] = self._loop.create_future()
         kind = "store" if address == "store" else "rpc"
-        self._made[kind, name] += 1
-        rough = ROUGH if self._made[kind, name] <= SELDOM else 1
+        self.made[kind, name] += 1
+        rough = ROUGH if self.made[kind, name] <= SELDOM else 1
         copies = 1
         if self._chance.random() < rough * self.weather.doubled:
             copies = 2

@@ -108,7 +108,7 @@ def play(seed: int, mutant: str = "") -> Result:
             result.wrong.append(("STUCK", "", str(error)))
         except Exception as error:  # noqa: BLE001  a simulation that breaks is a finding too
             result.wrong.append(("BROKEN", "", repr(error)))
-        _judge(world, result)
+        judge_world(world, result)
     asyncio.set_event_loop(None)
     return result
 
@@ -140,7 +140,7 @@ def _busy(world: World) -> bool:
     return bool(unfinished(world.server.tasks())) or world.server.batch_goes_on()
 
 
-def _judge(world: World, result: Result) -> None:
+def judge_world(world: World, result: Result) -> None:
     judgement, broke_off = check(world.chronicle.events), bool(result.wrong)
     for each in judgement.findings:
         if broke_off and each.breach is Breach.LOST:
@@ -167,18 +167,18 @@ def _judge(world: World, result: Result) -> None:
     result.virtual_s = world.loop.time()
     result.done = sum(result.faults[kind] for kind in DONE)
     result.executors = sum("-e" in address for address in world.processes)
-    result.wrong += [("MEAGRE", "", each) for each in _missing(result)]
+    result.wrong += [("MEAGRE", "", each) for each in missing_of(result)]
     result.digest = world.chronicle.digest
-    result.story = world.chronicle.story(*_about(result, world.server.tasks()))
+    result.story = world.chronicle.story(*tasks_about(result, world.server.tasks()))
 
 
-def _about(result: Result, tasks: Collection[str]) -> set[str]:
+def tasks_about(result: Result, tasks: Collection[str]) -> set[str]:
     """The tasks that a story is to tell of: those that what is wrong is about, or that its sentences name; else all."""
     named = set(re.split(r"[\s:,;()]+", " ".join(sentence for _, _, sentence in result.wrong)))
     return {task_id for _, task_id, _ in result.wrong if task_id} | named.intersection(tasks) or set(tasks)
 
 
-def _missing(result: Result) -> Iterator[str]:
+def missing_of(result: Result) -> Iterator[str]:
     """What a seed had too little of to mean something."""
     if any(breach in {"BROKEN", "STUCK"} for breach, *_ in result.wrong):
         return  # it broke off

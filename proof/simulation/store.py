@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import fakeredis
-from fakeredis._helpers import SimpleError
 
 from atf.errors import ResourceExhausted
 from atf.rpc.task_pb2 import TaskSpec
@@ -99,7 +98,7 @@ class StoreServer:
         self._notifications = self.client.pubsub(ignore_subscribe_messages=True)
         self._notifications.psubscribe("atf:*")
         self._notifications.get_message()
-        self._published = self._notifications.connection._sock.responses
+        self._published = quick_fakeredis.inside.waiting_answers(self._notifications.connection)
         self._run = 0
         self._listeners: list[Callable[[str, str], None]] = []
         self._snapshot: tuple[int, Any, dict[str, int], Any, Any] = (0, {}, {}, {}, {})
@@ -213,18 +212,15 @@ class StoreServer:
 
     def _process(self, *command: Any) -> Any:
         # Past the wire: to pack a command and to read it again in Python is half of what a call costs.
-        self._connection._sock._process_command([_encoded(each) for each in command])
+        quick_fakeredis.inside.process(self._connection, [_encoded(each) for each in command])
         return self._connection.read_response()
 
     def _call(self, function: str, record: str, *args: Any) -> Any:
         # Past what is said and asked around each command, too: who may do it, what has expired, who waits for the answer.
-        sock, given = self._connection._sock, (record.encode(), *map(_encoded, args))
-        try:
-            with self._fake.lock:
-                reply = sock._fcall("fcall", function.encode(), b"1", given, read_only_command=False)
-        except SimpleError as error:
-            raise sock._decode_error(error) from None
-        return sock._decode_result(reply)
+        with self._fake.lock:
+            return quick_fakeredis.inside.call_function(
+                self._connection, function.encode(), record.encode(), *map(_encoded, args)
+            )
 
     def _publish(self) -> None:
         while not self._published.empty() and (message := self._notifications.get_message()) is not None:
@@ -291,7 +287,7 @@ class StoreServer:
 
     @property
     def _data(self) -> dict[bytes, Any]:
-        return self._fake.dbs[0]._dict
+        return quick_fakeredis.inside.keys_of(self._fake)
 
     # --- what the judge and the counts want to know --------------------------------------------------------------------
 
@@ -356,7 +352,7 @@ class StoreServer:
         item = self._data.get(key)
         if item is None:
             return None
-        get = item.value._values.get  # past the expiry of fields, which nothing here has
+        get = quick_fakeredis.inside.fields_of(item).get
         status = get(b"s")
         if not status or status == b"TOMBSTONE":
             return None

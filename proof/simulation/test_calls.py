@@ -76,7 +76,7 @@ def carried(work: Callable[[SimLink, World], Awaitable[Any]]) -> tuple[Any, Worl
     """What a process's work with its link to the store comes to."""
     world, found = World(1), list[Any]()
     with closing(world.loop):
-        world._boot_store()
+        world.boot_store()
 
         async def body(_frame: Frame, _process: Process) -> int:
             found.append(await work(world.link(), world))
@@ -90,7 +90,7 @@ def carried(work: Callable[[SimLink, World], Awaitable[Any]]) -> tuple[Any, Worl
 
 def test_a_store_that_has_lost_everything_has_no_functions_until_a_role_loads_them() -> None:
     async def work(link: SimLink, world: World) -> list[int]:
-        sent = world.net._made
+        sent = world.net.made
         before = await link.call("list_outbox", "atf:{0}", ["", 1])
         counts = [sent["store", "FUNCTION"]]
         world.server.keep_nothing()
@@ -109,7 +109,7 @@ def test_a_store_that_comes_back_with_something_has_its_functions() -> None:
         world.server.keep()
         world.server.restarted(forgetting=True)
         await link.call("list_outbox", "atf:{0}", ["", 1])
-        return world.net._made["store", "FUNCTION"]
+        return world.net.made["store", "FUNCTION"]
 
     assert carried(work)[0] == 0
 

@@ -26,7 +26,7 @@ from .loop import Process
 from .mutants import KINDS, MUTANTS, QUICK
 from .nemesis import DONE, HORIZON_S, Nemesis
 from .nemesis import KINDS as FAULTS
-from .play import Result, _about, _judge, _missing
+from .play import Result, judge_world, missing_of, tasks_about
 from .pops import AT_ONCE_US, Astray, Pops
 from .rates import BURST, RATE, Rates
 from .world import World
@@ -116,8 +116,8 @@ def test_a_task_that_is_stored_anew_since_the_store_has_forgotten_it_has_another
 
 def test_a_story_is_told_of_whatever_its_findings_name() -> None:
     found = Result(1, wrong=[("OUT_OF_ORDER", "0-k9", "0-k9 at 2 s: it began too early: 0-k2 began after it, at 3 s")])
-    assert _about(found, {"0-k2": 1, "0-k9": 1, "0-k1": 1}) == {"0-k2", "0-k9"}
-    assert _about(Result(1), {"0-k1": 1}) == {"0-k1"}
+    assert tasks_about(found, {"0-k2": 1, "0-k9": 1, "0-k1": 1}) == {"0-k2", "0-k9"}
+    assert tasks_about(Result(1), {"0-k1": 1}) == {"0-k1"}
     line = Line(0, "", "claim: ENQUEUED -> CLAIMED", ("0-k2", "0-k1"))
     assert line.told({"0-k2"}) == "0-k2: claim: ENQUEUED -> CLAIMED"
     assert line.told({"0-k7"}) == "claim: ENQUEUED -> CLAIMED"
@@ -141,8 +141,8 @@ def result(**given: Any) -> Result:
     ],
 )
 def test_a_seed_that_had_too_little_fails(given: dict[str, Any], said: str) -> None:
-    assert list(_missing(result())) == []
-    assert list(_missing(result(**given))) == [said]
+    assert list(missing_of(result())) == []
+    assert list(missing_of(result(**given))) == [said]
 
 
 def test_a_role_that_crashes_is_no_finding_of_a_checker(world: World) -> None:
@@ -167,14 +167,14 @@ def test_no_task_is_lost_where_nobody_looked_for_it_since_the_seed_broke_off(
 ) -> None:
     world.chronicle.event(Accepted(0, "0-k", 0))
     found = Result(1, wrong=list(wrong))
-    _judge(world, found)
+    judge_world(world, found)
     assert ("LOST" in found.kinds) == (not wrong)
 
 
 def test_the_row_says_by_which_sentence_a_mutant_was_caught() -> None:
     made = {"mutant": "no_fence", "seed": 4, "kinds": ["CONCURRENT", "STUCK"], "text": "two at once"}
-    assert row._caught(made) == "no_fence: CONCURRENT, STUCK, seed 4: two at once"
-    assert row._caught(made | {"seed": 0}) == "no_fence: nothing"
+    assert row.caught_by(made) == "no_fence: CONCURRENT, STUCK, seed 4: two at once"
+    assert row.caught_by(made | {"seed": 0}) == "no_fence: nothing"
 
 
 def test_the_row_fails_where_no_mutant_was_caught_by_one_of_the_breaches() -> None:
@@ -196,7 +196,7 @@ def caught(monkeypatch: pytest.MonkeyPatch, name: str, finds: dict[tuple[int, st
             yield mutant, Result(number, wrong=[(breach, "t", f"by {breach}")] if breach else [])
 
     monkeypatch.setattr(command, "play_all", played)
-    return command._first(name, SimpleNamespace(seeds=5, jobs=1))
+    return command.first_caught(name, SimpleNamespace(seeds=5, jobs=1))
 
 
 def test_a_mutant_is_caught_by_its_own_breach_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_a_mutant_is_caught_by_its_own_breach_alone(monkeypatch: pytest.MonkeyPa
     assert caught(monkeypatch, "one_token", finds) is None
     found = caught(monkeypatch, "one_token", finds | {(4, "one_token"): "TOKEN_REUSED"})
     assert found is not None
-    assert command._caught("one_token", found) == {
+    assert command.caught("one_token", found) == {
         "mutant": "one_token", "seed": 4, "kinds": ["TOKEN_REUSED"], "text": "by TOKEN_REUSED"
     }  # fmt: skip
 
@@ -303,9 +303,9 @@ def test_pushes_are_counted_where_they_arrive_those_that_are_pushed_again_too(wo
 
 def test_a_fault_that_was_to_come_and_could_not_is_made_up_for(world: World) -> None:
     nemesis = Nemesis(world)
-    nemesis._at_once = [(1, nemesis._fill_store)]
-    world._boot_store()
-    assert nemesis._roll_back()
+    nemesis.at_once = [(1, nemesis.fill_store)]
+    world.boot_store()
+    assert nemesis.roll_back()
     world.processes["store"].alive = False  # something else was faster
     world.loop.advance_to(2_000_000)
     assert world.chronicle.faults["roll back store"] == 0
@@ -314,9 +314,9 @@ def test_a_fault_that_was_to_come_and_could_not_is_made_up_for(world: World) -> 
 
 def test_no_store_is_rolled_back_once_the_faults_are_over(world: World) -> None:
     nemesis = Nemesis(world)
-    world._boot_store()
+    world.boot_store()
     world.loop.advance_to(round((HORIZON_S - 0.5) * 1e6))
-    assert not nemesis._roll_back()
+    assert not nemesis.roll_back()
 
 
 def test_what_guards_do_is_none_of_the_faults_that_count() -> None:

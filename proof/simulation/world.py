@@ -155,7 +155,7 @@ class World:
             return
         role = address.rpartition("-")[0]
         if address == "store":
-            process = self._boot_store()
+            process = self.boot_store()
         elif address.endswith("ctl"):
             process = self.hosts[int(address[1]) - 1].boot()
         else:
@@ -202,13 +202,13 @@ class World:
         assert process is not None
         return SimLink(self.server, self.net, process)
 
-    def _boot_store(self) -> Process:
+    def boot_store(self) -> Process:
         process = Process(f"store.{self.server.run_id}", "host-store")
         self.processes["store"] = process
         self.net.serve("store", process)
         return process
 
-    def _serve(self, address: str, process: Process, role: Any) -> None:
+    def serve(self, address: str, process: Process, role: Any) -> None:
         self.roles[address] = role
         self.net.serve(address, process)
 
@@ -216,14 +216,14 @@ class World:
         store = await self.open_store(frame)
         settings = FrontendSettings(dapr_app="=".join(errands.DAPR_APP))
         service = Wiring(frame.runtime, TIMING).frontend(store, settings)
-        self._serve(frame.role, process, service)
+        self.serve(frame.role, process, service)
         await frame.stopping.wait()
         service.drain()
 
     async def _hsc(self, frame: Frame, process: Process) -> None:
         store = await self.open_store(frame)
         frame.runtime.spawn(store.attend(), name="attend")
-        self._serve(
+        self.serve(
             frame.role,
             process,
             Wiring(frame.runtime, TIMING).hsc(store, deploy_grace_us=deploys.GRACE_US),
@@ -236,7 +236,7 @@ class World:
         settings = StoreConsumerSettings(sweep_interval=20)
         consumer = Wiring(frame.runtime, TIMING).consumer(store, settings)
         if errands.polled(self.seed) and frame.role == errands.POLLED:
-            self._serve(frame.role, process, PollService(consumer))
+            self.serve(frame.role, process, PollService(consumer))
             await frame.stopping.wait()
             return
         await consumer.run()

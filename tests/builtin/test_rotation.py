@@ -82,5 +82,6 @@ def test_it_remembers_only_so_many() -> None:
     for number in range(2 * MOST_KEPT):
         rotation.order([f"a{number}", f"b{number}"])
         rotation.failed(f"a{number}")
-    assert len(rotation._turns) == len(rotation._aside) == MOST_KEPT
-    assert rotation.order(["a0", "b0"]) == ["a0", "b0"]
+    left = [rotation.order([f"a{number}", f"b{number}"]) for number in reversed(range(2 * MOST_KEPT))]
+    assert [len(each) for each in left] == [1] * MOST_KEPT + [2] * MOST_KEPT, "which are aside"
+    assert [each[0][0] for each in left] == ["b"] * MOST_KEPT + ["a"] * MOST_KEPT, "whose turn it is"

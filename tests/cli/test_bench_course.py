@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 import time
@@ -99,7 +100,7 @@ async def test_a_stream_has_a_call_for_each_task_and_its_cpu_by_process(monkeypa
 
     monkeypatch.setattr(asked, "_cpu", cpu)
     figures = (await asked.ahead()).figures
-    assert len(asked._client.scheduled) == 5
+    assert len(asked.client.scheduled) == 5
     assert (figures["p99_ms"], figures["early"]) == (0.0, 0)
     assert {name: figures[name] for name in figures if "cpu" in name} == {
         "cpu_us": 600.0,
@@ -147,7 +148,7 @@ async def test_throughput_ends_with_the_last_task_by_the_stores_clock() -> None:
     cluster: Any = SimpleNamespace(names=[], executors=list)
     measured: Any = Measurements(BenchPlan(tasks=20, settings={}), "b", cluster, client, Store(clock))  # type: ignore[arg-type]
     measured.tasks.stored.left = _nothing
-    through = await measured._through(20)
+    through = await measured.through(20)
     assert through["per_s"] == 5.0
     assert through["cpu_us_store"] == 0.0, "of a store elsewhere by its own word"
 
@@ -188,7 +189,7 @@ async def test_what_others_have_in_the_store_stands_beside_the_figures() -> None
     async def through(_tasks: int) -> dict[str, float]:
         return {"per_s": 1.0, "ran_again": 0}
 
-    measured._through = through
+    measured.through = through
     assert "beside 4,000,002 pending tasks" in (await measured.end_to_end()).what
 
 
@@ -211,12 +212,12 @@ async def test_what_is_to_wait_is_due_in_a_year_and_of_a_lambda_that_is_not_meas
     assert {getattr(each.request.spec, "lambda") for each in client.scheduled} == {"b/later"}
     year_us = (time.time() + 365 * 86_400) * 1e6
     assert all(abs(each.request.at_us - year_us) < 60e6 for each in client.scheduled)
-    assert f"b/{LATER}" not in measured.tasks.stored._lambdas, "what is left to do is counted without them"
+    assert f"b/{LATER}" not in measured.tasks.stored.lambdas, "what is left to do is counted without them"
 
     async def through(_tasks: int) -> dict[str, float]:
         return {"per_s": 1.0, "ran_again": 0}
 
-    measured._through = through
+    measured.through = through
     assert "beside 1,000 pending tasks" in (await measured.end_to_end()).what
 
 
@@ -233,11 +234,9 @@ async def test_what_the_store_has_no_memory_for_is_refused() -> None:
         await pending.check_room(store(1_000 * pending.BYTES), 1_001)
 
 
-async def test_the_room_of_a_store_is_that_of_all_servers_or_unknown() -> None:
+async def test_the_room_of_a_store_is_that_of_all_servers_or_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def room(*answers: bytes | None) -> int | None:
-        store: Any = object.__new__(TaskStore)
-        store._link = Server(*answers)
-        return await TaskStore.room_bytes(store)
+        return await behind(monkeypatch, *answers).room_bytes()
 
     says = b"# Memory\r\nused_memory:1000\r\nmaxmemory:5000\r\n"
     full = b"# Memory\r\nused_memory:6000\r\nmaxmemory:5000\r\n"
@@ -329,9 +328,10 @@ async def test_what_waited_is_removed_from_a_store_of_yours_also_where_a_measure
     monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
     monkeypatch.setattr(run, "Measurements", lambda *_: Failing())
     monkeypatch.setattr(run, "TaskStore", lambda _: Store())
+    monkeypatch.setattr(run, "workplace", lambda *_: contextlib.nullcontext((tmp_path, lambda *_: None)))
     monkeypatch.setattr(pending, "remove", remove)
     with pytest.raises(Internal, match="a task failed"):
-        await run._measure(plan, tmp_path, LineView(said.append), {}, lambda *_: None)
+        await run.bench(plan, LineView(said.append), {})
     assert [re.sub("^bench-[^/]*", "", each) for each in asked] == ["/later"] * removed
     assert any("stay in the store, due in 365 days: it is away" in each for each in said) == removed
     assert ("pending: " in said) == bool(plan.pending)
@@ -366,8 +366,9 @@ async def test_the_bytes_of_waiting_tasks_are_measured_before_others_leave_recor
     monkeypatch.setattr(run, "AsyncClient", lambda *_, **__: Started())
     monkeypatch.setattr(run, "Measurements", lambda *_: Asked())
     monkeypatch.setattr(run, "TaskStore", lambda _: Store())
+    monkeypatch.setattr(run, "workplace", lambda *_: contextlib.nullcontext((tmp_path, lambda *_: None)))
     said: list[str] = []
-    report = await run._measure(BenchPlan(settings={}), tmp_path, LineView(said.append), {}, lambda *_: None)
+    report = await run.bench(BenchPlan(settings={}), LineView(said.append), {})
     assert [each.name for each in report.measured][:3] == ["before", "idle", "drain"]
     assert (
         "Valkey 8.1.1, appendonly yes, appendfsync everysec, started for this; the roles' durability is relaxed" in said
@@ -423,17 +424,21 @@ class Server:
         return [SimpleNamespace(command=lambda *_, answer=each: command(answer)) for each in self.answers]
 
 
+def behind(monkeypatch: pytest.MonkeyPatch, *answers: bytes | None) -> TaskStore:
+    """A store whose servers answer so."""
+    monkeypatch.setattr("atf.bench.store.open_link", lambda _settings: Server(*answers))
+    return TaskStore("redis://x")
+
+
 async def test_the_bytes_of_a_store_are_those_of_all_servers_or_unknown() -> None:
     says = b"# Memory\r\nused_memory:1000\r\nused_memory_human:1K\r\n"
     assert await used_bytes(Server(says, says)) == 2000  # type: ignore[arg-type]
     assert await used_bytes(Server(says, None)) is None  # type: ignore[arg-type]
 
 
-async def test_the_cpu_of_a_store_is_that_of_all_servers_or_unknown() -> None:
+async def test_the_cpu_of_a_store_is_that_of_all_servers_or_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def cpu(*answers: bytes | None) -> float | None:
-        store: Any = object.__new__(TaskStore)
-        store._link = Server(*answers)
-        return await TaskStore.cpu_s(store)
+        return await behind(monkeypatch, *answers).cpu_s()
 
     says = b"# CPU\r\nused_cpu_sys:1.5\r\nused_cpu_user:2.25\r\nused_cpu_sys_children:7\r\n"
     assert await cpu(says, says) == 7.5

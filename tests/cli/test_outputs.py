@@ -55,7 +55,7 @@ def test_the_address_of_an_embedded_store_names_its_socket_in_any_folder(
     monkeypatch.setattr(server, "_MAX_SOCKET_PATH", 10_000)
     store = EmbeddedStore(ServerBinary(Path("/bin/true"), (7, 2, 0), "PATH"), DataDir(tmp_path / name))
     path = parse(store.url).options["path"]
-    assert path == str(store._socket)
+    assert path == str(tmp_path / name / "store.sock")
     assert not {"#", "?", " ", "@"} & set(store.url)
     assert unquote(store.url, errors="surrogateescape") == f"unix://{path}"
 

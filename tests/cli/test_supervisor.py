@@ -41,6 +41,10 @@ class FakeMember:
     async def wait(self) -> int:
         return await self._end
 
+    def end(self, code: int) -> None:
+        """Its process ends."""
+        self._end.set_result(code)
+
     async def die(self, code: int) -> None:
         self.started.clear()
         self._end.set_result(code)
@@ -116,7 +120,7 @@ async def test_a_member_that_ends_with_a_final_code_is_not_started_again(watched
     await watched.member.die(1)
     assert not watched.supervisor.gave_up.is_set()
 
-    watched.member._end.set_result(4)
+    watched.member.end(4)
     await asyncio.wait_for(watched.supervisor.gave_up.wait(), 5)
 
     assert watched.supervisor.final_end == ("hsc", 4)
@@ -128,7 +132,7 @@ async def test_a_restart_that_ends_with_a_final_code_is_the_last(watched: Watche
     await watched.supervisor.start(watched.member, final={4})
     watched.member.refusal = EndedEarly("hsc", 4, "no executor can start")
 
-    watched.member._end.set_result(-9)
+    watched.member.end(-9)
     await asyncio.wait_for(watched.supervisor.gave_up.wait(), 5)
 
     assert watched.supervisor.final_end == ("hsc", 4)

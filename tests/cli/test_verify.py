@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atf.cli import main
-from atf.cli.verify import _print
+from atf.cli.verify import print_report
 from atf.verify.outcome import judge
 from atf.verify.run import VerifyPlan, VerifyReport
 
@@ -32,7 +32,7 @@ def test_the_table_says_things_by_the_names_that_the_json_has(capsys: pytest.Cap
     outcome = replace(judge([], {}, {}), wrong=1, dead=2, excused=3, refused={"Unavailable": 4, "Internal": 1})
     course: Any = VerifyPlan(rate=1, seconds=1, strikes=0, roles=(), seed=7, executors=1, redis_url="", settings={})
     report = VerifyReport(course, outcome, 0, "n", "here", 16)
-    _print(report)
+    print_report(report)
     table = capsys.readouterr().out.split("BROKEN")[0]
     said = dict(line.split(maxsplit=1) for line in table.splitlines() if line)
     assert said.keys() <= report.as_json().keys()

@@ -289,7 +289,7 @@ async def test_a_draining_controller_answers_all_calls_at_once_and_takes_no_more
 async def test_a_draining_controller_returns_the_ids_it_holds(w: World) -> None:
     (task_id,) = await w.enqueue(1)
     (popped,) = await w.store.pop(0, [["shop/mail:1"]], 1)
-    w.controller._poller.put_back({popped[1][0]: popped[0]})
+    w.controller.poller.put_back({popped[1][0]: popped[0]})
     await w.controller.drain()
     assert await w.consume() == 1
     assert ids_of(await w.ask("e1", of=(another := w.another_controller()), wait=0.1)) == []

@@ -244,7 +244,7 @@ async def test_a_partition_that_fails_does_not_hold_up_the_other_and_is_found_ag
 @virtual(world())
 async def test_popped_ids_that_nobody_takes_are_handed_back(w: World) -> None:
     (task_id,) = await w.enqueue(1)
-    w.controller._poller.put_back({task_id: "shop/mail:1"})  # as a call that went away leaves them
+    w.controller.poller.put_back({task_id: "shop/mail:1"})  # as a call that went away leaves them
     await w.store.pop(0, [["shop/mail:1"]], 1)
     assert await w.consume() == 0
     await asyncio.sleep(1.1)
@@ -453,7 +453,11 @@ async def test_a_pop_under_way_holds_up_calls_for_the_same_lambdas_alone(w: Worl
 async def test_what_no_pop_should_end_with_ends_the_controller(w: World) -> None:
     running = asyncio.create_task(w.controller.run())
     await w.ask(wait=1)
-    w.controller._poller._deal = None  # type: ignore[assignment, method-assign]
+
+    async def pop(*_: Any) -> Any:
+        return [("shop/mail:1", None)]
+
+    w.store.pop = pop  # type: ignore[method-assign, assignment]
     await w.enqueue(1)
     asking = asyncio.create_task(w.ask(wait=1))
     with pytest.raises(TypeError, match="NoneType"):
@@ -465,7 +469,7 @@ async def test_what_no_pop_should_end_with_ends_the_controller(w: World) -> None
 async def test_while_a_pop_rests_nobody_looks_for_another_one(w: World) -> None:
     """Also where another partition is to be scanned, as each is at the beginning."""
     looks, pop = 0, w.store.pop
-    begin = w.controller._poller._begin
+    begin = w.controller.poller._begin
 
     def counted() -> None:
         nonlocal looks
@@ -477,7 +481,7 @@ async def test_while_a_pop_rests_nobody_looks_for_another_one(w: World) -> None:
         await asyncio.sleep(0.02)
         return await pop(*words)
 
-    w.controller._poller._begin = counted  # type: ignore[method-assign]
+    w.controller.poller._begin = counted  # type: ignore[method-assign]
     w.store.pop = slow  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(w.controller.run())
     both = ("shop/mail", "shop/bill")
@@ -487,7 +491,7 @@ async def test_while_a_pop_rests_nobody_looks_for_another_one(w: World) -> None:
     for number in range(6):
         await w.enqueue(1, "shop/bill")
         assert (await w.ask(f"e{number}", lambdas=both, most=32)).claims
-        rested += bool(w.controller._poller._rests_until)
+        rested += bool(w.controller.poller._rests_until)
         if number == 2:
             await asyncio.sleep(0.9)  # the next scans are due
     assert rested > 2

@@ -79,11 +79,11 @@ class World:
         self.deaths: list[Death] = []
         self.guarded: set[str] = set()
         self.pool = ExecutorPool(
-            start=self._start, size=1, on_death=self.deaths.append, runtime=runtime, guarded=self.guarded
+            start=self.start_guard, size=1, on_death=self.deaths.append, runtime=runtime, guarded=self.guarded
         )
         self.running = runtime.spawn(self.pool.run(), name="pool")
 
-    async def _start(self, say: Callable[[str], None]) -> FakeGuard:
+    async def start_guard(self, say: Callable[[str], None]) -> FakeGuard:
         self.started.append(self.runtime.monotonic())
         if self.refuse:
             raise BlockingIOError("no more processes")
@@ -262,7 +262,7 @@ async def test_a_pool_of_many_drains_them_all(w: World) -> None:
     await asyncio.sleep(1)
     await end([w.running])
     w.guards.clear()
-    w.pool = ExecutorPool(start=w._start, size=3, on_death=w.deaths.append, runtime=w.runtime)
+    w.pool = ExecutorPool(start=w.start_guard, size=3, on_death=w.deaths.append, runtime=w.runtime)
     w.running = w.runtime.spawn(w.pool.run(), name="pool")
     await asyncio.sleep(40)
     w.pool.drain()
@@ -301,7 +301,7 @@ def of(w: World, size: int, retries: int | None) -> Starts:
     """Has the world's pool be one of so many executors that never come to work."""
     starts = Starts(size, retries)
     w.failed_start, w.life = "app shop:app: SyntaxError", 0.5
-    w.pool = ExecutorPool(start=w._start, size=size, on_death=w.deaths.append, runtime=w.runtime, starts=starts)
+    w.pool = ExecutorPool(start=w.start_guard, size=size, on_death=w.deaths.append, runtime=w.runtime, starts=starts)
     w.started.clear()
     w.running = w.runtime.spawn(w.pool.run(), name="pool")
     return starts
@@ -383,7 +383,7 @@ async def test_a_pool_that_is_asked_to_end_meanwhile_has_not_failed(w: World) ->
 @virtual(pool)
 async def test_a_pool_of_none_goes_on_until_it_drains(w: World) -> None:
     """A controller whose executors are started elsewhere serves them."""
-    none = ExecutorPool(start=w._start, size=0, on_death=w.deaths.append, runtime=w.runtime)
+    none = ExecutorPool(start=w.start_guard, size=0, on_death=w.deaths.append, runtime=w.runtime)
     running = w.runtime.spawn(none.run(), name="pool of none")
     await asyncio.sleep(3600)
     assert not running.done()

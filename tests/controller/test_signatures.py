@@ -72,7 +72,7 @@ async def test_an_id_that_reaches_the_wrong_executor_is_set_aside_at_its_claim(w
     task_id = await unfit(w)
     call = w.asking("e2", signatures=[NEW], wait=30)
     await asyncio.sleep(1)
-    w.controller._poller.put_back({task_id: "shop/mail:1"})
+    w.controller.poller.put_back({task_id: "shop/mail:1"})
     assert ids_of(await w.ask("e3", signatures=[OLD], wait=0.5)) == []
     await w.consume()
     assert ids_of(await call) == [task_id]
@@ -94,9 +94,9 @@ async def test_what_an_executor_runs_counts_no_more_when_it_has_died(w: World) -
     w.guarded.update({"e1", "e2"})
     await w.ask("e1", signatures=[OLD], wait=0)
     await w.ask("e2", signatures=[NEW], wait=0)
-    assert w.controller._cores.here.signed() == {f"shop/mail {OLD}", f"shop/mail {NEW}"}
-    w.controller._cores.left("e2")
-    assert w.controller._cores.here.signed() == {f"shop/mail {OLD}"}
+    assert w.controller.cores.here.signed() == {f"shop/mail {OLD}", f"shop/mail {NEW}"}
+    w.controller.cores.left("e2")
+    assert w.controller.cores.here.signed() == {f"shop/mail {OLD}"}
 
 
 @virtual(world())

@@ -25,7 +25,7 @@ def test_both_computations_follow_the_definition(tmp_path: Path, size: int) -> N
     path = tmp_path / "file"
     path.write_bytes(data)
     assert files.content_hash(str(path)) == by_definition(data)
-    assert lambdas._hash(str(path)) == (by_definition(data), size)
+    assert lambdas.read_hash(str(path)) == (by_definition(data), size)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_known_hashes(tmp_path: Path, data: bytes, expected: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(data)
     assert files.content_hash(str(path)) == expected
-    assert lambdas._hash(str(path))[0] == expected
+    assert lambdas.read_hash(str(path))[0] == expected
 
 
 def test_a_vanished_file_has_no_hash(tmp_path: Path) -> None:
-    assert lambdas._hash(str(tmp_path / "none")) == ("", 0)
+    assert lambdas.read_hash(str(tmp_path / "none")) == ("", 0)
 
 
 def test_only_regular_files_are_taken_in_an_order_that_repeats(tmp_path: Path) -> None:

@@ -186,13 +186,13 @@ async def test_runs_that_last_tell_their_start_together_and_at_once(world: World
 @virtual(inline)
 async def test_starts_that_come_one_by_one_cost_few_calls_and_few_looks(world: World) -> None:
     """However many begin in a second, at most five calls tell of them."""
-    looks, look = [0], world.executor._deadlines.look
+    looks, look = [0], world.executor.deadlines.look
 
     def counted() -> Due:
         looks[0] += 1
         return look()
 
-    world.executor._deadlines.look = counted  # type: ignore[method-assign]
+    world.executor.deadlines.look = counted  # type: ignore[method-assign]
     for number in range(90):
         world.controller.give(claim(f"0-{number}", "t/nap", b'{"seconds":0.9}'))
         await asyncio.sleep(0.01)

@@ -121,7 +121,7 @@ def test_the_end_of_a_process_is_awaited_only_where_it_leaves_something_behind(a
             theirs.shutdown(socket.SHUT_WR)
         run = IsolatedRun(1, ours, ours)
         with closing(Written()) as written:
-            found = IsolatedRuns._listen(ours, HeldTask(claim("0-a"), 0, 0.0), run, None, written)
+            found = IsolatedRuns.hear_run(ours, HeldTask(claim("0-a"), 0, 0.0), run, None, written)
         assert found == (outcome, alone)
 
 

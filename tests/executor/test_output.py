@@ -49,7 +49,7 @@ def run(task_id: str = "id-1") -> Iterator[None]:
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     written = io.StringIO()
-    monkeypatch.setattr(output, "_captured", [])
+    monkeypatch.setattr(output, "captured", [])
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     monkeypatch.setattr(traceback.TracebackException, "print", traceback.TracebackException.print)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
@@ -361,7 +361,7 @@ def test_streams_answer_what_code_asks_them(said: io.StringIO) -> None:
 
 def test_a_run_that_writes_nothing_ends_without_a_look_at_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = LineStream("stdout", 1)
-    monkeypatch.setattr(output, "_captured", [stream])
+    monkeypatch.setattr(output, "captured", [stream])
     monkeypatch.setattr(stream, "end_of_run", None)
     with run():
         assert current.get() is not None

@@ -365,7 +365,7 @@ class World:
 
     def prefetch_is_right(self) -> bool:
         """Whether what the executor believes to be in its workers is there."""
-        held = sum(known.held for known in self.executor.pipeline.prefetch._known.values())
+        held = sum(known.held for known in self.executor.pipeline.prefetch.known.values())
         loads = [self.workers.load(is_async) for is_async in self.kinds]
         return held == sum(running + waiting for _, running, waiting in loads)
 

@@ -72,7 +72,7 @@ async def test_the_server_keeps_small_strings_at_hand_unless_somebody_has_tuned_
         monkeypatch.setenv("GLIBC_TUNABLES", own)
 
     async with EmbeddedStore(find_binary(), data) as store:
-        assert f":GLIBC_TUNABLES={own or server._MALLOC}:" in environ_of(store.pid)
+        assert f":GLIBC_TUNABLES={own or server.MALLOC}:" in environ_of(store.pid)
 
 
 async def test_a_server_that_ended_in_order_starts_again_with_everything(data: DataDir) -> None:

@@ -137,7 +137,8 @@ async def the_end_of_the_fork_server_is_an_ordered_end(world: Guarded, file: Pat
     os.kill(parent_of(run), signal.SIGKILL)
     await world.until(lambda: world.hsc.results)
     assert world.hsc.results[0].error == "the run's process ended with the fork server of its executor"
-    assert not alive(run)
+    # It runs no more code from the end of the fork server on. On a busy machine the kernel takes a moment longer to take it apart.
+    await world.until(lambda: not alive(run))
     assert (await world.death())["code"] == 0
 
 

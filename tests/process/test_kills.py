@@ -216,7 +216,7 @@ async def test_an_executor_is_told_to_end_under_load(default: Busy) -> None:
     tasks, _ = await _through(default, lambda: os.kill(guard, signal.SIGTERM))
 
     assert {(task.attempts, task.losses, task.runs) for task in tasks} == {(1, 0, 1)}
-    await default.until(lambda: not _alive(guard))
+    await default.until(lambda: not is_alive(guard))
 
 
 @pytest.mark.parametrize("aio", [False, True], ids=["def", "async def"])
@@ -310,7 +310,7 @@ async def test_a_poison_task_ends_as_a_dead_letter_and_the_others_succeed(quick:
     assert max(task.losses for task in tasks) <= 1
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -21,7 +21,7 @@ from atf.client import Handle
 from atf.task import Status
 
 from . import kills
-from .test_kills import LONG_S, QUICK, Busy, _alive, busy
+from .test_kills import LONG_S, QUICK, Busy, busy, is_alive
 
 STOPS: Final = int(os.environ.get("ATF_TEST_STOPS", "2"))
 SPREAD_S: Final = 0.05
@@ -66,7 +66,7 @@ async def test_what_fits_the_drain_timeout_succeeds_in_its_first_run(world: Busy
     controller = world.cluster.pid("controller")
     pids = await stop_host(world, chance, signal.SIGTERM, *((signal.SIGINT, signal.SIGHUP) if seed % 2 else ()))
     await restarted(world, controller)
-    assert not [pid for pid in pids if _alive(pid)]
+    assert not [pid for pid in pids if is_alive(pid)]
     tasks = await world.succeed(handles)
     assert {(task.attempts, task.losses, task.runs) for task in tasks} == {(1, 0, 1)}
 
@@ -95,6 +95,6 @@ async def test_a_controller_that_is_asked_twice_ends_all_and_hands_back_what_ran
     await asyncio.sleep(1.1)
     os.kill(controller, signal.SIGINT)
     await restarted(world, controller)
-    assert not [pid for pid in pids if _alive(pid)], "it took its executors along"
+    assert not [pid for pid in pids if is_alive(pid)], "it took its executors along"
     tasks = await world.client.wait(handles, timeout=LONG_S)
     assert {(task.status, task.attempts, task.losses, task.runs) for task in tasks} == {(Status.SUCCESS, 1, 0, 2)}

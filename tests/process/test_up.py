@@ -423,7 +423,7 @@ def test_a_taken_port_is_named_and_another_one_used(folder: Path, env: dict[str,
 async def test_a_port_that_is_taken_between_the_look_and_the_start_is_given_up(
     folder: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, looked = ports._taken, set[int]()
+    look, looked = ports.is_taken, set[int]()
 
     def too_early(host: str, port: int) -> bool:
         """Whatever is taken now was free at the first look."""
@@ -431,7 +431,7 @@ async def test_a_port_that_is_taken_between_the_look_and_the_start_is_given_up(
         looked.add(port)
         return not first and look(host, port)
 
-    monkeypatch.setattr(ports, "_taken", too_early)
+    monkeypatch.setattr(ports, "is_taken", too_early)
     defaults = {int(role().listen.rpartition(":")[2]) for role in ROLES.values()}
     with ExitStack() as held:
         for port in defaults:

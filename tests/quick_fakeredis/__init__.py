@@ -12,10 +12,10 @@ touches may expire, and nobody may wait for a key of it. tests/store/test_contra
 
 from __future__ import annotations
 
-from . import commands, interpreter, plans
+from . import commands, inside, interpreter, plans
 from .interpreter import watch
 
-__all__ = ["install", "watch"]
+__all__ = ["inside", "install", "watch"]
 
 
 def install() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
+
+from fakeredis._helpers import SimpleError
 
 
 def keys_of(server: Any) -> dict[bytes, Any]:
@@ -28,3 +31,23 @@ def bring_back(server: Any, kept: dict[bytes, Any]) -> None:
     held = keys_of(server)
     held.clear()
     held.update(copy.deepcopy(kept))
+
+
+def waiting_answers(connection: Any) -> Any:
+    """The queue of what a connection has been sent and nobody has read."""
+    return connection._sock.responses
+
+
+def process(connection: Any, command: Sequence[bytes]) -> None:
+    """Has a command processed past the wire; `connection.read_response` answers."""
+    connection._sock._process_command(command)
+
+
+def call_function(connection: Any, function: bytes, key: bytes, *args: bytes) -> Any:
+    """Calls a function of a library past all that is asked and said around a command."""
+    sock = connection._sock
+    try:
+        reply = sock._fcall("fcall", function, b"1", (key, *args), read_only_command=False)
+    except SimpleError as error:
+        raise sock._decode_error(error) from None
+    return sock._decode_result(reply)

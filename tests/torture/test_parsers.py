@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 
 from atf.builtin import command_result, http_answer
-from atf.builtin.http_request import _address
+from atf.builtin.http_request import target_address
 from atf.cli import arguments
 from atf.cli.batch import rows
 from atf.config.allowed_hosts import AllowedHosts, split_authority
@@ -53,15 +53,15 @@ FUZZED: Final = {
     "atf/sdk/payload.py::decode_result": _PAYLOADS,
     "atf/sdk/items.py::Elements.decode": _HERE + "test_any_recorded_result_is_read_or_refused",
     "atf/store/backup/export_lines.py::decode": "torture/test_files.py::test_any_line_is_read_or_refused",
-    "atf/store/backup/export_files.py::_decode": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
+    "atf/store/backup/export_files.py::decode_line": _HERE + "test_any_line_of_an_export_that_goes_on_is_ours_or_none",
     "atf/store/servers/address.py::parse": "torture/test_store_address.py::test_an_address_of_a_store_is_understood_or_refused",
     "atf/store/keys.py::parse_rq_name": _DECODERS + "test_names_and_ids_are_of_their_alphabet_or_refused",
     "atf/store/user_keys.py::parse_token": _TOKENS,
-    "atf/store/reading.py::_parse_cursor": _TOKENS,
-    "atf/store/reading.py::_parse_token": _TOKENS,
+    "atf/store/reading.py::parse_cursor": _TOKENS,
+    "atf/store/reading.py::parse_token": _TOKENS,
     "frontend/batches.py::parse_token": _TOKENS,
     "frontend/jobs.py::parse_token": _TOKENS,
-    "frontend/redrive.py::_parse": _TOKENS,
+    "frontend/redrive.py::parse_position": _TOKENS,
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
     "atf/config/allowed_hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
@@ -81,13 +81,13 @@ FUZZED: Final = {
 }
 """By the function, as "<file>::<name>", a test of `make fuzz`."""
 OTHERS: Final = {
-    "frontend/dapr/http.py::_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
+    "frontend/dapr/http.py::read_body": _HERE + "test_any_body_of_dapr_s_http_is_a_job_or_refused",
     "atf/cli/batch/rows.py::rows": _HERE + "test_any_file_of_items_is_read_or_refused_by_its_line",
     "atf/cli/arguments.py::parameters_of": _HERE + "test_any_signature_is_read_or_not",
     "atf/cli/options.py::duration": "torture/test_settings.py::test_a_duration_is_seconds_or_refused",
     "atf/rpc/listen_address.py::split_address": "torture/test_settings.py::test_an_address_is_host_and_port_or_refused",
     "atf/config/allowed_hosts.py::split_authority": _URLS,
-    "atf/builtin/http_request.py::_address": _URLS,
+    "atf/builtin/http_request.py::target_address": _URLS,
     "atf/builtin/http_answer.py::retry_after_s": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",
     "atf/builtin/http_answer.py::_instant": _HERE + "test_any_retry_after_is_so_many_seconds_or_none",
     "atf/builtin/command_result.py::read_failure": _HERE + "test_any_error_is_that_of_a_program_or_none",
@@ -232,21 +232,21 @@ PAGE_TOKENS = st.one_of(
 @fuzz
 @given(token=PAGE_TOKENS, most=st.integers(1, 16_384))
 def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
-    for read in (user_keys.parse_token, reading._parse_token, jobs.parse_token):
+    for read in (user_keys.parse_token, reading.parse_token, jobs.parse_token):
         with understood_or(InvalidArgument):
             assert 0 <= read(token, most)[0] < most
     with understood_or(InvalidArgument):
-        redrive._parse(token)
+        redrive.parse_position(token)
     with understood_or(InvalidArgument):
         place = batches.parse_token(token, most)
         assert place is None or 0 <= place.partition < most
-    assert reading._parse_cursor(token)[0] >= 0
+    assert reading.parse_cursor(token)[0] >= 0
 
 
 @fuzz
 @given(line=st.one_of(st.binary(max_size=60), JSON_VALUES.map(lambda value: json.dumps(value).encode() + b"\n")))
 def test_any_line_of_an_export_that_goes_on_is_ours_or_none(line: bytes) -> None:
-    assert export_files._decode(line) is None or line.endswith(b"\n")
+    assert export_files.decode_line(line) is None or line.endswith(b"\n")
 
 
 @fuzz
@@ -295,7 +295,7 @@ URLS = st.one_of(
 @given(url=URLS)
 def test_any_url_is_an_address_or_refused_without_its_secrets(url: str) -> None:
     try:
-        found = _address(url)
+        found = target_address(url)
     except InvalidArgument as error:
         said = str(error)
     else:
@@ -305,7 +305,7 @@ def test_any_url_is_an_address_or_refused_without_its_secrets(url: str) -> None:
         said = found.origin
     assert 10 < len(said) < 5_000
     with pytest.raises(InvalidArgument) as caught:
-        _address(f"https://u:{SECRET}@{url}")
+        target_address(f"https://u:{SECRET}@{url}")
     assert SECRET not in str(caught.value)
 
 
@@ -372,7 +372,7 @@ BODIES = st.dictionaries(
 )
 def test_any_body_of_dapr_s_http_is_a_job_or_refused(sent: bytes) -> None:
     with understood_or(InvalidArgument):
-        http._body(sent).SerializeToString()
+        http.read_body(sent).SerializeToString()
 
 
 @fuzz

@@ -129,7 +129,7 @@ def test_the_table_of_a_role_is_not_its_address(tmp_path: Path) -> None:
     path.write_text('[frontend]\nlisten = "127.0.0.1:1"\n[hsc]\nlisten = "127.0.0.1:2"\n[controller]\nhsc = "far:1"\n')
     assert load(settings.ExecutorSettings, env={}, path=path, table="executor") == settings.ExecutorSettings()
     assert load(settings.ControllerSettings, env={}, path=path, table="controller").hsc == "far:1"
-    assert load(remote._FrontendAddress, env={}, path=path) == remote._FrontendAddress()
+    assert load(remote.FrontendAddress, env={}, path=path) == remote.FrontendAddress()
     assert load(settings.FrontendSettings, env={}, path=path, table="frontend").listen == "127.0.0.1:1"
 
 

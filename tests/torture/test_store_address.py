@@ -10,7 +10,7 @@ from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.role_process import RoleProcess
 from atf.cli.local.supervisor import Supervisor
-from atf.cli.local.up import _announce
+from atf.cli.local.up import announce
 from atf.errors import ConfigError
 from atf.store.servers.address import parse, safe_url
 
@@ -88,11 +88,11 @@ async def test_atf_up_puts_a_password_on_no_screen_and_on_no_command_line(
     await cluster.start()
     assert len(started) == 4
     for role in started:
-        assert not [word for word in role._command("") if "5ecret" in word]
-        assert role._env["ATF_REDIS_URL"] == url
+        assert not [word for word in role.command("") if "5ecret" in word]
+        assert role.env["ATF_REDIS_URL"] == url
     for as_json in (False, True):
         monkeypatch.setattr("atf.cli.local.up.wants_json", lambda as_json=as_json: as_json)
-        _announce(cluster)
+        announce(cluster)
         said = capsys.readouterr().out
         assert "redis://127.0.0.1:6379/0" in said
         assert "5ecret" not in said

@@ -177,7 +177,7 @@ async def test_a_lab_that_is_stopped_before_its_first_trial_has_none(monkeypatch
     monkeypatch.setattr(store_modes, "Scene", scene)
     stopped = Progress(lambda _line: None)
     stopped.stopping = True
-    assert await store_modes._run(begin, Timing(), 5, stopped) == []
+    assert await store_modes.run_scene(begin, Timing(), 5, stopped) == []
 
 
 def test_a_run_that_ended_before_its_executor_was_cut_off_is_not_waited_for() -> None:
@@ -298,12 +298,12 @@ class Heard:
 
 def judged_scene(accepted_s: float, cut_s: float, *runs: Any) -> tuple[LoadOutcome, LoadOutcome]:
     scene: Any = object.__new__(Scene)
-    scene._deaths = SimpleNamespace(all={})
-    scene._record = SimpleNamespace(begun=runs, ends=[])
+    scene.deaths = SimpleNamespace(all={})
+    scene.record = SimpleNamespace(begun=runs, ends=[])
     names = ("r1", "r1-relaxed")
-    scene._loads = {name: SimpleNamespace(heard=Heard(name, accepted_s), what=None, seed=1) for name in names}
+    scene.loads = {name: SimpleNamespace(heard=Heard(name, accepted_s), what=None, seed=1) for name in names}
     scene.forgot = [forgotten(cut_s)]
-    return scene._judged(relaxed=False), scene._judged(relaxed=True)
+    return scene.judged(relaxed=False), scene.judged(relaxed=True)
 
 
 @pytest.mark.parametrize(("accepted_s", "gone"), [(98.5, True), (104.5, True), (97.5, False), (105.5, False)])

@@ -81,7 +81,6 @@ def test_a_number_of_runs_that_is_set_back_is_reached_again_within_a_second() ->
 async def test_runs_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = limited.made(tmp_path / "record")
     monkeypatch.setenv(limited.FOLDER, str(record))
-    limited._file.cache_clear()
 
     async def one(number: int) -> None:
         await limited.few.fn(cast("Any", SimpleNamespace(task_id=f"0-{number}", fence=1)), 0.0)
@@ -91,5 +90,3 @@ async def test_runs_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
     os.close(dead)
     await one(4)
     assert [each.beside for each in limited.read(record, "few")] == [1, 2, 3, 1]
-    os.close(limited._file("few", os.getpid()))
-    limited._file.cache_clear()

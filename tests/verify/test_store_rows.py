@@ -12,7 +12,7 @@ from atf.config.settings import Timing
 from atf.verify.events import Accepted, Began
 from proof.chaos import storewatch, tally
 from proof.chaos.rows.backlog import rate
-from proof.chaos.rows.store_killed import _trial
+from proof.chaos.rows.store_killed import trial_of
 from proof.chaos.storewatch import ALWAYS, EVERYSEC, Resumption, worst_s
 
 
@@ -32,9 +32,9 @@ def test_a_rate_is_that_of_the_middle() -> None:
     ],
 )
 def test_what_comes_late_or_never_breaks_the_bar(took: dict[str, float], said: list[str]) -> None:
-    trial = _trial(1.0, took, {"schedule": 5.0, "claim": 5.0}, recovered=True)
+    trial = trial_of(1.0, took, {"schedule": 5.0, "claim": 5.0}, recovered=True)
     assert [each.partition(" s ")[0] for each in trial["late"]] == said
-    assert _trial(1.0, took, {}, recovered=False)["late"] == ["not all that was cut off ran again"]
+    assert trial_of(1.0, took, {}, recovered=False)["late"] == ["not all that was cut off ran again"]
 
 
 def test_a_tally_leaves_out_what_its_writer_could_not_end(tmp_path: Path) -> None:

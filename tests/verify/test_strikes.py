@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -117,8 +118,9 @@ async def test_a_long_course_has_them_stay_longer(tmp_path: Path, monkeypatch: p
 
     view: Any = Silent()
     monkeypatch.setattr(run, "LoadedCluster", made)
+    monkeypatch.setattr(run, "workplace", lambda *_: contextlib.nullcontext((tmp_path, lambda *_: None)))
     with pytest.raises(Unavailable, match="enough is known"):
-        await run._on_bench(course(seconds=7_200), [], tmp_path, view, {}, lambda _name, _line: None)
+        await run.verify(course(seconds=7_200), view, {})
     assert asked["retention"] == course(seconds=7_200).retention_s(Timing())
 
 

@@ -28,13 +28,14 @@ def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> st
     host, _, port = wanted.rpartition(":")
     if free:
         return f"{host}:0"
-    if wanted == default and _taken(host, int(port)):
+    if wanted == default and is_taken(host, int(port)):
         say(role, f"port {port} is taken; it will listen on a free one")
         return f"{host}:0"
     return wanted
 
 
-def _taken(host: str, port: int) -> bool:
+def is_taken(host: str, port: int) -> bool:
+    """Whether another socket has a port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -43,7 +43,7 @@ class RoleProcess:
         *,
         patience: float | None = READY_TIMEOUT,
     ) -> None:
-        self.name, self._command, self._env, self._say = name, command, env, say
+        self.name, self.command, self.env, self._say = name, command, env, say
         self._patience = patience
         self.address = ""
         self.dapr_http = ""
@@ -62,7 +62,7 @@ class RoleProcess:
             Unavailable: it said nothing in time.
         """
         self._child, reader = child_with_word(
-            self._command(self.address), self._env, lambda line: self._say(self.name, line)
+            self.command(self.address), self.env, lambda line: self._say(self.name, line)
         )
         try:
             said = await asyncio.wait_for(first_line(reader), self._patience)

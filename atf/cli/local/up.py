@@ -97,7 +97,7 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...]) -> int:
     except BaseException:
         waiting.cancel()
         raise
-    _announce(cluster)
+    announce(cluster)
     failing = asyncio.create_task(cluster.gave_up())
     await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
     if failing.done():
@@ -128,7 +128,8 @@ class _StopSignals:
         self.first.set()
 
 
-def _announce(cluster: Cluster) -> None:
+def announce(cluster: Cluster) -> None:
+    """Says where everything is, and never a password."""
     settings = cluster.settings
     address = cluster.store if settings.redis_url else cluster.redis_url  # a URL that was given may hold a password
     if wants_json():

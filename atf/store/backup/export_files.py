@@ -101,7 +101,7 @@ def point_of(path: Path, partitions: int) -> ExportPoint:
     with path.open("rb") as file:
         for number, raw in enumerate(_lines_of(file)):
             size += len(raw)
-            line = _decode(raw)
+            line = decode_line(raw)
             if number == 0 and not isinstance(line, ExportHeader):
                 raise InvalidArgument(f"{path} exists, and is no export; write to a new file")
             match line:
@@ -116,7 +116,8 @@ def point_of(path: Path, partitions: int) -> ExportPoint:
     return point
 
 
-def _decode(raw: bytes) -> Line | None:
+def decode_line(raw: bytes) -> Line | None:
+    """Reads a line of an export that goes on; None: it is not whole."""
     try:
         return decode(raw) if raw.endswith(b"\n") else None
     except InvalidArgument:

@@ -121,13 +121,13 @@ async def _mutants(n: int, progress: Progress) -> Sequence[Trial]:
             missed = [] if made["seed"] else [f"{made['mutant']} was not caught in 200 seeds"]
             progress.say(f"{made['mutant']}: {', '.join(made['kinds']) or 'NOT CAUGHT'}, seed {made['seed']}")
             by = {f"{_BY}{kind}": int(kind in made["kinds"]) for kind in BREACHES}
-            trials.append({"failures": missed, "mutants": 1, "caught": int(not missed), **by, "found": _caught(made)})
+            trials.append({"failures": missed, "mutants": 1, "caught": int(not missed), **by, "found": caught_by(made)})
             if progress.stopping:
                 break
     return trials
 
 
-def _caught(made: Mapping[str, Any]) -> str:
+def caught_by(made: Mapping[str, Any]) -> str:
     """By what a mutant was caught, with the first sentence that says so."""
     if not made["seed"]:
         return f"{made['mutant']}: nothing"

@@ -25,12 +25,12 @@ async def _kill(durability: str, n: int, progress: Progress) -> Sequence[Trial]:
             took = await resumption.watch(max(bar.values()) + random.uniform(10, 12))
             recovered = await world.recovered(strike)
             progress.say(f"away {away:.1f} s; then {', '.join(f'{what} {each:.1f} s' for what, each in took.items())}")
-            found.append(_trial(away, took, bar, recovered=recovered))
+            found.append(trial_of(away, took, bar, recovered=recovered))
         worst = [each["away_s"] + worst_s(world, durability) for each in found]
         return judged(world, await world.drain(), progress, found, worst_s=worst)
 
 
-def _trial(away: float, took: dict[str, float], bar: dict[str, float], *, recovered: bool) -> Trial:
+def trial_of(away: float, took: dict[str, float], bar: dict[str, float], *, recovered: bool) -> Trial:
     late = [
         f"{what}: {took.get(what, 'nothing')} s after the store's return, the bar is {most:g} s"
         for what, most in bar.items()

@@ -52,7 +52,7 @@ Try = Callable[[Scene], Awaitable[Callable[[int], Awaitable[Trial]]]]
 """Begins a scene, and answers what does one trial in it."""
 
 
-async def _run(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequence[Trial]:
+async def run_scene(begin: Try, timing: Timing, n: int, progress: Progress) -> Sequence[Trial]:
     async with Scene(progress, timing) as scene:
         once = await begin(scene)
         found: list[Trial] = []
@@ -308,7 +308,7 @@ def _rounded(seconds: float) -> float:
 
 
 def _row(begin: Try, timing: Timing = TIMING, **words: Any) -> Row:
-    return Row(run=functools.partial(_run, begin, timing), available=available, **words)
+    return Row(run=functools.partial(run_scene, begin, timing), available=available, **words)
 
 
 KEPT: Final = "acknowledged tasks lost 0, concurrent 0, early 0"
