@@ -46,10 +46,10 @@ def page(words: Mapping[str, Any], lines: Sequence[Line], means: Mapping[str, st
     return "\n\n".join([f"# {words['title']}", words["intro"].strip(), "\n".join(rows), *drawn, words["after"].strip()])
 
 
-def bars(lines: Sequence[Line]) -> list[svg.Bar]:
+def bars(lines: Sequence[Line]) -> list[svg.ChartBar]:
     """A bar for each question in which a peer is compared."""
     return [
-        svg.Bar(each.name, statistics.median(each.better), min(each.better), max(each.better), ours=True)
+        svg.ChartBar(each.name, statistics.median(each.better), min(each.better), max(each.better), ours=True)
         for each in lines
         if each.better
     ]

@@ -55,7 +55,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.acl:
         sys.exit(not run(restricted=True).passed)
-    limit_us, runs = round(args.limit_ms * 1000), list[Run]()
+    limit_us, runs = round(args.limit_ms * 1000), list[ContractRun]()
     while not runs or undecided(runs, limit_us):
         if runs:
             print("functions took too long: once more, to tell them from interruptions")
@@ -67,7 +67,7 @@ def main() -> None:
     sys.exit(found["status"] != "ok")
 
 
-class Run(NamedTuple):
+class ContractRun(NamedTuple):
     """What one run of the tests came to.
 
     Attributes:
@@ -81,7 +81,7 @@ class Run(NamedTuple):
     noted: Sequence[dict[str, Any]]
 
 
-def run(*, restricted: bool = False) -> Run:
+def run(*, restricted: bool = False) -> ContractRun:
     """Runs the tests; `restricted`: those of real servers and of real processes, as the user that ships, without slow logs."""
     if restricted:
         acl = {"ATF_TEST_ACL": "1"}
@@ -91,7 +91,7 @@ def run(*, restricted: bool = False) -> Run:
         others = [f"--ignore={PROCESSES}/test_{each}.py" for each in WITHOUT_STORE]
         processes = _run(PROCESSES, *others, env=acl)
         tests = {**modes.tests, **stores.tests, "processes": sum(processes.tests.values(), Counter[str]())}
-        return Run(stores.passed and modes.passed and processes.passed, tests, [])
+        return ContractRun(stores.passed and modes.passed and processes.passed, tests, [])
     with tempfile.TemporaryDirectory() as logs:
         found = _run(SUITE, env={"ATF_TEST_CONTRACT": logs})
         return found._replace(
@@ -99,7 +99,7 @@ def run(*, restricted: bool = False) -> Run:
         )
 
 
-def _run(suite: str, *options: str, env: Mapping[str, str]) -> Run:
+def _run(suite: str, *options: str, env: Mapping[str, str]) -> ContractRun:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "tests.xml")
         words = [suite, "--quiet", f"--numprocesses={workers()}", f"--junitxml={report}", *options]
@@ -109,7 +109,7 @@ def _run(suite: str, *options: str, env: Mapping[str, str]) -> Run:
             env={**os.environ, **env, "ATF_TEST_ALL": "1"},
             check=False,
         ).returncode
-        return Run(code == 0, counted(report) if report.exists() else {}, [])
+        return ContractRun(code == 0, counted(report) if report.exists() else {}, [])
 
 
 def workers() -> int:
@@ -140,13 +140,15 @@ def missing(oldest: Path) -> dict[str, str]:
     return {"Redis 7.0": why.read_text(encoding="utf-8").strip() if why.exists() else "it was not fetched"}
 
 
-def undecided(runs: Sequence[Run], limit_us: int) -> bool:
+def undecided(runs: Sequence[ContractRun], limit_us: int) -> bool:
     """Whether another run tells more: a function was too slow in one of them, none in two."""
     over = Counter(key for each in runs for key, took in _slowest(each.noted).items() if took > limit_us)
     return runs[-1].passed and len(runs) < RUNS and bool(over) and max(over.values()) == 1
 
 
-def judged(runs: Sequence[Run], limit_us: int, *, acl: Run, not_run: Mapping[str, str]) -> dict[str, Any]:
+def judged(
+    runs: Sequence[ContractRun], limit_us: int, *, acl: ContractRun, not_run: Mapping[str, str]
+) -> dict[str, Any]:
     """The result: tests by server, the slowest calls, and what is wrong.
 
     Args:

@@ -26,7 +26,7 @@ from proof.benchmarks.results import failed, medians_of  # noqa: E402
 from proof.benchmarks.run import settings  # noqa: E402
 from proof.benchmarks.stats import count, figure, inner, of_rounds, ratios, spelled, spread  # noqa: E402
 from proof.benchmarks.verdict import QUESTION as KILL  # noqa: E402
-from proof.benchmarks.verdict import Verdict, verdict  # noqa: E402
+from proof.benchmarks.verdict import BenchmarkVerdict, verdict  # noqa: E402
 from tools import benchmark_front  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"
@@ -203,7 +203,7 @@ def _judged(
     return judged
 
 
-def _reached(question: Question, result: Result | None, kills: Verdict) -> list[tuple[str, str]]:
+def _reached(question: Question, result: Result | None, kills: BenchmarkVerdict) -> list[tuple[str, str]]:
     """Of each bar whether it was reached; not known as long as a peer is missing that it compares with, or was not killed and would be the best."""
     said: list[str] = []
     if result is None:
@@ -227,7 +227,7 @@ def _reached(question: Question, result: Result | None, kills: Verdict) -> list[
     return [(bar.words, each) for bar, each in zip(question.bars, said, strict=True)]
 
 
-def _would_be_best(bar: Bar, name: str, result: Result, kills: Verdict) -> bool:
+def _would_be_best(bar: Bar, name: str, result: Result, kills: BenchmarkVerdict) -> bool:
     """Whether a peer would be the one to compare with if it were known that it loses nothing."""
     return bar.best(result["systems"], {*kills.safe, name}) == name
 
@@ -290,7 +290,7 @@ def recorded(match: re.Match[str], found: Mapping[str, Result]) -> float | str |
     return value if isinstance(value, int | float | str) else None
 
 
-def _falls_short(question: Question, result: Result, kills: Verdict) -> list[str]:
+def _falls_short(question: Question, result: Result, kills: BenchmarkVerdict) -> list[str]:
     """What a result lacks, and what its ratios therefore can't tell."""
     said = [] if result["status"] == "ok" else [f"This result is {result['status']}."]
     if not result["full"]:
@@ -309,7 +309,7 @@ def _falls_short(question: Question, result: Result, kills: Verdict) -> list[str
     return said
 
 
-def _not_full(question: Question, result: Result, kills: Verdict) -> str:
+def _not_full(question: Question, result: Result, kills: BenchmarkVerdict) -> str:
     """In what a result falls short of a full measurement."""
     if small := smaller(result["sizes"]):
         sizes = ", ".join(
@@ -337,7 +337,7 @@ def ahead(question: Question, result: Result) -> dict[str, float]:
     return dict(sorted(better.items(), key=lambda each: each[1], reverse=question.more))
 
 
-def _ahead(question: Question, result: Result, kills: Verdict) -> str:
+def _ahead(question: Question, result: Result, kills: BenchmarkVerdict) -> str:
     said = [
         f"{SYSTEMS[name].title} ({svg.number(value)} × ATF's{f', and {_LOSES}' if name in kills.loses else ''})"
         for name, value in ahead(question, result).items()
@@ -363,11 +363,11 @@ def _not_run(result: Result) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _bars(question: Question, result: Result) -> list[svg.Bar]:
+def _bars(question: Question, result: Result) -> list[svg.ChartBar]:
     return levels.bars(question, result) if question.by_level else _bars_by_system(question, result)
 
 
-def _bars_by_system(question: Question, result: Result) -> list[svg.Bar]:
+def _bars_by_system(question: Question, result: Result) -> list[svg.ChartBar]:
     bars = []
     for name in question.systems:
         if name not in result["systems"]:
@@ -376,9 +376,9 @@ def _bars_by_system(question: Question, result: Result) -> list[svg.Bar]:
         value = figure(each["median"], question.figure)
         rounds = [found for one in each["rounds"] if (found := figure(one, question.figure)) is not None]
         if value is None:
-            bars.append(svg.Bar(SYSTEMS[name].title, None, word=_short(each["status"])))
+            bars.append(svg.ChartBar(SYSTEMS[name].title, None, word=_short(each["status"])))
         else:
-            bars.append(svg.Bar(SYSTEMS[name].title, value, min(rounds), max(rounds), SYSTEMS[name].ours))
+            bars.append(svg.ChartBar(SYSTEMS[name].title, value, min(rounds), max(rounds), SYSTEMS[name].ours))
     known = [each for each in bars if each.value is not None]
     return (
         sorted(known, key=lambda each: each.value or 0.0, reverse=question.more)
@@ -392,7 +392,7 @@ def _short(status: str) -> str:
     return status if len(status) <= 60 else f"{status[:57]}..."
 
 
-def _table(question: Question, result: Result, kills: Verdict) -> str:
+def _table(question: Question, result: Result, kills: BenchmarkVerdict) -> str:
     also = [spelled(path) for path in question.also]
     head = ["system", f"median ({question.unit})", "rounds", "to ATF", *also, "result"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -414,7 +414,7 @@ def _table(question: Question, result: Result, kills: Verdict) -> str:
     return "\n".join(lines)
 
 
-def _by_kills(name: str, kills: Verdict) -> str:
+def _by_kills(name: str, kills: BenchmarkVerdict) -> str:
     """What kills have told of a peer, where it is no proof that it loses nothing."""
     module = SYSTEMS[name].module
     if module not in PEERS or module in kills.safe:

@@ -22,7 +22,7 @@ NEEDED = ("apt-get", "apt-cache", "dpkg-deb")
 TIMEOUT_S = 300
 
 
-class Unavailable(Exception):
+class NotFetched(Exception):
     """Why there is no such Redis here."""
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     folder.mkdir(parents=True)
     try:
         fetch(folder, version)
-    except Unavailable as error:
+    except NotFetched as error:
         (folder / "why-not").write_text(f"{error}\n", encoding="utf-8")
         print(f"not run on Redis {version}: {error}", file=sys.stderr)
 
@@ -47,17 +47,17 @@ def fetch(folder: Path, version: str) -> None:
     """
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
-        raise Unavailable(f"this system has no {missing[0]} to fetch it with")
+        raise NotFetched(f"this system has no {missing[0]} to fetch it with")
     with tempfile.TemporaryDirectory() as scratch:
         lists = own_lists(Path(scratch)) if not offered([]) else []
         found = offered(lists)
         if not found:
-            raise Unavailable(f"apt knows no package {PACKAGE}")
+            raise NotFetched(f"apt knows no package {PACKAGE}")
         if not re.match(rf"(\d+:)?{re.escape(version)}\.", found):
-            raise Unavailable(f"apt has Redis {found.rpartition(':')[2]}")
+            raise NotFetched(f"apt has Redis {found.rpartition(':')[2]}")
         try:
             run("apt-get", *lists, "download", *wanted(lists), cwd=scratch)
-        except Unavailable:
+        except NotFetched:
             if lists:
                 raise
             lists = own_lists(Path(scratch))  # the system's lists may be older than what the mirror keeps
@@ -118,10 +118,10 @@ def run(*command: str, cwd: str | None = None) -> str:
             env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{command[0]}: {error}") from None
+        raise NotFetched(f"{command[0]}: {error}") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no word").splitlines()[-1]
-        raise Unavailable(f"{command[0]} failed: {said}")
+        raise NotFetched(f"{command[0]} failed: {said}")
     return done.stdout
 
 

@@ -76,7 +76,7 @@ def picture(results: Mapping[str, Sequence[Result]]) -> str:
         found = _newest(results, trial)
         figure = found["figures"].get(trial.wait) if found else None
         if figure:
-            bars.append(svg.Bar(trial.what, figure["p50"], figure["p50"], figure["max"], ours=True))
+            bars.append(svg.ChartBar(trial.what, figure["p50"], figure["p50"], figure["max"], ours=True))
     return svg.chart("seconds from a fault until the tasks that it touched go on, median and worst", "s", bars)
 
 

@@ -109,7 +109,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-class Load:
+class UpgradeLoad:
     """Schedules at a steady rate, and remembers what was accepted."""
 
     def __init__(self, client: atf.Client, rate: float) -> None:
@@ -228,7 +228,7 @@ async def play(made: dict[str, Role], old: Path, rate: float, seconds: float) ->
     steps = [(name, ROOT, "to this tree") for name in ROLES] + [(name, old, "back again") for name in reversed(ROLES)]
     with atf.Client(made["frontend"].address) as client:
         await registered(client)
-        load = Load(client, rate)
+        load = UpgradeLoad(client, rate)
         task = asyncio.create_task(load.run(shop_app.note))
         await asyncio.sleep(seconds)
         codes = []

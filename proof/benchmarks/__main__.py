@@ -15,7 +15,7 @@ from . import results
 from .known import PEERS
 from .question import FULL_ROUNDS, Question, Sizes, all_questions, smaller
 from .roles import BenchError
-from .run import Run, run_all
+from .run import BenchmarkRun, run_all
 from .verdict import QUESTION as KILL
 from .verdict import verdict
 
@@ -88,7 +88,7 @@ def main() -> int:
     def say(line: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
 
-    run = Run(sizes, given.rounds, peers or None, say, results.rounds_folder(), given.results)
+    run = BenchmarkRun(sizes, given.rounds, peers or None, say, results.rounds_folder(), given.results)
     wanted = [questions[name] for name in asked] or [
         each for each in questions.values() if not _is_done(each, given.results, given.rounds or each.rounds)
     ]

@@ -1,11 +1,11 @@
 """The client process of a measurement: one per system, in that system's own environment, steered over stdin and stdout.
 
-A system's module (systems/<name>.py) has a Client and a list of commands, the two workers first, and ends with `run(Client, ...)`. Then
+A system's module (systems/<name>.py) has a SystemClient and a list of commands, the two workers first, and ends with `run(SystemClient, ...)`. Then
 
     python -P -m proof.benchmarks.systems.saq client      reads commands and answers them, a line of JSON each
     python -P -m proof.benchmarks.systems.saq worker 0    becomes the first worker
 
-Commands name a verb of Client and the numbers of tasks; instants in answers are CLOCK_MONOTONIC's, in ns. Standard library alone.
+Commands name a verb of SystemClient and the numbers of tasks; instants in answers are CLOCK_MONOTONIC's, in ns. Standard library alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Stream = Iterable[tuple[float, int, Callable[[], float]]]
 instant, in seconds of the wall clock, when it is called."""
 
 
-class Client:
+class SystemClient:
     """What a system's client can do; what is left as it is here, it can't, and its measurements say so.
 
     Attributes:
@@ -188,7 +188,7 @@ def chunks(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 # --- what the commands do ---------------------------------------------------------------------------------------------
 
 
-def _single(client: Client, first: int, count: int) -> dict[str, Any]:
+def _single(client: SystemClient, first: int, count: int) -> dict[str, Any]:
     calls = []
     for number in range(first, first + count):
         before = time.monotonic_ns()
@@ -197,36 +197,36 @@ def _single(client: Client, first: int, count: int) -> dict[str, Any]:
     return {"calls_ns": sorted(calls)}
 
 
-def _many(client: Client, first: int, count: int) -> dict[str, Any]:
+def _many(client: SystemClient, first: int, count: int) -> dict[str, Any]:
     client.many(range(first, first + count))
     return {}
 
 
-def _concurrent(client: Client, first: int, count: int) -> dict[str, Any]:
+def _concurrent(client: SystemClient, first: int, count: int) -> dict[str, Any]:
     client.concurrent(range(first, first + count))
     return {}
 
 
-def _burst(client: Client, first: int, count: int, due: float) -> dict[str, Any]:
+def _burst(client: SystemClient, first: int, count: int, due: float) -> dict[str, Any]:
     client.many_at(range(first, first + count), due)
     return {}
 
 
-def _jobs(client: Client, first: int, count: int, due: float, every: str) -> dict[str, Any]:
+def _jobs(client: SystemClient, first: int, count: int, due: float, every: str) -> dict[str, Any]:
     return {"calls_ns": client.jobs(range(first, first + count), due, every)}
 
 
-def _batch(client: Client, first: int, count: int, batch: str) -> dict[str, Any]:
+def _batch(client: SystemClient, first: int, count: int, batch: str) -> dict[str, Any]:
     client.batch(range(first, first + count), batch)
     return {}
 
 
-def _identical(client: Client, batch: str, count: int, number: int) -> dict[str, Any]:
+def _identical(client: SystemClient, batch: str, count: int, number: int) -> dict[str, Any]:
     client.batch([number] * count, batch)
     return {"results": sum(1 for _ in client.results(batch))}
 
 
-def _results(client: Client, batch: str) -> dict[str, Any]:
+def _results(client: SystemClient, batch: str) -> dict[str, Any]:
     """How many there are, how long they took to list, and by how much memory grew after the first few."""
     begun, count, least, most = time.monotonic(), 0, 0, 0
     for count, _ in enumerate(client.results(batch), 1):
@@ -246,7 +246,7 @@ def _resident_bytes() -> int:
 
 
 def _ahead(
-    client: Client, first: int, count: int, per_s: float, least: float, most: float, seed: int
+    client: SystemClient, first: int, count: int, per_s: float, least: float, most: float, seed: int
 ) -> dict[str, Any]:
     """`per_s` tasks a second, each due `least` to `most` seconds later."""
     chance, begun, dues = random.Random(seed), time.monotonic(), list[float]()
@@ -272,7 +272,7 @@ VERBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
 }
 
 
-def serve(client: Client) -> None:
+def serve(client: SystemClient) -> None:
     """Answers commands until there are no more."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints must not get among the answers
@@ -291,7 +291,7 @@ def serve(client: Client) -> None:
 
 
 def run(
-    client: Callable[[], Client],
+    client: Callable[[], SystemClient],
     workers: Sequence[str],
     distributions: Sequence[str],
     env: Mapping[str, str] = MappingProxyType({}),

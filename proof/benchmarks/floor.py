@@ -22,7 +22,7 @@ from tests.store import versions
 
 from .known import OURS, SYSTEMS
 from .ledger import payload
-from .world import World
+from .world import BenchmarkWorld
 
 BATCH: Final = 256
 _AT_ONCE: Final = 4
@@ -42,7 +42,7 @@ class Lived(NamedTuple):
 class Floor:
     """A store of its own, and a client that calls its functions. Made by `running`."""
 
-    def __init__(self, world: World, store: Store) -> None:
+    def __init__(self, world: BenchmarkWorld, store: Store) -> None:
         self._world, self._store = world, store
         self._runtime = SystemRuntime()
 
@@ -56,7 +56,7 @@ class Floor:
         """
         library = versions.FOUNDATION if foundation else versions.CURRENT
         kind = versions.FoundationStore if foundation else Store
-        async with World(SYSTEMS[OURS], 8, workers=False) as world:
+        async with BenchmarkWorld(SYSTEMS[OURS], 8, workers=False) as world:
             await world.roles.stop()
             with versions.in_place(library):
                 store = await kind.open(

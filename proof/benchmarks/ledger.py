@@ -25,7 +25,7 @@ _SHARED_MEMORY: Final = Path("/dev/shm")
 _PREFIX: Final = "atf-bench-"
 
 
-class Ledger:
+class RunsLedger:
     """A ledger's file, mapped.
 
     Args:
@@ -40,7 +40,7 @@ class Ledger:
         self._first = memoryview(self._map)[self.slots :].cast("Q")
 
     @classmethod
-    def create(cls, tasks: int, folder: Path = _SHARED_MEMORY) -> Ledger:
+    def create(cls, tasks: int, folder: Path = _SHARED_MEMORY) -> RunsLedger:
         """An empty ledger with slots for so many tasks, in shared memory where there is any."""
         slots = -(-tasks // 8) * 8
         folder = folder if folder.is_dir() else Path("/tmp")
@@ -108,13 +108,13 @@ def sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-_mine: list[Ledger] = []
+_mine: list[RunsLedger] = []
 
 
 def mark(text: str) -> None:
     """What every system's task does with its payload, the task's number in 20 digits."""
     if not _mine:
-        _mine.append(Ledger(Path(os.environ[LEDGER])))
+        _mine.append(RunsLedger(Path(os.environ[LEDGER])))
     _mine[0].mark(int(text))
 
 

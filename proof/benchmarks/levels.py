@@ -8,7 +8,7 @@ from typing import Any
 from .known import OURS
 from .question import FULL_ROUNDS, Question
 from .stats import figure, inner, spelled, spread
-from .svg import Bar, number
+from .svg import ChartBar, number
 
 NONE = "–"
 Levels = Mapping[str, Mapping[str, Any]]
@@ -33,14 +33,14 @@ def table(question: Question, result: Mapping[str, Any]) -> str:
     return "\n".join(lines) if levels else ""
 
 
-def bars(question: Question, result: Mapping[str, Any]) -> list[Bar]:
+def bars(question: Question, result: Mapping[str, Any]) -> list[ChartBar]:
     """In the order of the levels: each is to be compared with the one before."""
     path, found = question.by_level[0], []
     for level, each in _medians(result).items():
         value = figure(each, path)
         if value is not None:
             rounds = [one for of_level in _rounds(result, level) if (one := figure(of_level, path)) is not None]
-            found.append(Bar(level, value, min(rounds), max(rounds), ours=True))
+            found.append(ChartBar(level, value, min(rounds), max(rounds), ours=True))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from .known import OURS, PEERS, System
 from .stats import figure, percentile, ratios
-from .world import NotAsked, World
+from .world import BenchmarkWorld, NotAsked
 
 Figures = dict[str, Any]
 FULL_TASKS: Final = 50_000
@@ -215,7 +215,7 @@ def all_questions() -> dict[str, Question]:
     return found
 
 
-def able(world: World, verb: str) -> None:
+def able(world: BenchmarkWorld, verb: str) -> None:
     """Passes if the system's client has this verb.
 
     Raises:
@@ -225,7 +225,7 @@ def able(world: World, verb: str) -> None:
         raise NotAsked(why)
 
 
-def ran(world: World, numbers: range) -> Figures:
+def ran(world: BenchmarkWorld, numbers: range) -> Figures:
     """How many tasks never ran, and how many more than once."""
     return {"never": world.ledger.never(numbers), "twice": world.ledger.twice(numbers)}
 

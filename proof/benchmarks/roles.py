@@ -30,7 +30,7 @@ class BenchError(AtfError):
     """A measurement could not be done; the text says why."""
 
 
-class Roles(Protocol):
+class BenchmarkRoles(Protocol):
     """The part of a system that runs tasks."""
 
     async def start(self, workers: bool) -> None: ...

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Run:
+class BenchmarkRun:
     """One run of `make bench`.
 
     Attributes:
@@ -173,7 +173,7 @@ def settings(system: System) -> str:
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
-async def run_all(run: Run, questions: Sequence[Question]) -> list[dict[str, Any]]:
+async def run_all(run: BenchmarkRun, questions: Sequence[Question]) -> list[dict[str, Any]]:
     """Asks them all. The first Ctrl-C ends it after the measurement that runs, the second at once."""
     loop, this = asyncio.get_running_loop(), asyncio.current_task()
 

@@ -22,7 +22,7 @@ _UNITS: Final = {"per_s": "/s", "us": " µs", "ms": " ms", "s": " s", "mib": " M
 _FONT: Final = "font-family='system-ui, sans-serif' font-size='13'"
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """One bar: its name, the median, the least and largest round, whether it is ours, and a word in place of a figure."""
 
     name: str
@@ -33,7 +33,7 @@ class Bar(NamedTuple):
     word: str = ""
 
 
-def chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
+def chart(title: str, unit: str, bars: Sequence[ChartBar]) -> str:
     """The picture."""
     titles = textwrap.wrap(title, (_WIDTH - 24) // _LETTER)
     top = _TOP + _LINE * (len(titles) - 1)
@@ -55,7 +55,7 @@ def chart(title: str, unit: str, bars: Sequence[Bar]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _row(left: int, top: int, bar: Bar, unit: str, scale: float) -> list[str]:
+def _row(left: int, top: int, bar: ChartBar, unit: str, scale: float) -> list[str]:
     middle = top + _BAR / 2
     name = f"<text x='{left - 10}' y='{middle + 4:g}' {_FONT} text-anchor='end' fill='{_INK}'>{escape(bar.name)}</text>"
     if bar.value is None:

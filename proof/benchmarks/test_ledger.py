@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 from proof.benchmarks.known import ROOT
-from proof.benchmarks.ledger import LEDGER, MOST, Ledger, payload
+from proof.benchmarks.ledger import LEDGER, MOST, RunsLedger, payload
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[Ledger]:
-    found = Ledger.create(10, tmp_path)
+def book(tmp_path: Path) -> Iterator[RunsLedger]:
+    found = RunsLedger.create(10, tmp_path)
     yield found
     found.remove()
 
 
-def test_nothing_has_run_at_first(book: Ledger) -> None:
+def test_nothing_has_run_at_first(book: RunsLedger) -> None:
     assert (book.ran(range(10)), book.never(range(10)), book.twice(range(10))) == (0, 10, 0)
     assert book.starts(range(10)) == [0] * 10
     assert book.slots == 16  # the instants are aligned
 
 
-def test_runs_are_counted_and_the_first_instant_stays(book: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_counted_and_the_first_instant_stays(book: RunsLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = iter([7, 8, 9])
     monkeypatch.setattr("proof.benchmarks.ledger.time.monotonic_ns", lambda: next(instants))
     for number in (3, 9, 3):
@@ -37,25 +37,25 @@ def test_runs_are_counted_and_the_first_instant_stays(book: Ledger, monkeypatch:
     assert (book.ran(range(4, 10)), book.twice(range(4, 10))) == (1, 0)
 
 
-def test_a_count_does_not_run_over(book: Ledger) -> None:
+def test_a_count_does_not_run_over(book: RunsLedger) -> None:
     for _ in range(MOST + 2):
         book.mark(0)
     assert book.twice(range(10)) == 1
     assert book.never(range(1, 10)) == 9
 
 
-def test_a_task_out_of_range_is_an_error_and_not_another_ones_run(book: Ledger) -> None:
+def test_a_task_out_of_range_is_an_error_and_not_another_ones_run(book: RunsLedger) -> None:
     with pytest.raises(IndexError):
         book.mark(book.slots)
 
 
-def test_it_can_be_cleared(book: Ledger) -> None:
+def test_it_can_be_cleared(book: RunsLedger) -> None:
     book.mark(1)
     book.clear()
     assert book.never(range(10)) == 10
 
 
-def test_another_process_marks_by_payload(book: Ledger) -> None:
+def test_another_process_marks_by_payload(book: RunsLedger) -> None:
     assert payload(5) == "00000000000000000005"
     code = f"from proof.benchmarks import ledger; ledger.mark({payload(5)!r}); ledger.mark({payload(5)!r})"
     env = {"PYTHONPATH": str(ROOT), LEDGER: str(book.path)}
@@ -65,7 +65,7 @@ def test_another_process_marks_by_payload(book: Ledger) -> None:
 
 
 def test_it_tells_how_much_of_it_is_resident_in_a_process(tmp_path: Path) -> None:
-    book = Ledger.create(1 << 20, tmp_path)
+    book = RunsLedger.create(1 << 20, tmp_path)
     before = book.resident_mib(os.getpid())
     for number in range(book.slots):
         book.mark(number)
@@ -76,14 +76,14 @@ def test_it_tells_how_much_of_it_is_resident_in_a_process(tmp_path: Path) -> Non
 
 
 def test_removing_it_leaves_no_file(tmp_path: Path) -> None:
-    Ledger.create(1, tmp_path).remove()
+    RunsLedger.create(1, tmp_path).remove()
     assert not list(tmp_path.iterdir())
 
 
-def test_ledgers_of_the_dead_are_swept_and_no_others(tmp_path: Path, book: Ledger) -> None:
+def test_ledgers_of_the_dead_are_swept_and_no_others(tmp_path: Path, book: RunsLedger) -> None:
     with subprocess.Popen(["/bin/true"]) as gone:
         pass
     (tmp_path / f"atf-bench-{gone.pid}-1").touch()
     (tmp_path / "atf-bench-notes-1").touch()
-    Ledger.create(1, tmp_path).remove()
+    RunsLedger.create(1, tmp_path).remove()
     assert {each.name for each in tmp_path.iterdir()} == {book.path.name, "atf-bench-notes-1"}

@@ -283,14 +283,14 @@ def test_a_question_of_levels_without_figures_has_neither_table_nor_picture() ->
 
 def test_long_names_begin_within_the_picture() -> None:
     name = "3 masters, 4 partitions, 2 of each"
-    root = ET.fromstring(svg.chart("speed", "tasks/s", [svg.Bar(name, 1.0, 1.0, 1.0)]))
+    root = ET.fromstring(svg.chart("speed", "tasks/s", [svg.ChartBar(name, 1.0, 1.0, 1.0)]))
     (text,) = [each for each in root.iter("{http://www.w3.org/2000/svg}text") if each.text == name]
     assert float(text.get("x", "0")) >= 7 * len(name)
 
 
 def test_a_long_title_has_several_lines_within_the_picture() -> None:
     title = "what is measured here " * 12
-    root = ET.fromstring(svg.chart(title, "tasks/s", [svg.Bar("one", 1.0, 1.0, 1.0)]))
+    root = ET.fromstring(svg.chart(title, "tasks/s", [svg.ChartBar("one", 1.0, 1.0, 1.0)]))
     texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
     *lines, name, _ = ["".join(each.itertext()) for each in texts]
     assert " ".join(lines) == title.strip()
@@ -319,7 +319,11 @@ def test_an_own_failure_is_shown_in_place_of_a_figure() -> None:
 
 
 def test_the_picture_is_a_document_and_comes_out_the_same() -> None:
-    bars = [svg.Bar("a & b", 10.0, 5.0, 20.0, ours=True), svg.Bar("c", 0.0), svg.Bar("d", None, word="not run: <why>")]
+    bars = [
+        svg.ChartBar("a & b", 10.0, 5.0, 20.0, ours=True),
+        svg.ChartBar("c", 0.0),
+        svg.ChartBar("d", None, word="not run: <why>"),
+    ]
     picture = svg.chart("speed", "tasks/s", bars)
     assert picture == svg.chart("speed", "tasks/s", bars)
     root = ET.fromstring(picture)

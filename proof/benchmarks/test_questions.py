@@ -13,7 +13,7 @@ from proof.benchmarks.known import SYSTEMS
 from proof.benchmarks.question import Sizes
 from proof.benchmarks.questions import a_throughput, b_scheduling
 from proof.benchmarks.roles import BenchError
-from proof.benchmarks.world import World, calm
+from proof.benchmarks.world import BenchmarkWorld, calm
 
 SIZES = Sizes(tasks=10)
 
@@ -133,7 +133,7 @@ async def test_a_world_that_never_comes_to_rest_is_measured_nevertheless() -> No
     assert next(looks) < 10_000
 
 
-class Ending(World):
+class Ending(BenchmarkWorld):
     """A world that never starts: the processes of a role are those that it is told."""
 
     def __init__(self, *workers: int) -> None:

@@ -18,7 +18,7 @@ from proof.benchmarks.__main__ import _is_done as is_done
 from proof.benchmarks.question import Bar, Figures, Question, Sizes
 from proof.benchmarks.results import origin as results_origin
 from proof.benchmarks.roles import BenchError
-from proof.benchmarks.run import Run, told
+from proof.benchmarks.run import BenchmarkRun, told
 from proof.benchmarks.stats import ratios
 from proof.benchmarks.verdict import verdict
 from proof.benchmarks.world import NotAsked
@@ -186,7 +186,7 @@ def test_a_result_is_full_only_if_no_size_that_its_question_uses_is_smaller(size
 # --- running ---
 
 
-class Played:
+class PlayedResult:
     """Systems that are played: what each measurement gives."""
 
     def __init__(self, *outcomes: Figures | Exception) -> None:
@@ -218,13 +218,13 @@ def circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "origin", lambda: ORIGIN)
 
 
-def run_in(folder: Path, rounds: int | None = 2, peers: tuple[str, ...] | None = None) -> Run:
-    return Run(SIZES, rounds, peers, lambda _line: None, folder / "rounds", folder / "results")
+def run_in(folder: Path, rounds: int | None = 2, peers: tuple[str, ...] | None = None) -> BenchmarkRun:
+    return BenchmarkRun(SIZES, rounds, peers, lambda _line: None, folder / "rounds", folder / "results")
 
 
 @pytest.mark.usefixtures("no_environments")
 async def test_systems_take_turns_and_each_round_begins_with_another(tmp_path: Path) -> None:
-    measure = Played()
+    measure = PlayedResult()
     found = await run_in(tmp_path, rounds=2).ask(question(measure=measure, systems=("atf", "saq", "arq")))
     assert measure.asked == ["saq", "atf", "arq", "arq", "atf", "saq"], "ATF is the neighbour of both"
     assert found["status"] == "ok"
@@ -234,7 +234,7 @@ async def test_systems_take_turns_and_each_round_begins_with_another(tmp_path: P
 
 @pytest.mark.usefixtures("no_environments")
 async def test_a_question_has_its_own_number_of_rounds_and_as_many_as_are_asked_for(tmp_path: Path) -> None:
-    first, more = Played(), Played()
+    first, more = PlayedResult(), PlayedResult()
     once = await run_in(tmp_path, rounds=None).ask(question(measure=first, systems=("atf",), rounds=1))
     assert (first.asked, once["status"]) == (["atf"], "ok")
     found = await run_in(tmp_path, rounds=3).ask(question(measure=more, systems=("atf",), rounds=1))
@@ -244,7 +244,7 @@ async def test_a_question_has_its_own_number_of_rounds_and_as_many_as_are_asked_
 
 @pytest.mark.usefixtures("no_environments")
 async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    first = Played()
+    first = PlayedResult()
     stopped = run_in(tmp_path)
 
     async def stop_after_one(system: known.System, sizes: Sizes) -> Figures:
@@ -254,17 +254,17 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     asked = question(systems=("atf", "saq"))
     part = await stopped.ask(question(measure=stop_after_one, systems=("atf", "saq")))
     assert (first.asked, part["status"]) == (["saq"], "in part")
-    rest = Played()
+    rest = PlayedResult()
     found = await run_in(tmp_path).ask(question(measure=rest, systems=asked.systems))
     assert (rest.asked, found["status"]) == (["saq", "atf", "atf", "saq"], "ok"), "half a pair is measured again"
-    again = Played()
+    again = PlayedResult()
     await run_in(tmp_path).ask(question(measure=again, systems=asked.systems))
     assert again.asked == []
 
 
 @pytest.mark.usefixtures("no_environments")
 async def test_what_is_not_compared_in_pairs_is_measured_once_a_round_and_goes_on_within_it(tmp_path: Path) -> None:
-    systems, first = ("atf", "saq", "arq", "rq"), Played()
+    systems, first = ("atf", "saq", "arq", "rq"), PlayedResult()
     stopped = run_in(tmp_path)
 
     async def stop_after_one(system: known.System, sizes: Sizes) -> Figures:
@@ -272,7 +272,7 @@ async def test_what_is_not_compared_in_pairs_is_measured_once_a_round_and_goes_o
         return await first(system, sizes)
 
     await stopped.ask(question(measure=stop_after_one, systems=systems, paired=False))
-    rest = Played()
+    rest = PlayedResult()
     found = await run_in(tmp_path, rounds=1).ask(question(measure=rest, systems=systems, paired=False))
     assert sorted(first.asked + rest.asked) == sorted(systems)
     assert found["status"] == "ok"
@@ -281,7 +281,7 @@ async def test_what_is_not_compared_in_pairs_is_measured_once_a_round_and_goes_o
 
 @pytest.mark.usefixtures("no_environments")
 async def test_every_peer_runs_directly_beside_atf_which_two_share(tmp_path: Path) -> None:
-    measure, systems = Played(), ("atf", "taskiq", "saq", "arq", "rq", "dramatiq")
+    measure, systems = PlayedResult(), ("atf", "taskiq", "saq", "arq", "rq", "dramatiq")
     found = await run_in(tmp_path, rounds=5).ask(question(measure=measure, systems=systems))
     for name in systems[1:]:
         places = [place for place, each in enumerate(measure.asked) if each == name]
@@ -294,7 +294,7 @@ async def test_every_peer_runs_directly_beside_atf_which_two_share(tmp_path: Pat
 
 @pytest.mark.usefixtures("no_environments")
 async def test_peers_go_on_alone_where_atf_failed(tmp_path: Path) -> None:
-    measure = Played({"per_s": 1.0}, Unavailable("it is away"))
+    measure = PlayedResult({"per_s": 1.0}, Unavailable("it is away"))
     found = await run_in(tmp_path).ask(question(measure=measure, systems=("atf", "saq")))
     assert measure.asked == ["saq", "atf", "saq"]
     assert found["status"].startswith("failed: ")
@@ -302,11 +302,11 @@ async def test_peers_go_on_alone_where_atf_failed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_environments")
 async def test_a_system_that_failed_is_not_asked_again_in_that_run(tmp_path: Path) -> None:
-    measure = Played(Unavailable("it is away"))
+    measure = PlayedResult(Unavailable("it is away"))
     found = await run_in(tmp_path).ask(question(measure=measure, systems=("atf", "saq")))
     assert measure.asked == ["saq", "atf", "atf"]
     assert found["systems"]["saq"]["status"] == "failed: Unavailable: it is away"
-    again = Played()
+    again = PlayedResult()
     found = await run_in(tmp_path).ask(question(measure=again, systems=("atf", "saq")))
     assert again.asked == ["saq", "atf", "atf", "saq"], "what it is compared with runs beside it"
     assert found["status"] == "ok"
@@ -314,7 +314,7 @@ async def test_a_system_that_failed_is_not_asked_again_in_that_run(tmp_path: Pat
 
 @pytest.mark.usefixtures("no_environments")
 async def test_what_is_not_there_or_not_able_says_why(tmp_path: Path) -> None:
-    measure = Played(NotAsked("it has no clock"))
+    measure = PlayedResult(NotAsked("it has no clock"))
     found = await run_in(tmp_path, rounds=1).ask(question(measure=measure))
     assert found["systems"]["saq"]["status"] == "not run: it has no clock"
     assert found["systems"]["huey"]["status"] == "not run: no index"
@@ -322,7 +322,7 @@ async def test_what_is_not_there_or_not_able_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_environments")
 async def test_it_can_be_asked_in_pieces(tmp_path: Path) -> None:
-    asked = question(measure=Played(), systems=("atf", "saq"))
+    asked = question(measure=PlayedResult(), systems=("atf", "saq"))
     part = await run_in(tmp_path, peers=("none",)).ask(asked)
     assert (part["status"], part["missing"]) == ("in part", ["saq"])
     whole = await run_in(tmp_path, peers=("saq",)).ask(asked)

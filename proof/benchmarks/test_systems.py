@@ -94,17 +94,17 @@ def test_a_client_without_a_loop_schedules_a_stream_one_by_one(monkeypatch: pyte
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
 
-    class Played(driver.Client):
+    class PlayedSystem(driver.SystemClient):
         def at(self, number: int, due: float) -> None:
             waited.append(number + due)
 
-    Played().stream([(0.5, 1, lambda: 0.25), (-0.5, 2, lambda: 0.25)])
+    PlayedSystem().stream([(0.5, 1, lambda: 0.25), (-0.5, 2, lambda: 0.25)])
     assert waited == [0.5, 1.25, 2.25], "one that is behind does not wait"
 
 
 @pytest.mark.parametrize("adapter", [OURS, *PEERS], indirect=True)
 def test_a_client_has_the_verbs_of_the_driver_or_says_why_not(adapter: ModuleType) -> None:
-    own, base = adapter.Client, driver.Client
+    own, base = adapter.Client, driver.SystemClient
     assert issubclass(own, base)
     for name, method in inspect.getmembers(own, inspect.isfunction):
         if name.startswith("_") and not hasattr(base, name):

@@ -11,7 +11,7 @@ from .known import PEERS, SYSTEMS
 QUESTION = "kill"
 
 
-class Verdict(NamedTuple):
+class BenchmarkVerdict(NamedTuple):
     """The peers by what is known of them; one that is in neither was not killed yet with all workers that it is measured with.
 
     Attributes:
@@ -23,7 +23,7 @@ class Verdict(NamedTuple):
     loses: frozenset[str] = frozenset()
 
 
-def verdict(kill: Mapping[str, Any] | None) -> Verdict:
+def verdict(kill: Mapping[str, Any] | None) -> BenchmarkVerdict:
     """What follows from the result of that question; None: there is none."""
     rounds = {name: each["rounds"] for name, each in (kill or {}).get("systems", {}).items()}
     lost: Counter[str] = Counter()
@@ -31,4 +31,4 @@ def verdict(kill: Mapping[str, Any] | None) -> Verdict:
         lost[SYSTEMS[name].module] += sum(one["never"] for one in each)
     unkilled = {each.module for name, each in SYSTEMS.items() if not rounds.get(name)}
     loses = frozenset(name for name in PEERS if lost[name] or SYSTEMS[name].loses)
-    return Verdict(frozenset(PEERS) - unkilled - loses, loses)
+    return BenchmarkVerdict(frozenset(PEERS) - unkilled - loses, loses)

@@ -28,9 +28,9 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 
 from .driver import STORE
 from .known import ROOT, System
-from .ledger import LEDGER, Ledger
+from .ledger import LEDGER, RunsLedger
 from .ours import AS_ATF_UP, Layout, OurRoles
-from .roles import GRACE_S, UP_S, BenchError, ClientProcess, PeerRoles, Roles
+from .roles import GRACE_S, UP_S, BenchError, BenchmarkRoles, ClientProcess, PeerRoles
 from .stores import LoopbackStore
 
 WARM: Final = 256
@@ -47,7 +47,7 @@ class NotAsked(Exception):
     """A system can't do what a question is about; the text says why."""
 
 
-class World:
+class BenchmarkWorld:
     """One system, running.
 
     Args:
@@ -74,7 +74,7 @@ class World:
     ) -> None:
         self.system, self.tasks = system, tasks
         self.folder = Path(tempfile.mkdtemp(prefix="atf-bench-"))
-        self.ledger = Ledger.create(tasks + 2 * WARM)
+        self.ledger = RunsLedger.create(tasks + 2 * WARM)
         self.clients: list[ClientProcess] = []
         self.store: EmbeddedStore | LoopbackStore = (
             EmbeddedStore(find_binary(), DataDir(self.folder / "store"), durability=durability)
@@ -89,7 +89,7 @@ class World:
             STORE: self.store.url.removeprefix("unix://"),
         }
         self.env |= system.env
-        self.roles: Roles = (
+        self.roles: BenchmarkRoles = (
             OurRoles(self.store.url, self.env, self._say, layout)
             if system.ours
             else PeerRoles(system, self.env, self._say)

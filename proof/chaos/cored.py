@@ -24,7 +24,7 @@ _RECORD: Final = struct.Struct("<qII")
 app = atf.App("cored")
 
 
-class Ran(NamedTuple):
+class CoredRun(NamedTuple):
     """One run."""
 
     at_us: int
@@ -50,7 +50,7 @@ def _file(pid: int) -> int:
     return os.open(Path(os.environ[FOLDER]) / f"{pid}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 
-def read(folder: Path) -> list[tuple[Ran, int]]:
+def read(folder: Path) -> list[tuple[CoredRun, int]]:
     """Every run so far, the first one first, and when its task was asked for."""
     found = []
     size = _RECORD.size + 8
@@ -58,5 +58,5 @@ def read(folder: Path) -> list[tuple[Ran, int]]:
         data = path.read_bytes()
         for start in range(0, len(data) - size + 1, size):
             (asked_us,) = struct.unpack_from("<q", data, start + _RECORD.size)
-            found.append((Ran(*_RECORD.unpack_from(data, start)), asked_us))
+            found.append((CoredRun(*_RECORD.unpack_from(data, start)), asked_us))
     return sorted(found)

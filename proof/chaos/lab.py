@@ -66,7 +66,7 @@ class LabError(OSError):
 
 
 @dataclass(frozen=True)
-class Host:
+class LabHost:
     """A host of the lab: a namespace with one interface and one address."""
 
     name: str
@@ -105,7 +105,7 @@ class Lab:
 
     def __init__(self) -> None:
         sweep()
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, LabHost] = {}
         self.cut_now: set[str] = set()
         self._name = f"{_PREFIX}{os.getpid()}.{_started(os.getpid())}.{os.urandom(2).hex()}"
         self._ports: dict[str, str] = {}  # by host or site: its port on the next switch
@@ -124,7 +124,7 @@ class Lab:
     def _core(self) -> str:
         return f"{self._name}-{_CORE}"
 
-    def host(self, name: str, site: str = "lan") -> Host:
+    def host(self, name: str, site: str = "lan") -> LabHost:
         """A new host in a site, which is made where it is new. A name stands for one host or one site."""
         if site not in self._switches:
             self._site(site)
@@ -132,7 +132,7 @@ class Lab:
             raise LabError(f"there is a host or site {name} already")
         number = next(self._numbers)
         namespace, port = f"{self._name}-{name}", f"h{number}"
-        host = Host(name, namespace, f"10.77.0.{number}", f"02:00:00:00:00:{number:02x}")
+        host = LabHost(name, namespace, f"10.77.0.{number}", f"02:00:00:00:00:{number:02x}")
         _ip("netns", "add", namespace)
         self.hosts[name] = host
         wire = ["type", "veth", "peer", "name", "eth0", "address", host.hardware, "netns", namespace]
@@ -244,7 +244,7 @@ def _pids(namespace: str) -> list[int]:
     return [int(pid) for pid in said.split()]
 
 
-def _acquaint(host: Host, other: Host) -> None:
+def _acquaint(host: LabHost, other: LabHost) -> None:
     _ip(
         "-n", host.namespace, "neigh", "add", other.address, "lladdr", other.hardware, "dev", "eth0", "nud", "permanent"
     )

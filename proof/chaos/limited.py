@@ -27,7 +27,7 @@ _RECORD: Final = struct.Struct("<qI")
 app = atf.App("limited")
 
 
-class Ran(NamedTuple):
+class LimitedRun(NamedTuple):
     """One run."""
 
     at_us: int
@@ -87,10 +87,12 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def read(folder: Path, what: str) -> list[Ran]:
+def read(folder: Path, what: str) -> list[LimitedRun]:
     """All runs of `paced` or `few`, in their order. Half a record, of a process that was killed, is left out."""
     found = []
     for each in (folder / what).iterdir():
         data = each.read_bytes()
-        found += [Ran(*values) for values in _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size])]
+        found += [
+            LimitedRun(*values) for values in _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size])
+        ]
     return sorted(found)

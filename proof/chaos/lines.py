@@ -48,7 +48,7 @@ def _file(pid: int) -> int:
     return os.open(Path(os.environ[FOLDER]) / f"{pid}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """One run, by what it wrote down itself. `ended`: of one that was cut off, when its process was killed, or wrote last."""
 
     began: float
@@ -58,7 +58,7 @@ class Run(NamedTuple):
     whole: bool
 
 
-def read(folder: Path, killed: Mapping[int, float]) -> list[Run]:
+def read(folder: Path, killed: Mapping[int, float]) -> list[RecordedRun]:
     """Every run in the order of their begins; `killed`: process -> when."""
     runs = []
     for file in folder.iterdir():
@@ -70,9 +70,9 @@ def read(folder: Path, killed: Mapping[int, float]) -> list[Run]:
             if begins:
                 begun[line, place] = at
             else:
-                runs.append(Run(begun.pop((line, place)), at, line, place, True))
+                runs.append(RecordedRun(begun.pop((line, place)), at, line, place, True))
         for (line, place), began in begun.items():
-            runs.append(Run(began, killed.get(int(file.name), last), line, place, False))
+            runs.append(RecordedRun(began, killed.get(int(file.name), last), line, place, False))
     return sorted(runs)
 
 
@@ -105,9 +105,9 @@ class OpenRuns:
         return count
 
 
-def broken_order(runs: list[Run]) -> tuple[int, int]:
+def broken_order(runs: list[RecordedRun]) -> tuple[int, int]:
     """Runs that began before one that stands before them in their line had, and runs that began before the line's run before had ended."""
-    by_line: defaultdict[int, list[Run]] = defaultdict(list)
+    by_line: defaultdict[int, list[RecordedRun]] = defaultdict(list)
     for run in runs:
         by_line[run.line].append(run)
     disorder = overlaps = 0

@@ -15,14 +15,14 @@ from atf.cli.local.processes import ExecutorPids, executors_of
 from atf.embedded.child import Child
 from atf.errors import Unavailable
 
-from .lab import Host
+from .lab import LabHost
 
 UP_S: Final = 60.0
 """Seconds that all roles may take to start, on a busy machine."""
 _LINES_KEPT: Final = 20_000
 
 
-class Roles:
+class ChaosRoles:
     """`atf up` on a host.
 
     Args:
@@ -34,7 +34,7 @@ class Roles:
     """
 
     def __init__(
-        self, host: Host, url: str, apps: Sequence[str], env: Mapping[str, str], flags: Sequence[str] = ()
+        self, host: LabHost, url: str, apps: Sequence[str], env: Mapping[str, str], flags: Sequence[str] = ()
     ) -> None:
         self.host = host
         self.said: list[str] = []

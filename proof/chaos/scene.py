@@ -40,9 +40,9 @@ from atf.verify.watch import ProcessWatch
 
 from .bench import environment
 from .frame import Progress
-from .lab import Host, Lab
+from .lab import Lab, LabHost
 from .load import SETTLE_S, Heard
-from .roles import Roles
+from .roles import ChaosRoles
 
 APP: Final = "atf.verify.lambdas:app"
 LOAD: Final = Load(rate=20, short_s=0.8, long_s=20, long_share=0.03, delayed_share=0.1)
@@ -53,7 +53,7 @@ _LOOK_S: Final = 0.05
 _STOP_S: Final = 60.0
 
 
-class Store(Protocol):
+class SceneStore(Protocol):
     """A task store of stores.py."""
 
     @property
@@ -85,7 +85,7 @@ class Scene:
 
     def __init__(self, progress: Progress, timing: Timing | None = None) -> None:
         self.timing = timing or Timing()
-        self.roles: dict[str, Roles] = {}
+        self.roles: dict[str, ChaosRoles] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="atf-lab-"))
         self.lab = Lab()
         self.keep = False
@@ -101,8 +101,8 @@ class Scene:
 
     async def begin(
         self,
-        store: Store,
-        hosts: Sequence[Host],
+        store: SceneStore,
+        hosts: Sequence[LabHost],
         *,
         durability: str,
         executors: int = 2,
@@ -129,7 +129,7 @@ class Scene:
         }
         env = environment(self.folder, **timing, **ours)
         for host in hosts:
-            roles = Roles(host, store.url, [APP], env, ["--executors", str(executors)])
+            roles = ChaosRoles(host, store.url, [APP], env, ["--executors", str(executors)])
             self.roles[host.name] = roles
             await roles.start()
             if relaxed is None:
@@ -256,7 +256,7 @@ class Scene:
             (self.folder / f"{name}.log").write_text("\n".join(lines), "utf-8")
         self._progress.say(f"all logs are in {self.folder}")
 
-    def _start_load(self, host: Host, name: str, load: Load, env: dict[str, str]) -> None:
+    def _start_load(self, host: LabHost, name: str, load: Load, env: dict[str, str]) -> None:
         path, seed, said = self.folder / f"{name}-load.jsonl", random.getrandbits(32), list[str]()
         path.touch()
         words: list[Any] = [path, name, seed, json.dumps(asdict(load))]

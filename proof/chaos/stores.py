@@ -21,7 +21,7 @@ from atf.embedded import find_binary
 from atf.embedded.child import Child
 from atf.errors import Unavailable
 
-from .lab import Host
+from .lab import LabHost
 
 PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
@@ -57,7 +57,7 @@ GUARDED: Final = {"min-replicas-to-write": "1", "min-replicas-max-lag": "2"}
 """Of a master with two replicas: alone on its side of a cut, it refuses every write from 2 s after it on."""
 
 
-class Server:
+class ChaosServer:
     """One store server, or one Sentinel, on a host. It may be started again after it ended; its data stay.
 
     Args:
@@ -69,7 +69,7 @@ class Server:
     """
 
     def __init__(
-        self, host: Host, folder: Path, settings: Sequence[str], *, binary: str = "", sentinel: bool = False
+        self, host: LabHost, folder: Path, settings: Sequence[str], *, binary: str = "", sentinel: bool = False
     ) -> None:
         self.host, self.sentinel = host, sentinel
         self.port = SENTINEL_PORT if sentinel else PORT
@@ -139,8 +139,8 @@ class Server:
 class Single:
     """One server with an append-only file."""
 
-    def __init__(self, host: Host, folder: Path, *, binary: str = "") -> None:
-        self.server = Server(host, folder / "store", _lines(DURABLE), binary=binary)
+    def __init__(self, host: LabHost, folder: Path, *, binary: str = "") -> None:
+        self.server = ChaosServer(host, folder / "store", _lines(DURABLE), binary=binary)
 
     @property
     def url(self) -> str:
@@ -153,12 +153,12 @@ class Single:
 class SentinelStore:
     """A master, two replicas, and a Sentinel beside each of the three; any two Sentinels agree on a failover."""
 
-    def __init__(self, hosts: Sequence[Host], folder: Path, *, binary: str = "", guarded: bool = True) -> None:
+    def __init__(self, hosts: Sequence[LabHost], folder: Path, *, binary: str = "", guarded: bool = True) -> None:
         settings = DURABLE | REPLICATING | (GUARDED if guarded else {})
         first, *others = hosts
         follow = [f"replicaof {first.address} {PORT}"]
         self.servers = [
-            Server(
+            ChaosServer(
                 host,
                 folder / f"store-{host.name}",
                 _lines(settings) + (follow if host in others else []),
@@ -173,7 +173,7 @@ class SentinelStore:
             f"sentinel parallel-syncs {MASTER} {len(others)}",
         ]
         self.sentinels = [
-            Server(host, folder / f"sentinel-{host.name}", monitor, binary=binary, sentinel=True) for host in hosts
+            ChaosServer(host, folder / f"sentinel-{host.name}", monitor, binary=binary, sentinel=True) for host in hosts
         ]
 
     @property
@@ -187,7 +187,7 @@ class SentinelStore:
         await until(lambda: len(followers(self.servers[0])) == len(self.servers) - 1, "the replicas follow")
         await until(lambda: all(_knows(each, len(self.servers)) for each in self.sentinels), "the Sentinels know all")
 
-    def master(self, among: Sequence[Host] = ()) -> Server | None:
+    def master(self, among: Sequence[LabHost] = ()) -> ChaosServer | None:
         """Who is the master, as the Sentinels of these hosts (default: all) have agreed; None: they have not."""
         votes = {_master_of(each) for each in self.sentinels if not among or each.host in among}
         found = [
@@ -217,7 +217,7 @@ class ClusterStore:
         binary: see Server.
     """
 
-    def __init__(self, hosts: Sequence[Host], folder: Path, *, masters: int = 3, binary: str = "") -> None:
+    def __init__(self, hosts: Sequence[LabHost], folder: Path, *, masters: int = 3, binary: str = "") -> None:
         self._masters, self._replicas = masters, len(hosts) // masters - 1
         settings = (
             DURABLE
@@ -231,7 +231,9 @@ class ClusterStore:
                 "auto-aof-rewrite-min-size": "4mb",  # a master whose only replica was killed waits until that has read its file again
             }
         )
-        self.servers = [Server(host, folder / f"store-{host.name}", _lines(settings), binary=binary) for host in hosts]
+        self.servers = [
+            ChaosServer(host, folder / f"store-{host.name}", _lines(settings), binary=binary) for host in hosts
+        ]
 
     @property
     def url(self) -> str:
@@ -256,7 +258,7 @@ class ClusterStore:
             each.ask("CLUSTER", "REPLICATE", self.servers[number % masters].ask("CLUSTER", "MYID"))
         await self.whole()
 
-    def masters(self) -> list[Server]:
+    def masters(self) -> list[ChaosServer]:
         """The servers that are masters now and have answered."""
         return [each for each in self.servers if each.pid and each.replication().get("role") == "master"]
 
@@ -274,7 +276,7 @@ class ClusterStore:
         await until(is_whole, "a whole cluster", 60)
 
 
-def followers(master: Server) -> list[str]:
+def followers(master: ChaosServer) -> list[str]:
     """The replicas that are in step with a server, by its own word."""
     said = master.replication()
     found = [
@@ -301,13 +303,13 @@ def _lines(settings: dict[str, str]) -> list[str]:
     return [f"{name} {value}" if value else f'{name} ""' for name, value in settings.items()]
 
 
-def _knows(sentinel: Server, servers: int) -> bool:
+def _knows(sentinel: ChaosServer, servers: int) -> bool:
     (said,) = sentinel.ask("SENTINEL", "MASTERS")
     fields = said if isinstance(said, dict) else dict(zip(said[::2], said[1::2], strict=True))
     return int(fields["num-slaves"]) == servers - 1 == int(fields["num-other-sentinels"])
 
 
-def _master_of(sentinel: Server) -> str:
+def _master_of(sentinel: ChaosServer) -> str:
     try:
         host, port = sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)
     except Unavailable:
@@ -315,7 +317,7 @@ def _master_of(sentinel: Server) -> str:
     return f"{host}:{port}"
 
 
-def _cluster_info(server: Server) -> dict[str, str]:
+def _cluster_info(server: ChaosServer) -> dict[str, str]:
     """What a node says of its cluster; empty while it does not answer."""
     try:
         said = str(server.ask("CLUSTER", "INFO"))
@@ -324,6 +326,6 @@ def _cluster_info(server: Server) -> dict[str, str]:
     return dict(line.split(":", 1) for line in said.split())
 
 
-def _serves(server: Server) -> bool:
+def _serves(server: ChaosServer) -> bool:
     said = _cluster_info(server)
     return said.get("cluster_state") == "ok" and said.get("cluster_slots_ok") == str(SLOTS)

@@ -26,7 +26,7 @@ FIRST: Final = 1_000_000
 app = atf.App("ticks")
 
 
-class Ran(NamedTuple):
+class TickRun(NamedTuple):
     """One run of a tick."""
 
     job: int
@@ -65,10 +65,10 @@ def runs(folder: Path) -> int:
     return sum(each.stat().st_size for each in folder.iterdir()) // _RECORD.size
 
 
-def read(folder: Path) -> list[Ran]:
+def read(folder: Path) -> list[TickRun]:
     """All runs. Half a record, of a process that was killed, is left out."""
     found = []
     for each in folder.iterdir():
         data = each.read_bytes()
-        found += [Ran(*values) for values in _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size])]
+        found += [TickRun(*values) for values in _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size])]
     return found

@@ -22,14 +22,14 @@ from dapr.clients.grpc._jobs import ConstantFailurePolicy, DropFailurePolicy
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.wrappers_pb2 import StringValue
 
-CHECKS: dict[str, Callable[[Client], None]] = {}
+CHECKS: dict[str, Callable[[DaprJobs], None]] = {}
 
 
 class NotThereError(Exception):
     """This release has no such calls."""
 
 
-class Client:
+class DaprJobs:
     """DaprClient, whatever its methods about jobs are called in this release."""
 
     def __init__(self, own: Any) -> None:
@@ -40,7 +40,7 @@ class Client:
         )
 
 
-def check(fn: Callable[[Client], None]) -> Callable[[Client], None]:
+def check(fn: Callable[[DaprJobs], None]) -> Callable[[DaprJobs], None]:
     CHECKS[fn.__name__] = fn
     return fn
 
@@ -76,7 +76,7 @@ def http(method: str, path: str, body: Any = None) -> tuple[int, Any]:
 
 
 @check
-def a_job_is_made_and_read_as_it_was_sent(client: Client) -> None:
+def a_job_is_made_and_read_as_it_was_sent(client: DaprJobs) -> None:
     policy = ConstantFailurePolicy(max_retries=5, interval_seconds=3)
     sent = Job("made", "@every 1m", 4_000_000_000, "1000s", "2000s", carrying("a"), policy)
     client.schedule(sent)
@@ -87,14 +87,14 @@ def a_job_is_made_and_read_as_it_was_sent(client: Client) -> None:
 
 
 @check
-def a_job_of_few_words_comes_back_with_no_more(client: Client) -> None:
+def a_job_of_few_words_comes_back_with_no_more(client: DaprJobs) -> None:
     client.schedule(Job("bare", "@daily"))
     found = client.get("bare")
     assert found == Job("bare", "@daily"), found
 
 
 @check
-def policies_come_back(client: Client) -> None:
+def policies_come_back(client: DaprJobs) -> None:
     client.schedule(Job("drop", "@daily", failure_policy=DropFailurePolicy()))
     assert isinstance(client.get("drop").failure_policy, DropFailurePolicy)
     client.schedule(Job("ever", "@daily", failure_policy=ConstantFailurePolicy(None, 7)))
@@ -103,7 +103,7 @@ def policies_come_back(client: Client) -> None:
 
 
 @check
-def a_name_is_taken_until_told_to_overwrite(client: Client) -> None:
+def a_name_is_taken_until_told_to_overwrite(client: DaprJobs) -> None:
     client.schedule(Job("twice", "@daily"))
     again = Job("twice", "@hourly")
     refused(grpc.StatusCode.ALREADY_EXISTS, "DAPR_SCHEDULER_SCHEDULE_JOB", lambda: client.schedule(again))
@@ -113,14 +113,14 @@ def a_name_is_taken_until_told_to_overwrite(client: Client) -> None:
 
 
 @check
-def a_bad_schedule_is_refused(client: Client) -> None:
+def a_bad_schedule_is_refused(client: DaprJobs) -> None:
     bad = Job("bad", "@every never")
     refused(grpc.StatusCode.INVALID_ARGUMENT, "DAPR_SCHEDULER_SCHEDULE_JOB", lambda: client.schedule(bad))
     refused(grpc.StatusCode.NOT_FOUND, "DAPR_SCHEDULER_GET_JOB", lambda: client.get("bad"))
 
 
 @check
-def a_job_is_deleted_and_deleting_again_is_no_error(client: Client) -> None:
+def a_job_is_deleted_and_deleting_again_is_no_error(client: DaprJobs) -> None:
     client.schedule(Job("gone", "@daily"))
     client.delete("gone")
     client.delete("gone")
@@ -128,7 +128,7 @@ def a_job_is_deleted_and_deleting_again_is_no_error(client: Client) -> None:
 
 
 @check
-def jobs_are_listed_and_deleted_by_prefix(client: Client) -> None:
+def jobs_are_listed_and_deleted_by_prefix(client: DaprJobs) -> None:
     from dapr.proto import api_v1
 
     if not hasattr(api_v1, "ListJobsRequest"):
@@ -143,7 +143,7 @@ def jobs_are_listed_and_deleted_by_prefix(client: Client) -> None:
 
 
 @check
-def the_http_api_has_the_same_jobs(client: Client) -> None:
+def the_http_api_has_the_same_jobs(client: DaprJobs) -> None:
     assert http("GET", "/v1.0/healthz/outbound") == (204, None)
     body = {"schedule": "@every 1h", "repeats": 3, "dueTime": "1h", "data": {"a": [1, "b"]}}
     assert http("POST", "/v1.0/jobs/web", body) == (204, None)
@@ -156,7 +156,7 @@ def the_http_api_has_the_same_jobs(client: Client) -> None:
 
 
 @check
-def jobs_that_tick_are_made(client: Client) -> None:
+def jobs_that_tick_are_made(client: DaprJobs) -> None:
     ticking: dict[str, dict[str, Any]] = {
         "once": {"due_time": "0s"},
         "thrice": {"schedule": "@every 1s", "repeats": 3},
@@ -171,7 +171,7 @@ def jobs_that_tick_are_made(client: Client) -> None:
 def main() -> None:
     found = {}
     with DaprClient() as own:  # which waits for the readiness path
-        client = Client(own)
+        client = DaprJobs(own)
         for name, fn in CHECKS.items():
             try:
                 fn(client)

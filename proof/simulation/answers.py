@@ -19,7 +19,7 @@ class _Success(NamedTuple):
     fence: int
 
 
-class Answers:
+class RunAnswers:
     """What each task was, by the observer's clock, and what its runs returned."""
 
     def __init__(self) -> None:

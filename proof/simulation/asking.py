@@ -23,7 +23,7 @@ TOLD_WITHIN_US: Final = 8_000_000
 """µs from a task's end until whoever waits for it is told: more than a poll_interval, should the notification be lost."""
 
 
-class Asker:
+class SimAsker:
     """Asks, and has the answers judged."""
 
     def __init__(self, world: World, client: AsyncClient) -> None:

@@ -147,7 +147,7 @@ async def _try(world: World, what: str, call: Any) -> bool:
     return True
 
 
-class Ends:
+class BatchEnds:
     """Watches the ends of batches in the store, one change after the other.
 
     Attributes:
@@ -197,7 +197,7 @@ def items_of(found: Dump, batch: str) -> dict[str, dict[str, str]]:
     return {task_id: task for task_id, task in found.tasks().items() if f"-{batch}." in task_id}
 
 
-def judge(found: Dump, ends: Ends) -> Iterator[str]:
+def judge(found: Dump, ends: BatchEnds) -> Iterator[str]:
     """What is wrong at the very end."""
     for batch, stored in records_of(found).items():
         items = items_of(found, batch)

@@ -15,7 +15,7 @@ from .loop import PROCESS
 _ROOT: Final = f"{Path(__file__).parents[2]}/"
 
 
-class Line(NamedTuple):
+class StoryLine(NamedTuple):
     """One line of the story."""
 
     at_us: int
@@ -50,7 +50,7 @@ class Chronicle:
         self.moves: Counter[str] = Counter()
         self.odd: list[str] = []
         self.crashed: list[str] = []
-        self.lines: list[Line] = []
+        self.lines: list[StoryLine] = []
         self._digest = hashlib.sha256()
 
     def event(self, event: Event) -> None:
@@ -66,7 +66,7 @@ class Chronicle:
     def say(self, text: str, *tasks: str) -> None:
         """Adds a line to the story. Tracebacks in it name files from the project's folder on: a seed tells the same wherever that is."""
         owner = PROCESS.get()
-        line = Line(self.now_us(), owner.name if owner else "", text.replace(_ROOT, ""), tasks)
+        line = StoryLine(self.now_us(), owner.name if owner else "", text.replace(_ROOT, ""), tasks)
         self.lines.append(line)
         self._digest.update(repr(line).encode())
 

@@ -24,7 +24,7 @@ from atf.task import US
 from .caller import schedule, stored_id
 
 if TYPE_CHECKING:
-    from .loop import Process
+    from .loop import SimProcess
     from .world import World
 
 NAME: Final = "sim/painted"
@@ -125,9 +125,9 @@ class Deploys:
 
     def __init__(self) -> None:
         self.met: dict[str, Met] = {}
-        self._runs: dict[str, tuple[str, int, Process]] = {}
+        self._runs: dict[str, tuple[str, int, SimProcess]] = {}
 
-    def started(self, process: Process, number: int, now_us: int) -> None:
+    def started(self, process: SimProcess, number: int, now_us: int) -> None:
         """An executor runs a release from now on."""
         self._runs[process.name] = release(number).digest, now_us, process
 

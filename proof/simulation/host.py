@@ -25,7 +25,7 @@ from atf.testing.wiring import Wiring
 from atf.verify.events import FOREVER, Excused
 
 from . import deploys, lambdas, starts, stops
-from .loop import Process
+from .loop import SimProcess
 
 if TYPE_CHECKING:
     from .world import World
@@ -35,7 +35,7 @@ SLOTS: Final = 300
 SETTINGS: Final = ExecutorSettings(async_tasks=8, drain_timeout=10)
 
 
-class Host:
+class SimHost:
     """One worker host."""
 
     def __init__(self, world: World, number: int) -> None:
@@ -44,11 +44,11 @@ class Host:
         """What executors that are started from now on run; see deploys.py."""
         self.world = world
 
-    def boot(self) -> Process:
+    def boot(self) -> SimProcess:
         """Starts the controller."""
         return self.world.start(f"{self.name}-ctl", self.name, self._controller)
 
-    async def _controller(self, frame: Frame, process: Process) -> None:
+    async def _controller(self, frame: Frame, process: SimProcess) -> None:
         from .world import TIMING
 
         world = self.world
@@ -58,8 +58,8 @@ class Host:
         service = wiring.controller(store, world.wire_hsc(), host=self.name, starts=known)
         world.serve(frame.role, process, service)
 
-        async def start(on_line: Callable[[str], None]) -> GuardProcess:
-            return GuardProcess(self, process, on_line)
+        async def start(on_line: Callable[[str], None]) -> SimGuardProcess:
+            return SimGuardProcess(self, process, on_line)
 
         pool = ExecutorPool(
             start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime, starts=known
@@ -84,10 +84,10 @@ class Host:
         return next(number for number in map(str, range(1, 1_000)) if number not in taken)
 
 
-class GuardProcess:
+class SimGuardProcess:
     """A guard as its controller knows it. See atf.controller.pool.ExecutorGuard."""
 
-    def __init__(self, host: Host, controller: Process, on_line: Callable[[str], None]) -> None:
+    def __init__(self, host: SimHost, controller: SimProcess, on_line: Callable[[str], None]) -> None:
         world = host.world
         self.world, self._host, self._controller, self._on_line = world, host, controller, on_line
         self._number = host.take_number()
@@ -97,7 +97,7 @@ class GuardProcess:
         self._notes = _Notes()
         self._table = Table.in_memory(SLOTS)
         self._table.stage = Stage.JOINS
-        self.worker: Process | None = None
+        self.worker: SimProcess | None = None
         self.process = world.start(f"{host.name}-g{self._number}", host.name, self._guard)
         self.process.on_end.append(self._tell_ended)
         controller.on_end.append(self._stir_drain)
@@ -129,7 +129,7 @@ class GuardProcess:
 
     # --- the guard's process -------------------------------------------------------------------------------------------
 
-    async def _guard(self, frame: Frame, process: Process) -> int:
+    async def _guard(self, frame: Frame, process: SimProcess) -> int:
         from .world import TIMING
 
         world, name = self.world, self._host.name
@@ -180,7 +180,7 @@ class GuardProcess:
 
     # --- the worker's process ------------------------------------------------------------------------------------------
 
-    async def _worker(self, frame: Frame, process: Process) -> int:
+    async def _worker(self, frame: Frame, process: SimProcess) -> int:
         from .world import TIMING
 
         world = self.world
@@ -260,14 +260,14 @@ class Freezer:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._pairs: dict[Process, tuple[Process, Table]] = {}  # worker -> guard, table
-        self._frozen: defaultdict[Process, list[tuple[int, int]]] = defaultdict(list)  # from, until
+        self._pairs: dict[SimProcess, tuple[SimProcess, Table]] = {}  # worker -> guard, table
+        self._frozen: defaultdict[SimProcess, list[tuple[int, int]]] = defaultdict(list)  # from, until
 
-    def watch(self, worker: Process, guard: Process, table: Table) -> None:
+    def watch(self, worker: SimProcess, guard: SimProcess, table: Table) -> None:
         """A worker has been started."""
         self._pairs[worker] = (guard, table)
 
-    def holds(self, process: Process) -> bool:
+    def holds(self, process: SimProcess) -> bool:
         """Whether a worker, or the worker of a guard, holds claims."""
         pairs = ((worker, *pair) for worker, pair in self._pairs.items())
         return any(process in {worker, guard} and table.oldest_lease_us for worker, guard, table in pairs)
@@ -290,7 +290,7 @@ class Freezer:
             while process.alive and process.frozen:
                 self._thaw(process)
 
-    def _thaw(self, process: Process) -> None:
+    def _thaw(self, process: SimProcess) -> None:
         if not process.alive or not process.frozen:
             return
         self.world.loop.thaw(process)
@@ -299,7 +299,7 @@ class Freezer:
             self._frozen[process].append((since, self.world.now_us()))
         self.world.chronicle.say(f"{process.name} goes on")
 
-    def _check_later(self, process: Process) -> None:
+    def _check_later(self, process: SimProcess) -> None:
         """At the end of the oldest lease: is the worker frozen, and its guard too? Or were they, when the kill had to begin?"""
         from .world import TIMING
 
@@ -310,10 +310,10 @@ class Freezer:
                 wait = max(ends_us - self.world.now_us(), 0) / 1e6
                 self.world.loop.later(wait, lambda worker=worker, guard=guard: self._at_end(worker, guard))  # type: ignore[misc]
 
-    def _were_frozen(self, at_us: int, *processes: Process) -> bool:
+    def _were_frozen(self, at_us: int, *processes: SimProcess) -> bool:
         return all(any(since <= at_us < until for since, until in self._frozen[each]) for each in processes)
 
-    def _at_end(self, worker: Process, guard: Process) -> None:
+    def _at_end(self, worker: SimProcess, guard: SimProcess) -> None:
         from .world import TIMING
 
         since = self.world.now_us()

@@ -21,7 +21,7 @@ from atf.store.servers.notifications import Notifications
 from atf.store.values.explained import QueueDepth
 
 from .calls import RQ_READS
-from .loop import PROCESS, Process
+from .loop import PROCESS, SimProcess
 from .net import Net
 from .pops import Astray
 from .store import StoreServer
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class SimLink(Link):
     """One process's connections to the server. Loading the library, where it has gone, is Link's own work."""
 
-    def __init__(self, server: StoreServer, net: Net, process: Process) -> None:
+    def __init__(self, server: StoreServer, net: Net, process: SimProcess) -> None:
         self.where = "the store"
         self.library = server.library
         self.in_process = True
@@ -107,7 +107,7 @@ class SimNotifications:
 
     def __init__(self, server: StoreServer, net: Net) -> None:
         self._net = net
-        self._notifications: list[tuple[Process, str, Notifications]] = []
+        self._notifications: list[tuple[SimProcess, str, Notifications]] = []
         server.publish_to(self._publish)
 
     def _publish(self, channel: str, data: str) -> None:
@@ -134,7 +134,7 @@ class SimNotifications:
             if entry in self._notifications:
                 self._notifications.remove(entry)
 
-    def died(self, process: Process) -> None:
+    def died(self, process: SimProcess) -> None:
         """Forgets a process."""
         self._notifications = [entry for entry in self._notifications if entry[0] is not process]
 

@@ -24,7 +24,7 @@ WINDOW_S: Final = 10.0
 
 
 @dataclass(eq=False)
-class Process:
+class SimProcess:
     """One incarnation of one operating-system process.
 
     Attributes:
@@ -51,7 +51,7 @@ class Process:
         return self.alive and not self.frozen
 
 
-PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+PROCESS: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("process", default=None)
 """The process that runs now; None: the world around."""
 
 
@@ -104,7 +104,7 @@ class SimLoop(VirtualLoop):
         self.graves.append(task)
         return task
 
-    def start(self, process: Process | None, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def start(self, process: SimProcess | None, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Runs `work` as part of a process."""
         context = contextvars.Context()
         context.run(PROCESS.set, process)
@@ -114,7 +114,7 @@ class SimLoop(VirtualLoop):
         """Calls something of the world around after a while."""
         return self.call_later(seconds, call, context=self.world)
 
-    def thaw(self, process: Process) -> None:
+    def thaw(self, process: SimProcess) -> None:
         """Takes one freeze away; what waited goes on."""
         process.frozen -= 1
         if process.frozen == 0:
@@ -170,7 +170,7 @@ class SimLoop(VirtualLoop):
         """Empties `ready` into a seeded order that keeps each process's own."""
         if len(ready) == 1 and ((only := ready[0]._context.get(PROCESS)) is None or only.running):
             return [ready.popleft()]  # most turns
-        queues: dict[Process | None, deque[Any]] = {}
+        queues: dict[SimProcess | None, deque[Any]] = {}
         owners = []
         for handle in ready:
             owner = handle._context.get(PROCESS)
@@ -184,7 +184,7 @@ class SimLoop(VirtualLoop):
             self._chance.shuffle(owners)
         return [queues[owner].popleft() for owner in owners]
 
-    def _put_by(self, owner: Process, handle: asyncio.Handle) -> None:
+    def _put_by(self, owner: SimProcess, handle: asyncio.Handle) -> None:
         (owner.stash if owner.alive else self.graves).append(handle)
 
     def _count(self, steps: int, now: float) -> None:

@@ -18,7 +18,7 @@ from atf.errors import AtfError, DeadlineExceeded, Unavailable
 
 from .calls import STREAMED, way
 from .chronicle import Chronicle
-from .loop import PROCESS, Process, SimLoop
+from .loop import PROCESS, SimLoop, SimProcess
 from .streams import streamed
 
 LATEST_S: Final = 40.0
@@ -64,12 +64,12 @@ class Net:
         self._loop = loop
         self._chance = chance
         self._chronicle = chronicle
-        self._at: dict[str, Process] = {}
-        self._handling: dict[Process, set[asyncio.Task[Any]]] = {}
-        self._awaited: dict[Process, list[asyncio.Future[Any]]] = {}
+        self._at: dict[str, SimProcess] = {}
+        self._handling: dict[SimProcess, set[asyncio.Task[Any]]] = {}
+        self._awaited: dict[SimProcess, list[asyncio.Future[Any]]] = {}
         self.made: Counter[tuple[str, str]] = Counter()
 
-    def serve(self, address: str, process: Process) -> None:
+    def serve(self, address: str, process: SimProcess) -> None:
         """A process answers at an address from now on."""
         self._at[address] = process
 
@@ -78,7 +78,7 @@ class Net:
         server = self._at.get(address)
         return server is not None and server.running
 
-    def died(self, process: Process) -> None:
+    def died(self, process: SimProcess) -> None:
         """Its connections end: its callers see it, and what was being done for it is given up, as servers do; mostly."""
         for answer in self._awaited.pop(process, []):
             if self._chance.random() < 0.7:
@@ -125,7 +125,7 @@ class Net:
         except TimeoutError:
             raise DeadlineExceeded(f"{name}: no answer from {address} within {timeout:g} s") from None
 
-    def tell(self, address_from: str, process: Process, receive: Callable[[], object], kind: str, name: str) -> None:
+    def tell(self, address_from: str, process: SimProcess, receive: Callable[[], object], kind: str, name: str) -> None:
         """One packet to a process, without an answer."""
         delay = self._delay(kind, name, ())
         if delay is None or self._is_cut(address_from, process):
@@ -141,7 +141,7 @@ class Net:
         """Nothing of a stream is finalized by the garbage collector, which follows no seed."""
         self._loop.graves.append(stream)
 
-    def hang_up(self, server: Process, close: Callable[[], Awaitable[None]]) -> None:
+    def hang_up(self, server: SimProcess, close: Callable[[], Awaitable[None]]) -> None:
         """The caller of a stream has heard enough: the server sees that at once, if it lives."""
         if server.alive:
             self._loop.start(server, _run(close))
@@ -166,10 +166,10 @@ class Net:
         self._chronicle.fault(f"{kind} {how}", text, *tasks)
         self._chronicle.calls[way(kind, how, name)] += 1
 
-    def _is_cut(self, one: str, other: Process) -> bool:
+    def _is_cut(self, one: str, other: SimProcess) -> bool:
         return any(one in pair and (other.host in pair or other.name.split(".")[0] in pair) for pair in self.cut)
 
-    def _apart(self, caller: Process, server: Process) -> bool:
+    def _apart(self, caller: SimProcess, server: SimProcess) -> bool:
         if not self.cut:
             return False  # mostly so
         ends = {caller.host, caller.name.split(".")[0]}
@@ -177,7 +177,7 @@ class Net:
 
     def _deliver(
         self,
-        caller: Process,
+        caller: SimProcess,
         address: str,
         kind: str,
         name: str,

@@ -23,7 +23,7 @@ from .chronicle import Logs
 from .host import ExcusedAtKill
 from .loop import Livelock
 from .nemesis import DONE, FEWEST, HORIZON_S, Nemesis
-from .service import Service
+from .service import SimService
 from .store import unfinished
 from .world import World
 
@@ -117,7 +117,7 @@ async def _whole(world: World) -> None:
     world.boot_all()
     await asyncio.sleep(START_S)
     starts.judge_reason(world)
-    service = Service(world)
+    service = SimService(world)
     world.start("service", "host-service", service.run)
     await Nemesis(world).run()
     async with asyncio.timeout(QUIET_S):

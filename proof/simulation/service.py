@@ -15,9 +15,9 @@ from atf.task import US
 from atf.verify.events import Accepted, Called, Keyed
 
 from . import batches, cores, deploys, errands, jobs, keyed, stops, unique
-from .asking import Asker
+from .asking import SimAsker
 from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
-from .loop import Process
+from .loop import SimProcess
 from .net import LATEST_S
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CROWD: Final = "one-at-a-time"
 CROWD_LIMIT: Final = 1
 
 
-class Service:
+class SimService:
     """One process that uses ATF.
 
     Attributes:
@@ -48,14 +48,14 @@ class Service:
         self._paused = 0.0
         """The second in which the last call to pause a lambda had ended: it is not sent again after that."""
 
-    async def run(self, frame: Frame, _process: Process) -> None:
+    async def run(self, frame: Frame, _process: SimProcess) -> None:
         """Asks for everything, then is done; it goes on to live."""
         from .world import PARTITIONS
 
         world, chance = self._world, self._world.chance
         client = AsyncClient("the service", timeout=40, frontend=world.wire_frontend(), runtime=frame.runtime)
         self._partitions = PARTITIONS
-        self._asker = Asker(world, client)
+        self._asker = SimAsker(world, client)
         frontend = world.wire_frontend()
         request = f.RegisterLambdasRequest(lambdas=specs_of(world.seed))
         await frame.retry_until_available(lambda: frontend.register_lambdas(request), "the frontend")

@@ -105,13 +105,13 @@ class StoreServer:
         self._kept = False  # whether it will come back with the snapshot
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
-        self.ends = batches.Ends()
+        self.ends = batches.BatchEnds()
         self.ticks: list[jobs.Told] = []
         self._ticks_found: dict[int, int] = {}
         self.tick_numbers: dict[str, int] = {}
         self.firsts: dict[tuple[str, str], list[bool]] = defaultdict(list)
         self._batch: tuple[bytes | None, ...] = ()
-        self.answers = answers.Answers()
+        self.answers = answers.RunAnswers()
         self.windows = unique.Windows()
         self.stopped: dict[str, str] = {}
         self.deleted: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from atf.errors import DeadlineExceeded, Unavailable
 
-from .loop import PROCESS, Process
+from .loop import PROCESS, SimProcess
 
 if TYPE_CHECKING:
     from .net import Net
@@ -26,7 +26,7 @@ async def streamed(
         Unavailable: the stream broke off.
     """
     data, turn = request.SerializeToString(), asyncio.Lock()
-    made: list[tuple[Process | None, AsyncGenerator[Any, None]]] = []
+    made: list[tuple[SimProcess | None, AsyncGenerator[Any, None]]] = []
 
     async def perform() -> Any:
         here = PROCESS.get()

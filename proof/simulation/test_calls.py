@@ -15,9 +15,9 @@ from atf.store import library
 from tests.store.test_keys import CREATING
 
 from . import calls
-from .answers import UNKNOWN, Answers
+from .answers import UNKNOWN, RunAnswers
 from .link import SimLink
-from .loop import Process
+from .loop import SimProcess
 from .net import Weather
 from .unique import Windows
 from .world import World
@@ -78,7 +78,7 @@ def carried(work: Callable[[SimLink, World], Awaitable[Any]]) -> tuple[Any, Worl
     with closing(world.loop):
         world.boot_store()
 
-        async def body(_frame: Frame, _process: Process) -> int:
+        async def body(_frame: Frame, _process: SimProcess) -> int:
             found.append(await work(world.link(), world))
             return 0
 
@@ -133,9 +133,9 @@ def test_what_rq_reads_goes_over_the_network() -> None:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-def known() -> Answers:
+def known() -> RunAnswers:
     """A task that was made at 10, ran, and succeeded at 30 by claim 7, which returned 5."""
-    made = Answers()
+    made = RunAnswers()
     for at_us, status in ((10, "NEW"), (20, "PROCESSING"), (30, "SUCCESS")):
         made.saw(at_us, "0-k", status)
     made.returned("0-k", 7, 5)
@@ -191,7 +191,7 @@ def test_a_success_that_the_store_has_forgotten_is_none_any_more() -> None:
 # --- unique keys ------------------------------------------------------------------------------------------------------
 
 
-class Scheduled:
+class ScheduledCall:
     """Calls of the store's schedule with one unique key, one after the other; and what is said of them."""
 
     def __init__(self, policy: str) -> None:
@@ -218,7 +218,7 @@ class Scheduled:
 
 
 def test_a_window_gives_one_task_and_the_next_one_another() -> None:
-    schedule = Scheduled("0")
+    schedule = ScheduledCall("0")
     assert schedule(1000, "1-a", 0, 1000) == ""
     assert schedule(1050, "1-b", 1, 1000, "1-a") == ""
     assert schedule(1100, "1-c", 0, 1100) == ""
@@ -227,14 +227,14 @@ def test_a_window_gives_one_task_and_the_next_one_another() -> None:
 
 
 def test_a_window_that_was_over_before_the_clock_was_set_back_may_have_gone() -> None:
-    schedule = Scheduled("0")
+    schedule = ScheduledCall("0")
     schedule(1000, "1-a", 0, 1000)
     schedule.shown_us = 1100
     assert schedule(1050, "1-b", 0, 1050) == ""
 
 
 def test_a_task_that_is_started_afresh_has_the_window_of_its_key() -> None:
-    schedule = Scheduled("0")
+    schedule = ScheduledCall("0")
     schedule(1000, "1-a", 0, 1000)
     schedule.fields["s"] = "CANCELLED"
     schedule(1010, "1-b", 0, 1010)
@@ -245,7 +245,7 @@ def test_a_task_that_is_started_afresh_has_the_window_of_its_key() -> None:
 
 
 def test_no_task_is_started_afresh_beside_the_one_that_has_its_key() -> None:
-    schedule = Scheduled("0")
+    schedule = ScheduledCall("0")
     schedule(1000, "1-a", 0, 1000)
     assert schedule.afresh(1020, "1-a") == ""
     assert "started afresh within the window" in schedule.afresh(1020, "1-b")
@@ -253,7 +253,7 @@ def test_no_task_is_started_afresh_beside_the_one_that_has_its_key() -> None:
 
 
 def test_a_repeated_call_says_nothing_new() -> None:
-    schedule = Scheduled("0")
+    schedule = ScheduledCall("0")
     schedule(1000, "1-a", 0, 1000)
     schedule(1050, "1-b", 1, 1000, "1-a")
     schedule(1200, "1-c", 0, 1200)
@@ -262,7 +262,7 @@ def test_a_repeated_call_says_nothing_new() -> None:
 
 
 def test_a_task_is_put_off_while_it_waits_for_its_instant_and_no_longer() -> None:
-    schedule = Scheduled("1")
+    schedule = ScheduledCall("1")
     schedule(1000, "1-a", 0, 1100)
     schedule.fields["at"] = "1100"
     assert schedule(1050, "1-b", 1, 1150, "1-a") == ""

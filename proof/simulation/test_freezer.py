@@ -14,7 +14,7 @@ from atf.task import US
 from atf.verify.events import Excused
 
 from .host import ExcusedAtKill, Freezer
-from .loop import Process
+from .loop import SimProcess
 from .world import TIMING
 
 BOOT_US = US
@@ -23,12 +23,12 @@ ENDS_S = TIMING.heartbeat_timeout - TIMING.drift
 """When a lease that began at 0 has ended, by a clock that runs as fast as it may."""
 
 
-class World:
+class FreezerWorld:
     """A worker and its guard, on a clock."""
 
     def __init__(self) -> None:
         self.now, self.excused, self._later, self._number = 0, list[Excused](), list[Any](), itertools.count()
-        self.processes = {name: Process(name, "host") for name in ("worker", "guard")}
+        self.processes = {name: SimProcess(name, "host") for name in ("worker", "guard")}
         self.chronicle = SimpleNamespace(say=lambda _text: None, event=self.excused.append)
         self.loop = self
 
@@ -38,7 +38,7 @@ class World:
     def later(self, seconds: float, what: Callable[[], object]) -> None:
         heapq.heappush(self._later, (self.now + round(seconds * US), next(self._number), what))
 
-    def thaw(self, process: Process) -> None:
+    def thaw(self, process: SimProcess) -> None:
         process.frozen -= 1
 
     def run(self) -> None:
@@ -49,7 +49,7 @@ class World:
 
 def excused(*freezes: tuple[str, float, float]) -> list[Excused]:
     """What is excused where a lease began at 0 and these are frozen: who, from when on, for how long."""
-    world = World()
+    world = FreezerWorld()
     freezer = Freezer(world)  # type: ignore[arg-type]
     freezer.watch(world.processes["worker"], world.processes["guard"], SimpleNamespace(oldest_lease_us=BOOT_US))  # type: ignore[arg-type]
     for who, at, seconds in freezes:

@@ -20,9 +20,9 @@ from atf.verify.judgement import Breach
 from proof.chaos.rows import simulation as row
 
 from . import __main__ as command
-from .chronicle import Line
+from .chronicle import StoryLine
 from .lambdas import limited
-from .loop import Process
+from .loop import SimProcess
 from .mutants import KINDS, MUTANTS, QUICK
 from .nemesis import DONE, HORIZON_S, Nemesis
 from .nemesis import KINDS as FAULTS
@@ -118,7 +118,7 @@ def test_a_story_is_told_of_whatever_its_findings_name() -> None:
     found = Result(1, wrong=[("OUT_OF_ORDER", "0-k9", "0-k9 at 2 s: it began too early: 0-k2 began after it, at 3 s")])
     assert tasks_about(found, {"0-k2": 1, "0-k9": 1, "0-k1": 1}) == {"0-k2", "0-k9"}
     assert tasks_about(Result(1), {"0-k1": 1}) == {"0-k1"}
-    line = Line(0, "", "claim: ENQUEUED -> CLAIMED", ("0-k2", "0-k1"))
+    line = StoryLine(0, "", "claim: ENQUEUED -> CLAIMED", ("0-k2", "0-k1"))
     assert line.told({"0-k2"}) == "0-k2: claim: ENQUEUED -> CLAIMED"
     assert line.told({"0-k7"}) == "claim: ENQUEUED -> CLAIMED"
 
@@ -146,7 +146,7 @@ def test_a_seed_that_had_too_little_fails(given: dict[str, Any], said: str) -> N
 
 
 def test_a_role_that_crashes_is_no_finding_of_a_checker(world: World) -> None:
-    async def body(_frame: Frame, _process: Process) -> int:
+    async def body(_frame: Frame, _process: SimProcess) -> int:
         raise ValueError("broken")
 
     world.start("hsc-1", "host-hsc-1", body)

@@ -23,7 +23,7 @@ from tests.quick_fakeredis import direct, interpreter, plans
 
 from .apart import play_all
 from .chronicle import Chronicle
-from .loop import Livelock, Process, SimLoop
+from .loop import Livelock, SimLoop, SimProcess
 from .mutants import MUTANTS, QUICK, Mutant, markers, source
 from .net import Net, Weather
 from .play import Result
@@ -41,8 +41,8 @@ def loop() -> Iterator[SimLoop]:
         yield made
 
 
-def processes(*names: str) -> list[Process]:
-    return [Process(f"{name}.1", f"host-{name}") for name in names]
+def processes(*names: str) -> list[SimProcess]:
+    return [SimProcess(f"{name}.1", f"host-{name}") for name in names]
 
 
 def after(loop: SimLoop, seconds: float) -> None:

@@ -22,9 +22,9 @@ from atf.verify.events import Gone
 
 from . import deploys, errands
 from .chronicle import Chronicle
-from .host import Freezer, Host
+from .host import Freezer, SimHost
 from .link import SimLink, SimNotifications
-from .loop import PROCESS, Process, SimLoop
+from .loop import PROCESS, SimLoop, SimProcess
 from .net import Net, Wire
 from .store import StoreServer
 
@@ -42,7 +42,7 @@ def forgets(seed: int) -> bool:
 class SimRuntime:
     """A process's clocks, chance and spawning. See atf.runtime.Runtime."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: World, process: SimProcess) -> None:
         self.random = random.Random(world.chance.getrandbits(64))
         self._world = world
         self._host = process.host
@@ -80,11 +80,11 @@ class World:
         self.server = StoreServer(self.loop, self.chronicle, seed, durable=not forgets(seed), source=source)
         self.notifications = SimNotifications(self.server, self.net)
         self.roles: dict[str, Any] = {}
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, SimProcess] = {}
         self.wall_offset_us: dict[str, int] = {}
-        self.frames: dict[Process, Frame] = {}
+        self.frames: dict[SimProcess, Frame] = {}
         self.freezer = Freezer(self)
-        self.hosts = [Host(self, number) for number in PAIR]
+        self.hosts = [SimHost(self, number) for number in PAIR]
         self._lives: dict[str, int] = {}
         self._poll_interval = self.chance.choice((2.0, 6.0))  # the longer, the more rests on wake-ups
 
@@ -94,10 +94,10 @@ class World:
 
     # --- processes -----------------------------------------------------------------------------------------------------
 
-    def start(self, address: str, host: str, body: Callable[[Frame, Process], Awaitable[int | None]]) -> Process:
+    def start(self, address: str, host: str, body: Callable[[Frame, SimProcess], Awaitable[int | None]]) -> SimProcess:
         """Starts a process, which ends with what its body returns."""
         life = self._lives[address] = self._lives.get(address, 0) + 1
-        process = Process(f"{address}.{life}", host)
+        process = SimProcess(f"{address}.{life}", host)
         self.processes[address] = process
         self.chronicle.say(f"{process.name} starts")
 
@@ -118,7 +118,7 @@ class World:
         self.loop.start(process, frame())
         return process
 
-    def end(self, process: Process, code: int, why: str) -> None:
+    def end(self, process: SimProcess, code: int, why: str) -> None:
         """A process is gone, at once: nothing of it runs any more."""
         if not process.alive:
             return
@@ -202,17 +202,17 @@ class World:
         assert process is not None
         return SimLink(self.server, self.net, process)
 
-    def boot_store(self) -> Process:
-        process = Process(f"store.{self.server.run_id}", "host-store")
+    def boot_store(self) -> SimProcess:
+        process = SimProcess(f"store.{self.server.run_id}", "host-store")
         self.processes["store"] = process
         self.net.serve("store", process)
         return process
 
-    def serve(self, address: str, process: Process, role: Any) -> None:
+    def serve(self, address: str, process: SimProcess, role: Any) -> None:
         self.roles[address] = role
         self.net.serve(address, process)
 
-    async def _frontend(self, frame: Frame, process: Process) -> None:
+    async def _frontend(self, frame: Frame, process: SimProcess) -> None:
         store = await self.open_store(frame)
         settings = FrontendSettings(dapr_app="=".join(errands.DAPR_APP))
         service = Wiring(frame.runtime, TIMING).frontend(store, settings)
@@ -220,7 +220,7 @@ class World:
         await frame.stopping.wait()
         service.drain()
 
-    async def _hsc(self, frame: Frame, process: Process) -> None:
+    async def _hsc(self, frame: Frame, process: SimProcess) -> None:
         store = await self.open_store(frame)
         frame.runtime.spawn(store.attend(), name="attend")
         self.serve(
@@ -231,7 +231,7 @@ class World:
         await frame.stopping.wait()
         await store.close()
 
-    async def _consumer(self, frame: Frame, process: Process) -> None:
+    async def _consumer(self, frame: Frame, process: SimProcess) -> None:
         store = await self.open_store(frame)
         settings = StoreConsumerSettings(sweep_interval=20)
         consumer = Wiring(frame.runtime, TIMING).consumer(store, settings)

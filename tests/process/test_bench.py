@@ -9,7 +9,7 @@ from proof.benchmarks.question import Sizes
 from proof.benchmarks.questions.a_throughput import end_to_end
 from proof.benchmarks.questions.b_scheduling import schedule_sync
 from proof.benchmarks.questions.g_scale import LEVELS, Running
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 TASKS = 300
 
@@ -35,7 +35,7 @@ async def test_a_call_that_does_nothing_is_made_between_two_processes() -> None:
 @pytest.mark.long
 async def test_two_of_each_role_share_the_tasks_on_a_cluster() -> None:
     level, numbers = LEVELS[-1], range(TASKS)
-    async with World(SYSTEMS[OURS], TASKS, layout=level.layout, cluster=level.cluster) as world:
+    async with BenchmarkWorld(SYSTEMS[OURS], TASKS, layout=level.layout, cluster=level.cluster) as world:
         running = Running(world)
         await running.run(numbers)
         figures = running.figures(numbers)

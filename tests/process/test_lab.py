@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from proof.chaos.lab import Host, Lab, LabError, available, sweep
+from proof.chaos.lab import Lab, LabError, LabHost, available, sweep
 
 PORT = 4000
 QUIET_S = 0.1
@@ -35,8 +35,8 @@ def lab() -> Iterator[Lab]:
 class Ears:
     """A datagram socket on every host."""
 
-    def __init__(self, stack: ExitStack, *hosts: Host) -> None:
-        self._sockets: dict[Host, socket.socket] = {}
+    def __init__(self, stack: ExitStack, *hosts: LabHost) -> None:
+        self._sockets: dict[LabHost, socket.socket] = {}
         self._words = (b"%d" % number for number in count())
         for host in hosts:
             with host.inside():
@@ -44,7 +44,7 @@ class Ears:
             ear.bind((host.address, PORT))
             self._sockets[host] = ear
 
-    def hears(self, speaker: Host, listener: Host, *, expected: bool) -> bool:
+    def hears(self, speaker: LabHost, listener: LabHost, *, expected: bool) -> bool:
         """Whether a word arrives. Silence is waited for shortly, a word for as long as a busy machine may take; it is said again
         meanwhile, since any network may lose a datagram.
         """

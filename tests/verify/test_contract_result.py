@@ -14,7 +14,7 @@ from tools import contract
 
 TESTS = {name: Counter(passed=3) for name in ("none", "fake", "embedded", "redis-7.0")}
 WHERE = ("embedded", "redis-7.0", "cluster@0", "sentinel@1", "processes")
-SHIPPED = contract.Run(True, {name: Counter(passed=2) for name in WHERE}, [])
+SHIPPED = contract.ContractRun(True, {name: Counter(passed=2) for name in WHERE}, [])
 """The pass as the user that ships."""
 FULL: dict[str, Any] = {"version": "some 1", "calls": 9, "noted": [[600, "atf_1_ab_claim"], [900, "atf_1_ab_claim"]]}
 BOTH = [{**FULL, "backend": "valkey-server"}, {**FULL, "backend": "redis-7.0"}]
@@ -31,11 +31,11 @@ def judged(
     *noted: Any,
     limit_us: int = 1000,
     passed: bool = True,
-    acl: contract.Run = SHIPPED,
+    acl: contract.ContractRun = SHIPPED,
     not_run: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """`noted`: of each run."""
-    runs = [contract.Run(passed, tests, each) for each in noted]
+    runs = [contract.ContractRun(passed, tests, each) for each in noted]
     return contract.judged(runs, limit_us, acl=acl, not_run=not_run or {})
 
 
@@ -101,8 +101,8 @@ def test_what_is_too_slow_once_is_an_interruption_and_what_is_so_in_two_runs_is_
     ],
 )
 def test_the_tests_run_again_for_as_long_as_that_tells_more(runs: list[list[dict[str, Any]]], more: bool) -> None:
-    assert contract.undecided([contract.Run(True, TESTS, each) for each in runs], 800) is more
-    assert not contract.undecided([contract.Run(False, TESTS, each) for each in runs], 800), "they have failed"
+    assert contract.undecided([contract.ContractRun(True, TESTS, each) for each in runs], 800) is more
+    assert not contract.undecided([contract.ContractRun(False, TESTS, each) for each in runs], 800), "they have failed"
 
 
 def test_the_pass_as_the_user_that_ships_counts() -> None:

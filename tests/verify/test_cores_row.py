@@ -15,7 +15,7 @@ from proof.chaos.rows.isolation_cores import (
     ROTATIONS,
     SLACK_S,
     WITHIN_S,
-    Began,
+    CoreRunBegan,
     Seen,
     calm,
     judge_claims,
@@ -44,8 +44,8 @@ def seen(k: int) -> Seen:
     return Seen(round((BEGAN_S + k * ROTATION_S + 0.1) * _US), pool(k))
 
 
-def run(k: float, guard: int) -> cored.Ran:
-    return cored.Ran(round((BEGAN_S + k * ROTATION_S) * _US), 0, guard)
+def run(k: float, guard: int) -> cored.CoredRun:
+    return cored.CoredRun(round((BEGAN_S + k * ROTATION_S) * _US), 0, guard)
 
 
 def test_right_rotations_are_right_with_any_number_of_cores() -> None:
@@ -68,11 +68,11 @@ def test_runs_are_inside_on_the_owners_core_and_just_after_a_rotation() -> None:
     assert judge_places([run(5.9, (0 - 7) % 4)], looks) == (0, 0)  # nobody has looked at that time
 
 
-def first_runs(**after_s: float) -> list[cored.Ran]:
+def first_runs(**after_s: float) -> list[cored.CoredRun]:
     """A run of each lambda half a second after its tasks were stored, and one more later, but of those given: their only one so late."""
     named = {int(name[1:]): seconds for name, seconds in after_s.items()}
-    runs = [cored.Ran(round(each * _US), number, 1) for number in range(cored.LAMBDAS) for each in (0.5, 30.0)]
-    late = [cored.Ran(round(seconds * _US), number, 1) for number, seconds in named.items()]
+    runs = [cored.CoredRun(round(each * _US), number, 1) for number in range(cored.LAMBDAS) for each in (0.5, 30.0)]
+    late = [cored.CoredRun(round(seconds * _US), number, 1) for number, seconds in named.items()]
     return sorted([each for each in runs if each.number not in named] + late)
 
 
@@ -91,9 +91,9 @@ def on_all_cores(k: float, *lambdas: str) -> Seen:
     return Seen(round((BEGAN_S + k * ROTATION_S) * _US), replace(found, cores=cores))
 
 
-def of_lambda(number: int, k: float, core: int, *, rotated: int = 0) -> cored.Ran:
+def of_lambda(number: int, k: float, core: int, *, rotated: int = 0) -> cored.CoredRun:
     """A run on a core, in the group that was there so many rotations ago."""
-    return cored.Ran(round((BEGAN_S + k * ROTATION_S) * _US), number, (core - int(k) + rotated) % 4)
+    return cored.CoredRun(round((BEGAN_S + k * ROTATION_S) * _US), number, (core - int(k) + rotated) % 4)
 
 
 def test_runs_on_every_core_are_in_its_group_or_elsewhere() -> None:
@@ -139,8 +139,8 @@ def test_turns_are_told_apart_by_their_lambdas_and_by_when_they_were_handed_over
 
 
 def test_a_lambda_between_whose_turns_too_many_lie_is_said_and_one_that_has_none() -> None:
-    def begun(names: str) -> list[Began]:
-        return [Began(at, 1, name) for at, name in enumerate(names)]
+    def begun(names: str) -> list[CoreRunBegan]:
+        return [CoreRunBegan(at, 1, name) for at, name in enumerate(names)]
 
     others = "b" * BETWEEN
     assert judge_turns(begun(f"a{others}a"), ["a"]) == ([], [BETWEEN])
@@ -153,12 +153,12 @@ def test_a_claim_that_more_turns_than_lookahead_pass_by_is_said() -> None:
     def look(at_s: int, *queue: tuple[str, int]) -> Seen:
         return Seen(at_s * _US, replace(pool(0), queue=list(queue)))
 
-    begun = [Began(at_s * _US, 1, "b") for at_s in range(20)]
+    begun = [CoreRunBegan(at_s * _US, 1, "b") for at_s in range(20)]
     stands = [look(at_s, ("a", 1)) for at_s in range(LOOKAHEAD + 1)]
     assert judge_claims(stands, begun) == []
     assert judge_claims([*stands, look(LOOKAHEAD + 1), look(LOOKAHEAD + 2, ("a", 1))], begun) == [], "another claim"
     assert judge_claims([*stands, look(LOOKAHEAD + 1, ("a", 2))], begun) == []
-    came = sorted([*begun, Began(_US, 2, "a")])
+    came = sorted([*begun, CoreRunBegan(_US, 2, "a")])
     assert judge_claims([*stands, look(LOOKAHEAD + 1, ("a", 1))], came) == [], "its turn came"
     assert "a stood in the line of core 1" in judge_claims([*stands, look(LOOKAHEAD + 1, ("a", 1))], begun)[0]
 

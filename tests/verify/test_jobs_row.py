@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from proof.chaos.rows.jobs import judge
-from proof.chaos.ticks import Ran
+from proof.chaos.ticks import TickRun
 
 FIRST_US = 1_000_000_000
-RIGHT = [Ran(0, 1, FIRST_US, FIRST_US + 1, 10), Ran(0, 2, FIRST_US + 1_000_000, FIRST_US + 1_000_000, 11)]
+RIGHT = [TickRun(0, 1, FIRST_US, FIRST_US + 1, 10), TickRun(0, 2, FIRST_US + 1_000_000, FIRST_US + 1_000_000, 11)]
 """Of a job that ticks every second."""
 
 
-def said(runs: list[Ran], made: int = 2, skipped: int = 0, settled_us: int = FIRST_US + 1_999_999) -> list[str]:
+def said(runs: list[TickRun], made: int = 2, skipped: int = 0, settled_us: int = FIRST_US + 1_999_999) -> list[str]:
     found: list[str] = judge(runs, {0: made}, {0: skipped}, FIRST_US, settled_us)["failures"]
     return found
 
@@ -32,7 +32,7 @@ def test_ticks_that_ran_once_each_are_right() -> None:
         ([RIGHT[0], RIGHT[1]._replace(due_us=FIRST_US + 999_999)], "another instant"),
     ],
 )
-def test_what_is_wrong_is_said(runs: list[Ran], says: str) -> None:
+def test_what_is_wrong_is_said(runs: list[TickRun], says: str) -> None:
     (failure,) = said(runs)
     assert says in failure
 

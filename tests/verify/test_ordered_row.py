@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from proof.chaos.lines import RECORD, OpenRuns, Run, broken_order, read
+from proof.chaos.lines import RECORD, OpenRuns, RecordedRun, broken_order, read
 from proof.chaos.rows.isolation_ordered import KILLS, broken
 
 
@@ -30,7 +30,7 @@ def test_runs_that_have_begun_and_not_ended_are_open(tmp_path: Path) -> None:
 def test_a_run_that_its_kill_cut_off_ended_there(tmp_path: Path) -> None:
     wrote(tmp_path, 7, (1, 0, 1, 0.1))
     wrote(tmp_path, 8, (1, 0, 1, 0.4), (1, 0, 0, 0.5))
-    assert read(tmp_path, {7: 0.3}) == [Run(0.1, 0.3, 1, 0, False), Run(0.4, 0.5, 1, 0, True)]
+    assert read(tmp_path, {7: 0.3}) == [RecordedRun(0.1, 0.3, 1, 0, False), RecordedRun(0.4, 0.5, 1, 0, True)]
     assert broken_order(read(tmp_path, {7: 0.3})) == (0, 0)
     assert broken_order(read(tmp_path, {7: 0.45})) == (0, 1)
 

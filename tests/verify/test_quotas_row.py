@@ -56,7 +56,7 @@ def test_another_rate_that_comes_late_is_said() -> None:
 def running(*beside: tuple[float, int], dense: bool = True) -> list[str]:
     """What is said where max_running is lowered at 10 s and set back at 20 s, and runs begin at instants beside so many, themselves among them."""
     steady = [(10.5 + each / 10, FEWER) for each in range(95)] + [(20.4, 5)] if dense else []
-    runs = sorted(limited.Ran(round(at_s * _US), count) for at_s, count in [*steady, *beside])
+    runs = sorted(limited.LimitedRun(round(at_s * _US), count) for at_s, count in [*steady, *beside])
     found: list[str] = judge_running(runs, 10 * _US, 20 * _US)["failures"]
     return found
 

@@ -9,7 +9,7 @@ from proof.benchmarks.floor import BATCH, Floor
 from proof.benchmarks.known import FLOOR, FLOOR_THEN, OURS, PEERS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from proof.benchmarks.trial import BUDGET_US
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 _SMALL_BATCHES = (1, 16)
 """Beside those of 256: a call has its own cost, which all tasks in it share."""
@@ -23,7 +23,7 @@ async def end_to_end(system: System, sizes: Sizes) -> Figures:
     if system.name in {FLOOR, FLOOR_THEN}:
         return await floor(system, sizes)
     numbers = range(sizes.tasks)
-    async with World(system, sizes.tasks) as world:
+    async with BenchmarkWorld(system, sizes.tasks) as world:
         able(world, "many")
         before = world.cpu()
         told = await world.client.ask("many", first=0, count=len(numbers))
@@ -52,7 +52,7 @@ async def drain(system: System, sizes: Sizes) -> Figures:
     A page that several processes of a role share counts in each of them.
     """
     numbers = range(sizes.tasks)
-    async with World(system, sizes.tasks, workers=False) as world:
+    async with BenchmarkWorld(system, sizes.tasks, workers=False) as world:
         able(world, "many")
         await world.client.ask("many", first=0, count=len(numbers))
         await world.roles.start_workers()

@@ -14,7 +14,7 @@ from proof.benchmarks.empty_call import EmptyCall
 from proof.benchmarks.known import EMPTY_CALL, OURS, PEERS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from proof.benchmarks.stats import percentile
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 _WARM_CALLS = 64
 _CPU_US = {"concurrent": "cpu_us", "many": "many_cpu_us"}
@@ -24,7 +24,7 @@ async def schedule_sync(system: System, sizes: Sizes) -> Figures:
     """One caller, one task a call, no worker running."""
     if system.name == EMPTY_CALL:
         return await empty_calls(sizes)
-    async with World(system, sizes.tasks + _WARM_CALLS, workers=False) as world:
+    async with BenchmarkWorld(system, sizes.tasks + _WARM_CALLS, workers=False) as world:
         able(world, "one")
         await world.client.ask("one", first=sizes.tasks, count=_WARM_CALLS)
         before = world.cpu()
@@ -33,7 +33,7 @@ async def schedule_sync(system: System, sizes: Sizes) -> Figures:
         return {**found, **await _run_by_workers(world, range(sizes.tasks + _WARM_CALLS))}
 
 
-async def _run_by_workers(world: World, numbers: range) -> Figures:
+async def _run_by_workers(world: BenchmarkWorld, numbers: range) -> Figures:
     """Starts the workers, and waits until all that was stored has run; how many never did, and how many more than once."""
     await world.roles.start_workers()
     await world.finished(numbers)
@@ -66,7 +66,7 @@ async def schedule_async(system: System, sizes: Sizes) -> Figures:
     Where the fastest way is no other than the single calls, both are one measurement: of two draws of one thing the better would flatter it.
     `cpu_us` is what a task takes of each process by single calls, `many_cpu_us` by the fastest way.
     """
-    async with World(system, 2 * (sizes.tasks + _WARM_CALLS), workers=False) as world:
+    async with BenchmarkWorld(system, 2 * (sizes.tasks + _WARM_CALLS), workers=False) as world:
         able(world, "many")
         same = world.client.lacks.get("concurrent") == SAME
         verbs = {"many": "many_per_s"} if same else {"concurrent": "single_per_s", "many": "many_per_s"}

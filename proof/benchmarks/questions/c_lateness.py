@@ -13,7 +13,7 @@ from proof.benchmarks.known import NO_WAKEUPS, OURS, PEERS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, per_task_us, ran, wall_minus_monotonic_ns
 from proof.benchmarks.roles import BenchError
 from proof.benchmarks.stats import lateness
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 _LEAD_S = 8.0
 _READY_S = 1.0
@@ -32,7 +32,7 @@ def _for_later(system: System) -> System:
 async def burst(system: System, sizes: Sizes) -> Figures:
     """Tasks due at one instant, a whole second, scheduled some seconds before."""
     numbers, lead = range(sizes.burst), _LEAD_S
-    async with World(_for_later(system), sizes.burst) as world:
+    async with BenchmarkWorld(_for_later(system), sizes.burst) as world:
         able(world, "at")
         due = float(math.ceil(time.time() + lead))
         await world.client.ask("burst", first=0, count=sizes.burst, due=due)
@@ -49,7 +49,7 @@ async def ahead(system: System, sizes: Sizes) -> Figures:
     """A steady stream of tasks, each due 1 to 10 seconds after its call."""
     count = int(sizes.per_s * sizes.seconds)
     numbers, (least, most) = range(count), _AHEAD_S
-    async with World(_for_later(system), count) as world:
+    async with BenchmarkWorld(_for_later(system), count) as world:
         able(world, "at")
         seed, before = random.getrandbits(32), world.cpu()
         told = await world.client.ask(
@@ -72,7 +72,7 @@ async def ahead(system: System, sizes: Sizes) -> Figures:
 async def wakeups(system: System, sizes: Sizes) -> Figures:
     """Single tasks, due at once, each scheduled when the one before has run and some time has passed."""
     numbers, called = range(sizes.singles), []
-    async with World(system, sizes.singles) as world:
+    async with BenchmarkWorld(system, sizes.singles) as world:
         for number in numbers:
             told = await world.client.ask("one", first=number, count=1)
             called.append(told["begun"])

@@ -14,7 +14,7 @@ from proof.benchmarks.floor import Floor
 from proof.benchmarks.known import OURS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from proof.benchmarks.roles import BenchError
-from proof.benchmarks.world import NotAsked, World
+from proof.benchmarks.world import BenchmarkWorld, NotAsked
 
 _SETTLE_S = 5.0
 _LATER_S = 86_400.0
@@ -30,7 +30,7 @@ _REFERENCE = 20_000
 
 async def idle(system: System, sizes: Sizes) -> Figures:
     """CPU of everything that waits for work, in % of a core; the store's apart."""
-    async with World(system, 8) as world:
+    async with BenchmarkWorld(system, 8) as world:
         await asyncio.sleep(_SETTLE_S)
         begun, before = time.monotonic(), world.cpu()
         await asyncio.sleep(sizes.seconds)
@@ -47,7 +47,7 @@ async def store_bytes(system: System, sizes: Sizes) -> Figures:
     """
     found: Figures = {}
     for name in ("queued", "later"):
-        async with World(system, 2 * sizes.tasks, workers=False) as world:
+        async with BenchmarkWorld(system, 2 * sizes.tasks, workers=False) as world:
             if name == "later" and "at" in world.client.lacks:
                 continue
             # The first ones pay for what there is one of.
@@ -72,7 +72,7 @@ async def pending(system: System, sizes: Sizes) -> Figures:
     levels: Figures = {}
     not_run: Figures = {}
     most, at_once = max(sizes.pending), sizes.tasks * _REPEATS
-    async with World(system, most + at_once * len(sizes.pending)) as world:
+    async with BenchmarkWorld(system, most + at_once * len(sizes.pending)) as world:
         waiting, first = 0, most
         for level in sorted(sizes.pending):
             if why := no_room(level - waiting, available_bytes()):
@@ -94,7 +94,7 @@ async def pending(system: System, sizes: Sizes) -> Figures:
     }
 
 
-async def _with_pending(world: World, numbers: range) -> Figures:
+async def _with_pending(world: BenchmarkWorld, numbers: range) -> Figures:
     """Runs tasks in parts, the reference load before each."""
     costs, loads, rates, count = [], [], [], len(numbers) // _REPEATS
     async with Floor.running() as reference:
@@ -161,7 +161,7 @@ async def memory(system: System, sizes: Sizes) -> Figures:
         raise NotAsked("asked of ATF alone")
     numbers, early = range(sizes.million), sizes.million // _EARLY
     found: dict[str, dict[str, float]] = {}
-    async with World(system, sizes.million) as world:
+    async with BenchmarkWorld(system, sizes.million) as world:
         able(world, "many")
         pids = world.pids()
         for start in range(0, sizes.million, step := min(_BATCH, early)):

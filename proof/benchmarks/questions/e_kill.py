@@ -13,7 +13,7 @@ import time
 from proof.benchmarks.known import CELERY_LATER, OURS, PEERS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, ran
 from proof.benchmarks.roles import BenchError
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 _TRICKLE_S = 1.0
 """Between two further tasks afterwards: a system that looks for what was left behind only when something arrives gets its chance."""
@@ -27,7 +27,7 @@ async def kill(system: System, sizes: Sizes) -> Figures:
     All tasks are queued before the workers start, so that each has taken as many as it ever holds when it is killed.
     """
     numbers, trickle = range(sizes.tasks), int(sizes.kill_within_s / _TRICKLE_S) + 64
-    async with World(system, sizes.tasks + trickle, workers=False) as world:
+    async with BenchmarkWorld(system, sizes.tasks + trickle, workers=False) as world:
         able(world, "many")
         await world.client.ask("many", first=0, count=sizes.tasks)
         await world.roles.start_workers()
@@ -46,7 +46,7 @@ async def kill(system: System, sizes: Sizes) -> Figures:
         return {**ran(world, numbers), **found, "left_then": left_then, "killed": what, "waited_s": waited}
 
 
-async def _all_ran(world: World, numbers: range, killed_ns: int, within_s: float) -> int:
+async def _all_ran(world: BenchmarkWorld, numbers: range, killed_ns: int, within_s: float) -> int:
     """Waits until all have run and some seconds more, one further task a second meanwhile; how many have not."""
     extra = iter(range(numbers.stop, world.tasks))
     until = killed_ns / 1e9 + within_s

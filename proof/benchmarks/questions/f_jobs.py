@@ -11,7 +11,7 @@ from proof.benchmarks.ours import Layout
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, ran, wall_minus_monotonic_ns
 from proof.benchmarks.roles import BenchError
 from proof.benchmarks.stats import percentile
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 CONSUMERS = (1, 3, 5)
 _LATER_S = 86_400.0
@@ -27,7 +27,7 @@ async def jobs(system: System, sizes: Sizes) -> Figures:
     levels: Figures = {}
     for consumers in CONSUMERS:
         layout = Layout(store_consumers=consumers)
-        async with World(system, sizes.jobs + sizes.ticks, layout=layout, durability="disk") as world:
+        async with BenchmarkWorld(system, sizes.jobs + sizes.ticks, layout=layout, durability="disk") as world:
             registered = await _register(world, range(sizes.jobs))
             levels[str(consumers)] = registered | await _burst(world, range(sizes.jobs, sizes.jobs + sizes.ticks))
     return {
@@ -44,14 +44,14 @@ async def jobs(system: System, sizes: Sizes) -> Figures:
 async def million_jobs(system: System, sizes: Sizes) -> Figures:
     """Bytes of the store per job, and both rates, with very many."""
     most = sizes.million_jobs
-    async with World(system, most + sizes.ticks, durability="disk") as world:
+    async with BenchmarkWorld(system, most + sizes.ticks, durability="disk") as world:
         before = await world.used_bytes()
         registered = await _register(world, range(most))
         size = (await world.used_bytes() - before) / most
         return {"bytes": round(size, 1), **registered, **await _burst(world, range(most, most + sizes.ticks))}
 
 
-async def _register(world: World, numbers: range) -> Figures:
+async def _register(world: BenchmarkWorld, numbers: range) -> Figures:
     """Jobs that tick once a day, from tomorrow on."""
     seconds, calls = 0.0, []
     for start in range(numbers.start, numbers.stop, _STEP):
@@ -66,7 +66,7 @@ async def _register(world: World, numbers: range) -> Figures:
     }
 
 
-async def _burst(world: World, numbers: range) -> Figures:
+async def _burst(world: BenchmarkWorld, numbers: range) -> Figures:
     """Jobs of one tick each, all due at one instant."""
     due = time.time() + len(numbers) / _SLOWEST_PER_S + _AHEAD_S
     told = await world.client.ask("jobs", first=numbers.start, count=len(numbers), due=due, every="")

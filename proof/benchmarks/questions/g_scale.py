@@ -15,7 +15,7 @@ from proof.benchmarks.known import OURS, System
 from proof.benchmarks.ours import Layout
 from proof.benchmarks.question import Figures, Question, Sizes, ran
 from proof.benchmarks.stores import LoopbackStore, Said
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 PARTITIONS: Final = (1, 2, 4)
 """On the cluster they lie on one, two and all three of its masters, one of which then has two."""
@@ -55,7 +55,7 @@ async def scale(system: System, sizes: Sizes) -> Figures:
     async with contextlib.AsyncExitStack() as stack:
         running = []
         for level in LEVELS:
-            world = World(system, sizes.tasks, layout=level.layout, cluster=level.cluster)
+            world = BenchmarkWorld(system, sizes.tasks, layout=level.layout, cluster=level.cluster)
             running.append(Running(await stack.enter_async_context(world)))
         for first, end in pairwise(bounds):
             for each in random.sample(running, len(running)):
@@ -72,7 +72,7 @@ async def scale(system: System, sizes: Sizes) -> Figures:
 class Running:
     """A level that runs: what its turns took together."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: BenchmarkWorld) -> None:
         assert isinstance(world.store, LoopbackStore)
         self._world, self._store, self._pids = world, world.store, world.pids()
         self._seconds = self._scheduling = 0.0

@@ -15,7 +15,7 @@ from proof.benchmarks.ours import Layout
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, per_task_us, ran
 from proof.benchmarks.roles import BenchError
 from proof.benchmarks.stats import percentile
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 IDENTICAL = 1_000
 SPREAD = 16
@@ -46,7 +46,7 @@ async def batch(system: System, sizes: Sizes) -> Figures:
 
 async def _submitted(system: System, numbers: range) -> Figures:
     """Items that are stored per second, and what CPU each takes, while nobody runs them."""
-    async with World(system, len(numbers), workers=False) as world:
+    async with BenchmarkWorld(system, len(numbers), workers=False) as world:
         before = world.cpu()
         told = await world.client.ask("batch", first=0, count=len(numbers), batch=_BATCH)
         cpu_us = per_task_us(world.cpu_since(before), len(numbers))
@@ -66,7 +66,7 @@ async def _running(system: System, sizes: Sizes) -> Figures:
         range(half, half + sizes.batch),
         range(half + sizes.batch, 2 * half + sizes.batch),
     )
-    async with World(system, after.stop + 1) as world:
+    async with BenchmarkWorld(system, after.stop + 1) as world:
         seconds = await _plain(world, before)
         await world.client.ask("identical", batch=_TINY, count=1, number=after.stop)
         during: dict[str, list[float]] = {_BATCH: [], _TINY: []}
@@ -103,7 +103,7 @@ async def _spread(system: System, sizes: Sizes) -> Figures:
     """Items over many partitions: looks at a batch of them that has ended, and how soon an end is told."""
     items, each = range(sizes.batch), min(sizes.batch, TOLD_ITEMS)
     every = range(items.stop + TOLD * each)
-    async with World(system, len(every), layout=Layout(partitions=SPREAD)) as world:
+    async with BenchmarkWorld(system, len(every), layout=Layout(partitions=SPREAD)) as world:
         async with atf.AsyncClient(world.roles.client_envs[0]["ATF_FRONTEND"]) as client:
             await world.client.ask("batch", first=items.start, count=len(items), batch=_BATCH)
             missing = await world.finished(items)
@@ -118,7 +118,7 @@ async def _spread(system: System, sizes: Sizes) -> Figures:
         }
 
 
-async def _told_ms(world: World, client: atf.AsyncClient, numbers: range) -> float:
+async def _told_ms(world: BenchmarkWorld, client: atf.AsyncClient, numbers: range) -> float:
     """Milliseconds from the end of a batch's last item, by its record, until who waits for the batch knows; all clocks are this machine's."""
     handle: Batch[Any] = client.batch_handle(f"told-{numbers.start}")
 
@@ -135,19 +135,19 @@ async def _told_ms(world: World, client: atf.AsyncClient, numbers: range) -> flo
     return (at - max(ends)) * 1e3
 
 
-async def _plain(world: World, numbers: range) -> float:
+async def _plain(world: BenchmarkWorld, numbers: range) -> float:
     """Seconds from the first call to the last start of plain tasks."""
     told = await world.client.ask("many", first=numbers.start, count=len(numbers))
     await world.finished(numbers)
     return _seconds(world, told["begun"], numbers)
 
 
-def _seconds(world: World, begun: int, numbers: range) -> float:
+def _seconds(world: BenchmarkWorld, begun: int, numbers: range) -> float:
     return (max(world.ledger.starts(numbers)) - begun) / _NS
 
 
 @contextlib.asynccontextmanager
-async def _looking(world: World, took_ms: dict[str, list[float]]) -> AsyncIterator[None]:
+async def _looking(world: BenchmarkWorld, took_ms: dict[str, list[float]]) -> AsyncIterator[None]:
     """Looks at batches again and again meanwhile, from a client of its own."""
 
     async def look() -> None:

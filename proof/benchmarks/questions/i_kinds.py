@@ -11,7 +11,7 @@ from typing import Final
 from proof.benchmarks.known import OURS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes
 from proof.benchmarks.systems.atf import LAMBDA
-from proof.benchmarks.world import World
+from proof.benchmarks.world import BenchmarkWorld
 
 from .g_scale import TURNS, Running
 
@@ -24,7 +24,7 @@ async def kinds(system: System, sizes: Sizes) -> Figures:
     async with contextlib.AsyncExitStack() as stack:
         running = {}
         for kind in KINDS:
-            world = World(replace(system, env={**system.env, LAMBDA: kind}), sizes.tasks, cluster=False)
+            world = BenchmarkWorld(replace(system, env={**system.env, LAMBDA: kind}), sizes.tasks, cluster=False)
             running[kind] = Running(await stack.enter_async_context(world))
         for first, end in pairwise(bounds):
             for kind in random.sample(KINDS, len(KINDS)):

@@ -47,7 +47,7 @@ class WorkerSettings:
     max_tries = 5
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """One pool, on a loop of its own."""
 
     lacks: ClassVar[dict[str, str]] = {"one": "arq has no synchronous client", "concurrent": driver.SAME}

@@ -42,7 +42,7 @@ def _function(text: str) -> None:
 noop: Any = app.task(name="noop")(_function) if os.environ.get(LAMBDA) == "def" else app.task(name="noop")(_coroutine)
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """The SDK's clients."""
 
     def open(self) -> None:

@@ -53,7 +53,7 @@ def noop(text: str) -> None:
     ledger.mark(text)
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """A producer of the pool for each caller, kept."""
 
     def open(self) -> None:

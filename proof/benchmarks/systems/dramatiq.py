@@ -38,7 +38,7 @@ def noop(text: str) -> None:
     ledger.mark(text)
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """One broker."""
 
     def one(self, number: int) -> None:

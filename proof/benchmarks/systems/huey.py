@@ -25,7 +25,7 @@ def noop(text: str) -> None:
     ledger.mark(text)
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """One queue."""
 
     def one(self, number: int) -> None:

@@ -30,7 +30,7 @@ def noop(text: str) -> None:
     ledger.mark(text)
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """One queue."""
 
     def open(self) -> None:

@@ -43,7 +43,7 @@ queue = _queue()
 settings = {"queue": queue, "functions": [noop], "concurrency": 20, "timers": {"schedule": 1, "sweep": 60}}
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """One queue, on a loop of its own."""
 
     lacks: ClassVar[dict[str, str]] = {"one": "SAQ has no synchronous client", "concurrent": driver.SAME}

@@ -50,7 +50,7 @@ async def noop(text: str) -> None:
     ledger.mark(text)
 
 
-class Client(driver.Client):
+class Client(driver.SystemClient):
     """One broker, on a loop of its own."""
 
     lacks: ClassVar[dict[str, str]] = {"one": "taskiq has no synchronous client", "concurrent": driver.SAME}

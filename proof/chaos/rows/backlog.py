@@ -73,7 +73,7 @@ class Queue:
             await asyncio.sleep(_SAMPLE_S)
 
 
-class Course:
+class BacklogCourse:
     """One backlog, from its making to its end."""
 
     def __init__(self, cluster: Cluster, folder: Path, env: dict[str, str], tasks: int, progress: Progress) -> None:
@@ -191,7 +191,7 @@ async def _once(progress: Progress) -> Trial:
 
             async with Cluster(settings, ["proof.chaos.tally:app"], env=env, say=say) as cluster:
                 tasks = int(os.environ.get("ATF_CHAOS_TASKS", TASKS))
-                trial = await Course(cluster, record, env, tasks, progress).run()
+                trial = await BacklogCourse(cluster, record, env, tasks, progress).run()
     except BaseException:
         progress.say(f"what the roles said is in {folder}/roles.log")
         raise

@@ -51,7 +51,7 @@ _QUIET_S: Final = 3.0
 _LOOK_S: Final = 0.1
 
 
-class Course:
+class BatchesCourse:
     """One batch, and who is killed meanwhile."""
 
     def __init__(self, cluster: Cluster, env: Mapping[str, str], folder: Path, batch: str, items: int) -> None:
@@ -196,7 +196,7 @@ async def trials(n: int, progress: Progress, items: int = ITEMS) -> Sequence[Tri
         cluster = await stack.enter_async_context(Cluster(settings, ["proof.chaos.batched:app"], env=env, say=say))
         client = await stack.enter_async_context(AsyncClient(cluster.frontend_address, timeout=60))
         async for number in progress.trials(n):
-            found.append(await Course(cluster, env, record, f"b{number}", items).run(client))
+            found.append(await BatchesCourse(cluster, env, record, f"b{number}", items).run(client))
             progress.say(f"{found[-1]}")
     if any(each["failures"] for each in found):
         progress.say(f"BROKEN; what the roles said, and what the runs told, are in {folder}")

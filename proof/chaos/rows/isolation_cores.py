@@ -61,7 +61,7 @@ _LOOK_S: Final = 0.1
 _US: Final = 1_000_000
 
 
-class Began(NamedTuple):
+class CoreRunBegan(NamedTuple):
     """A turn on a multiplexed core."""
 
     at_us: int  # when it was scheduled or, where that was over before the next look, handed over
@@ -174,7 +174,7 @@ class Supply:
         """Tasks by lambda that have not begun yet."""
         return self._asked - Counter(run.number for run in self.runs())
 
-    def runs(self) -> list[cored.Ran]:
+    def runs(self) -> list[cored.CoredRun]:
         """Runs of its tasks so far, the first one first."""
         return [run for run, asked_us in cored.read(self._record) if asked_us >= self._began_us]
 
@@ -186,9 +186,9 @@ class Supply:
         return [f"{left.total()} tasks had not begun {DRAIN_S:g} s after the last was asked for"] if left else []
 
 
-def turns_of(seen: Sequence[Seen]) -> list[Began]:
+def turns_of(seen: Sequence[Seen]) -> list[CoreRunBegan]:
     """The turns on multiplexed cores, in the order of their beginnings, as far as looks tell them apart."""
-    found: list[Began] = []
+    found: list[CoreRunBegan] = []
     last: dict[int, CoreInfo] = {}
     for each in seen:
         for core in each.pool.cores:
@@ -202,11 +202,11 @@ def turns_of(seen: Sequence[Seen]) -> list[Began]:
                 and (before.since == core.since or before.state == "scheduled")
             )
             if not same:
-                found.append(Began(round(core.since.timestamp() * _US), core.number, core.lambda_name))
+                found.append(CoreRunBegan(round(core.since.timestamp() * _US), core.number, core.lambda_name))
     return sorted(found)
 
 
-def judge_turns(begun: Sequence[Began], names: Sequence[str]) -> tuple[list[str], list[int]]:
+def judge_turns(begun: Sequence[CoreRunBegan], names: Sequence[str]) -> tuple[list[str], list[int]]:
     """What is wrong, and how many turns of others began between two of a lambda, for each two."""
     failures: list[str] = []
     counted: list[int] = []
@@ -219,7 +219,7 @@ def judge_turns(begun: Sequence[Began], names: Sequence[str]) -> tuple[list[str]
     return failures, counted
 
 
-def judge_claims(seen: Sequence[Seen], begun: Sequence[Began]) -> list[str]:
+def judge_claims(seen: Sequence[Seen], begun: Sequence[CoreRunBegan]) -> list[str]:
     """What is wrong: claims that stood in a core's line while more than `lookahead` turns of others began there."""
     failures = []
     standing: dict[tuple[str, int], int] = {}  # lambda and core -> the instant of the first look
@@ -238,7 +238,7 @@ def judge_claims(seen: Sequence[Seen], begun: Sequence[Began]) -> list[str]:
     return sorted(set(failures))
 
 
-def judge_first(runs: Sequence[cored.Ran], stored_us: int) -> tuple[float, list[str]]:
+def judge_first(runs: Sequence[cored.CoredRun], stored_us: int) -> tuple[float, list[str]]:
     """How many seconds after its tasks were stored the last lambda had its first turn, and which had it too late.
 
     Args:
@@ -255,7 +255,7 @@ def judge_first(runs: Sequence[cored.Ran], stored_us: int) -> tuple[float, list[
     return round(max(took.values(), default=0.0), 3), late
 
 
-def judge_cores(runs: Sequence[cored.Ran], seen: Sequence[Seen]) -> tuple[int, int]:
+def judge_cores(runs: Sequence[cored.CoredRun], seen: Sequence[Seen]) -> tuple[int, int]:
     """How many runs began in an executor of the group that (i + k) mod n puts on a core which was their lambda's, and how many elsewhere.
 
     What was handed over up to SLACK_S before counts, and the look that follows a run: a turn may have begun since the one before it.
@@ -287,7 +287,7 @@ def judge_owner(at_us: Sequence[int], began_us: int, ended_us: int) -> list[str]
     return [f"no task of the owner began for {longest_s:.1f} s"] if longest_s > PAUSE_S else []
 
 
-def _apart(turns: Sequence[Began]) -> list[float]:
+def _apart(turns: Sequence[CoreRunBegan]) -> list[float]:
     """Seconds from each turn to the next."""
     return [(after.at_us - before.at_us) / _US for before, after in pairwise(turns)]
 
@@ -339,7 +339,7 @@ def judge_rotations(seen: Sequence[CapacityInfo], first: int) -> list[str]:
     return failures
 
 
-def judge_places(runs: Sequence[cored.Ran], seen: Sequence[Seen]) -> tuple[int, int]:
+def judge_places(runs: Sequence[cored.CoredRun], seen: Sequence[Seen]) -> tuple[int, int]:
     """How many runs of the lambda that owns core 0 began there, and how many elsewhere, where it is known who was there."""
     inside, outside, place = 0, 0, 0
     for run in runs:

@@ -46,7 +46,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-class Course:
+class GateCourse:
     """One cluster, and trial after trial on it."""
 
     def __init__(self, cluster: Cluster, client: AsyncClient, record: Path) -> None:
@@ -139,7 +139,7 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
 
         cluster = await stack.enter_async_context(Cluster(settings, ["proof.chaos.gated:app"], env=env, say=say))
         client = await stack.enter_async_context(AsyncClient(cluster.frontend_address, timeout=60))
-        course = Course(cluster, client, record)
+        course = GateCourse(cluster, client, record)
         async for number in progress.trials(n):
             found.append(await course.trial(number))
             progress.say(str(found[-1]))

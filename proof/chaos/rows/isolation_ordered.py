@@ -46,7 +46,7 @@ _STALLED_S: Final = 90.0
 _SAY_S: Final = 15.0
 
 
-class Course:
+class OrderedCourse:
     """One trial.
 
     Args:
@@ -199,7 +199,7 @@ async def _once(on_cluster: bool, progress: Progress) -> Trial:
     env = environment(folder, **{lines.FOLDER: str(record)})
     try:
         async with several("proof.chaos.lines:app", env, folder, on_cluster=on_cluster, consumers=CONSUMERS) as roles:
-            trial = await Course(roles, record, *_size(), progress).run()
+            trial = await OrderedCourse(roles, record, *_size(), progress).run()
     except BaseException:
         progress.say(f"what the roles said is in {folder}")
         raise

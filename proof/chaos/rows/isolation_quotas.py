@@ -59,7 +59,7 @@ _QUIET_S: Final = 120.0
 _US: Final = 1_000_000
 
 
-class Course:
+class QuotasCourse:
     """A minute against each limit."""
 
     def __init__(self, roles: Several, record: Path) -> None:
@@ -247,7 +247,7 @@ def judge_changes(pushed: Sequence[int], slower_us: int, again_us: int) -> Trial
     return {"failures": failures, "slower_in_a_second": most, "again_pushed": again}
 
 
-def judge_running(runs: Sequence[limited.Ran], fewer_us: int, again_us: int) -> Trial:
+def judge_running(runs: Sequence[limited.LimitedRun], fewer_us: int, again_us: int) -> Trial:
     """How soon another number of runs at once holds, in both directions. What runs when it is lowered goes on.
 
     Args:
@@ -293,7 +293,7 @@ async def _run(on_cluster: bool, n: int, progress: Progress) -> Sequence[Trial]:
         async with several(
             "proof.chaos.limited:app", env, folder, on_cluster=on_cluster, consumers=CONSUMERS, executors=EXECUTORS
         ) as roles:
-            course = Course(roles, record)
+            course = QuotasCourse(roles, record)
             async for number in progress.trials(n):
                 rate = await course.paced(number)
                 progress.say(f"rate: {rate}")

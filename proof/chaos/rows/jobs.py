@@ -25,7 +25,7 @@ from atf.embedded.child import Child
 from proof.chaos import ticks
 from proof.chaos.bench import environment
 from proof.chaos.frame import Progress, Row, Trial
-from proof.chaos.ticks import Ran
+from proof.chaos.ticks import TickRun
 
 JOBS: Final = 1_000
 PERIODS_S: Final = (1, 2, 3, 4, 5)
@@ -47,7 +47,7 @@ LATE_S: Final = 5.0
 _US: Final = 1_000_000
 
 
-class Consumer:
+class JobsConsumer:
     """A store consumer beside the cluster's own."""
 
     def __init__(self, env: Mapping[str, str], partitions: int, log: Path) -> None:
@@ -69,10 +69,10 @@ class Consumer:
             print(line, file=file)
 
 
-class Course:
+class JobsCourse:
     """Jobs that tick, and consumers that die."""
 
-    def __init__(self, cluster: Cluster, more: Sequence[Consumer], folder: Path, progress: Progress) -> None:
+    def __init__(self, cluster: Cluster, more: Sequence[JobsConsumer], folder: Path, progress: Progress) -> None:
         self._cluster, self._more, self._folder, self._progress = cluster, more, folder, progress
         self._chance = random.Random()
         self.kills = 0
@@ -143,7 +143,7 @@ def period_s(number: int) -> int:
 
 
 def judge(
-    runs: Iterable[Ran], made: Mapping[int, int], skipped: Mapping[int, int], first_us: int, settled_us: int
+    runs: Iterable[TickRun], made: Mapping[int, int], skipped: Mapping[int, int], first_us: int, settled_us: int
 ) -> Trial:
     """What the record says, beside what the jobs' records say.
 
@@ -202,12 +202,13 @@ async def _run(n: int, progress: Progress) -> Sequence[Trial]:
         cluster = await stack.enter_async_context(Cluster(settings, ["proof.chaos.ticks:app"], env=env, say=say))
         theirs = env | {"ATF_REDIS_URL": cluster.redis_url}
         more = [
-            Consumer(theirs, cluster.partitions, folder / f"consumer-{each}.log") for each in range(2, CONSUMERS + 1)
+            JobsConsumer(theirs, cluster.partitions, folder / f"consumer-{each}.log")
+            for each in range(2, CONSUMERS + 1)
         ]
         for each in more:
             each.start()
             stack.push_async_callback(each.kill)
-        course = Course(cluster, more, record, progress)
+        course = JobsCourse(cluster, more, record, progress)
         await course.begin()
         async for _ in progress.trials(n):
             found.append({"kills": await course.minute()})

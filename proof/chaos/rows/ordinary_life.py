@@ -66,7 +66,7 @@ class _Payloads(Stream):
         return {**super().payload(each), ordinary.parameter(self.release): "red"}
 
 
-class Host:
+class OrdinaryHost:
     """A worker host.
 
     Args:
@@ -153,8 +153,8 @@ class Life(Struck):
         ):
             await self._beside.start(RoleProcess(name, _on_a_full_disk(name, words), env, lambda _name, _line: None))
         self.hosts = [
-            Host(self, lambda: self.cluster.pid("controller")),
-            Host(self, lambda: self._beside.pid("controller")),
+            OrdinaryHost(self, lambda: self.cluster.pid("controller")),
+            OrdinaryHost(self, lambda: self._beside.pid("controller")),
         ]
         self.start()
         for each in self.hosts:

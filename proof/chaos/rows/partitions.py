@@ -32,7 +32,7 @@ STOP_S: Final = 40.0
 _LOOK_S: Final = 0.05
 
 
-class Executor(NamedTuple):
+class CutOffExecutor(NamedTuple):
     """An executor that reaches the HSC through the proxy, and runs tasks.
 
     Attributes:
@@ -96,20 +96,20 @@ def strike_at(world: LoadedCluster, worker: int, cut: Callable[[], None]) -> Str
 
 
 @asynccontextmanager
-async def _by_hand(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[Executor]:
+async def _by_hand(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[CutOffExecutor]:
     """`atf executor`: the process that it starts is its guard."""
     addresses = world.cluster.addresses
     flags = ["--hsc", proxy.address, "--controller", addresses["controller"], "--frontend", addresses["frontend"]]
     child = Child([sys.executable, "-P", "-m", "atf.cli", "executor", APP, *flags], env=world.env)
     try:
         _, worker = await _busy(world, lambda: [each for each in executors_of(os.getpid()) if each.guard == child.pid])
-        yield Executor(worker, child.wait)
+        yield CutOffExecutor(worker, child.wait)
     finally:
         await child.stop(10)
 
 
 @asynccontextmanager
-async def _guarded(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[Executor]:
+async def _guarded(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[CutOffExecutor]:
     """The one executor of a controller of its own."""
     cluster, lines = world.cluster, list[str]()
     flags = ["--listen", "127.0.0.1:0", "--partitions", str(cluster.partitions or 1), "--executors", "1"]
@@ -124,7 +124,7 @@ async def _guarded(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[Executor
 
     try:
         guard, worker = await _busy(world, lambda: executors_of(child.pid))
-        yield Executor(worker, code)
+        yield CutOffExecutor(worker, code)
     finally:
         await child.stop(STOP_S)
 

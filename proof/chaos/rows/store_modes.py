@@ -18,7 +18,7 @@ from proof.chaos.frame import Figures, Progress, Row, Trial
 from proof.chaos.lab import available
 from proof.chaos.scene import RELAXED as RELAXED_LOAD
 from proof.chaos.scene import Scene
-from proof.chaos.stores import ClusterStore, SentinelStore, Server, Single, followers, until
+from proof.chaos.stores import ChaosServer, ClusterStore, SentinelStore, Single, followers, until
 
 REPLICATED: Final = "replicated"
 TIMING: Final = Timing(heartbeat_interval=3, heartbeat_timeout=20)
@@ -152,7 +152,7 @@ async def _cut_off(
     scene: Scene,
     store: SentinelStore,
     cut: Callable[[], None],
-    master: Server | None,
+    master: ChaosServer | None,
     inside: Sequence[str],
     outside: Sequence[str],
 ) -> Trial:
@@ -211,7 +211,7 @@ def forgotten(cut_s: float) -> Forgot:
     return Forgot(round((cut_s + ALONE_S) * US), round((cut_s - LAG_S) * US))
 
 
-def _known(master: Server | None) -> Server:
+def _known(master: ChaosServer | None) -> ChaosServer:
     if master is None:
         raise TimeoutError("the Sentinels do not agree on a master")
     return master
