@@ -29,10 +29,10 @@ HERE = Path(__file__).parent
 SOUND = {"appendonly": "yes", "appendfsync": "always", "maxmemory": "1gb", "hash-max-listpack-value": "1024"}
 HSC = """
 import sys
-import atf.process
+from atf.process import store_watch
 from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing
 from atf.hsc.main import main
-atf.process.role._LOOK_AGAIN_S = 0.05
+store_watch._LOOK_AGAIN_S = 0.05
 store = StoreSettings(redis_url=sys.argv[1], partitions=2)
 timing = Timing(heartbeat_timeout=float(sys.argv[2]))
 raise SystemExit(main(HscSettings(listen="127.0.0.1:0"), store, timing, LogSettings(log_format="json")))
