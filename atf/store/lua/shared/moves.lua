@@ -46,12 +46,14 @@ local sweep_key = remembered(function(P) return P .. ':sweep' end)
 
 local swept = remembered(function(_, name, status) return name .. ':' .. status end)
 
--- A task by name: what its end takes. And more fields of its record, in their order.
+local task = {}  -- one for all calls: to make it costs as much as a command
+
+-- A task by name: what its end takes; it holds until the next one is read. And more fields of its record, in their order.
 function moves.task(P, id, ...)
   local found = redis.call('HMGET', task_key(P, id), 's', 'q', 'lim', 'k', 'w', 'h', 'x', ...)
-  return {
-    id = id, status = found[1], queue = found[2], limits = found[3], ordering = found[4], watched = found[5], held = found[6], flagged = found[7],
-  }, unpack(found, 8)
+  task.id, task.status, task.queue, task.limits, task.ordering = id, found[1], found[2], found[3], found[4]
+  task.watched, task.held, task.flagged = found[5], found[6], found[7]
+  return task, unpack(found, 8)
 end
 
 -- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. `task`: see moves.task. More fields
