@@ -53,8 +53,7 @@ class SafeOutput(io.RawIOBase):
 
     def __init__(self, descriptor: int, name: str, *, closes: bool = False) -> None:
         self.notice: Notice = "{} lines are missing here: {}".format
-        self.lost, self.error = 0, 0
-        self.name = name
+        self.name, self.lost, self.error = name, 0, 0
         self._descriptor, self._closes, self._line = descriptor, closes, bytearray()
         self._pending: deque[bytes] = deque()
         self._size = 0  # bytes that have not been written yet
@@ -138,8 +137,7 @@ class SafeOutput(io.RawIOBase):
 
     def forked(self) -> None:
         """Takes note that this is a child: what waited is the parent's to write, and the lock may be taken for ever."""
-        self._direct = True
-        self._pending, self._size, self._line = deque(), 0, bytearray()
+        self._direct, self._pending, self._size, self._line = True, deque(), 0, bytearray()
         self._changed = threading.Condition(threading.RLock())
 
     def move(self, descriptor: int) -> None:
