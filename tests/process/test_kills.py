@@ -20,6 +20,7 @@ from atf.client import AsyncClient, Handle, TaskInfo
 from atf.demo.record import DIRECTORY, DemoRecord, concurrent
 from atf.demo.strike import KilledWorker, kill_one
 from atf.task import Status
+from atf.verify.watch import ProcessWatch
 
 from . import kills
 
@@ -66,22 +67,17 @@ class Busy:
                 await asyncio.sleep(0.02)
 
     async def gone(self, pid: int, seconds: float) -> int:
-        """Waits until a process is dead. Returns when that was, in nanoseconds of CLOCK_MONOTONIC: its tasks may run again at once,
-        sooner than anybody would find it gone who only looks now and then.
+        """Waits until a process is dead. Returns when that was, in nanoseconds of CLOCK_MONOTONIC.
+
+        Its tasks may run again within milliseconds. This process may be kept waiting for longer than that, so another one looks, which comes before all others.
         """
-        descriptor, died = os.pidfd_open(pid), asyncio.get_running_loop().create_future()
-
-        def note() -> None:
-            asyncio.get_running_loop().remove_reader(descriptor)
-            died.set_result(time.monotonic_ns())
-
-        asyncio.get_running_loop().add_reader(descriptor, note)
+        watch = ProcessWatch()
         try:
-            async with asyncio.timeout(seconds):
-                return int(await died)
+            watch.watch("it", pid)
+            await self.until(lambda: watch.died_us("it"), seconds)
         finally:
-            asyncio.get_running_loop().remove_reader(descriptor)
-            os.close(descriptor)
+            await asyncio.to_thread(watch.stop)
+        return watch.died_us("it") * 1000
 
     def starts(self, handle: Handle[Any]) -> int:
         return len(self.record.runs.get(handle.id, ()))
