@@ -16,8 +16,7 @@ from .known import PEERS
 from .question import FULL_ROUNDS, Question, Sizes, all_questions, smaller
 from .roles import BenchError
 from .run import BenchmarkRun, run_all
-from .verdict import QUESTION as KILL
-from .verdict import verdict
+from .verdict import QUESTION as KILL, verdict
 
 
 def main() -> int:

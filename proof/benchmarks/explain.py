@@ -11,8 +11,7 @@ from .known import FLOOR, OURS, PEERS, SYSTEMS
 from .question import Bar, Question
 from .results import failed, medians_of
 from .stats import figure, inner, ratio
-from .verdict import QUESTION as KILL
-from .verdict import verdict
+from .verdict import QUESTION as KILL, verdict
 
 NONE: Final = "–"
 END_TO_END: Final = "end-to-end"

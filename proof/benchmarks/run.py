@@ -20,8 +20,7 @@ from .known import PEERS, ROOT, SYSTEMS, System, prepare
 from .question import Question, Sizes
 from .roles import BenchError
 from .stats import figure
-from .verdict import QUESTION as KILL
-from .verdict import verdict
+from .verdict import QUESTION as KILL, verdict
 from .world import NotAsked
 
 Say = Callable[[str], None]

@@ -112,7 +112,7 @@ async def test_the_floor_tells_what_it_sees_and_what_small_batches_cost(monkeypa
 
 async def test_a_synchronous_callers_cpu_is_that_of_the_measured_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = PlayedWorld(one={"client": 0.2, "frontend": 0.1})
-    monkeypatch.setattr(b_scheduling, "World", world)
+    monkeypatch.setattr(b_scheduling, "BenchmarkWorld", world)
     figures = await b_scheduling.schedule_sync(SYSTEMS[OURS], Sizes(tasks=TASKS))
     assert world.asked == ["one", "one"], "once to warm up"
     assert figures["cpu_us"] == {"client": 2000.0, "frontend": 1000.0, "store": 0.0}
@@ -128,7 +128,7 @@ async def test_an_empty_call_is_measured_as_one_that_schedules(monkeypatch: pyte
 
 async def test_calls_have_their_cpu_by_process(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = {"concurrent": {"client": 0.2, "frontend": 0.1}, "many": {"client": 0.02, "store": 0.01}}
-    monkeypatch.setattr(b_scheduling, "World", PlayedWorld(None, **costs))
+    monkeypatch.setattr(b_scheduling, "BenchmarkWorld", PlayedWorld(None, **costs))
     figures = await b_scheduling.schedule_async(SYSTEMS[OURS], Sizes(tasks=TASKS))
     assert figures["cpu_us"] == {"client": 2000.0, "frontend": 1000.0, "store": 0.0}
     assert figures["many_cpu_us"] == {"client": 200.0, "frontend": 0.0, "store": 100.0}
@@ -136,14 +136,14 @@ async def test_calls_have_their_cpu_by_process(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_peer_whose_fastest_way_is_single_calls_has_their_cpu_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = PlayedWorld(lacks={"concurrent": SAME}, many={"client": 0.1})
-    monkeypatch.setattr(b_scheduling, "World", world)
+    monkeypatch.setattr(b_scheduling, "BenchmarkWorld", world)
     figures = await b_scheduling.schedule_async(SYSTEMS["saq"], Sizes(tasks=TASKS))
     assert figures["cpu_us"] == figures["many_cpu_us"] == {"client": 1000.0, "frontend": 0.0, "store": 0.0}
     assert world.asked == ["many", "many"], "once to warm up"
 
 
 async def test_a_steady_stream_has_its_cpu_by_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c_lateness, "World", PlayedWorld(ahead={"client": 0.003, "store": 0.006}))
+    monkeypatch.setattr(c_lateness, "BenchmarkWorld", PlayedWorld(ahead={"client": 0.003, "store": 0.006}))
     figures = await c_lateness.ahead(SYSTEMS[OURS], Sizes(per_s=3, seconds=1.0))
     assert figures["cpu_us"] == {"client": 1000.0, "frontend": 0.0, "store": 2000.0}
     assert figures["cpu_us_total"] == 3000.0
@@ -157,7 +157,7 @@ async def test_memory_has_the_worst_process_and_gives_up_where_one_was_started_a
 
     world = PlayedWorld()
     resident = iter([1.0, 10.0, 25.0, 45.0, 1.0, 9.0, 11.0, 35.0, 37.0, 50.0])  # the ledger's 5 MiB included
-    monkeypatch.setattr(d_cost, "World", world)
+    monkeypatch.setattr(d_cost, "BenchmarkWorld", world)
     monkeypatch.setattr(d_cost, "rss_mib", lambda _pid: next(resident))
     monkeypatch.setattr("asyncio.sleep", at_once)
     figures = await d_cost.memory(SYSTEMS[OURS], Sizes(million=TASKS))

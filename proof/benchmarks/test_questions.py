@@ -76,7 +76,7 @@ class FakeWorld:
 
 async def test_each_way_of_scheduling_stores_as_many_tasks_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     world = FakeWorld({})
-    monkeypatch.setattr(b_scheduling, "World", world)
+    monkeypatch.setattr(b_scheduling, "BenchmarkWorld", world)
     found = await b_scheduling.schedule_async(SYSTEMS["rq"], SIZES)
     assert {found[name] for name in ("per_s", "single_per_s", "many_per_s")} == {1.0}
     measured = [each for each in world.asked if each[1].start < 2 * SIZES.tasks]
@@ -88,7 +88,7 @@ async def test_each_way_of_scheduling_stores_as_many_tasks_and_none_twice(monkey
 
 async def test_ways_that_are_the_same_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = FakeWorld({"concurrent": driver.SAME})
-    monkeypatch.setattr(b_scheduling, "World", world)
+    monkeypatch.setattr(b_scheduling, "BenchmarkWorld", world)
     found = await b_scheduling.schedule_async(SYSTEMS["saq"], SIZES)
     assert {found[name] for name in ("per_s", "single_per_s", "many_per_s")} == {1.0}
     assert [verb for verb, numbers in world.asked if len(numbers) == SIZES.tasks] == ["many"]
@@ -98,7 +98,7 @@ async def test_what_was_stored_is_run_and_counted_when_all_is_measured(monkeypat
     for measure, last in ((b_scheduling.schedule_sync, SIZES.tasks), (b_scheduling.schedule_async, 2 * SIZES.tasks)):
         world = FakeWorld({})
         world.lost, world.again = range(last - 2, last), range(3)
-        monkeypatch.setattr(b_scheduling, "World", world)
+        monkeypatch.setattr(b_scheduling, "BenchmarkWorld", world)
         found = await measure(SYSTEMS["atf"], SIZES)
         assert (found["never"], found["twice"]) == (2, 3)
         assert world.steps[-2:] == ["workers", "finished"], "nothing is measured beside the workers"
@@ -108,12 +108,12 @@ async def test_what_was_stored_is_run_and_counted_when_all_is_measured(monkeypat
 async def test_of_ways_that_are_the_same_as_many_are_counted_as_were_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     world = FakeWorld({"concurrent": driver.SAME})
     world.lost = range(SIZES.tasks, 2 * SIZES.tasks)  # the numbers of the way that there is none of
-    monkeypatch.setattr(b_scheduling, "World", world)
+    monkeypatch.setattr(b_scheduling, "BenchmarkWorld", world)
     assert (await b_scheduling.schedule_async(SYSTEMS["saq"], SIZES))["never"] == 0
 
 
 async def test_a_drain_tells_the_memory_of_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(a_throughput, "World", FakeWorld({}))
+    monkeypatch.setattr(a_throughput, "BenchmarkWorld", FakeWorld({}))
     found = await a_throughput.drain(SYSTEMS["rq"], SIZES)
     assert found["per_s"] == 1.0
     assert found["rss_mib"]["client"] > 1.0

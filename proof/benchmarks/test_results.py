@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from atf.errors import Unavailable
-from proof.benchmarks import __main__ as bench
-from proof.benchmarks import installed, known, results, run
+from proof.benchmarks import __main__ as bench, installed, known, results, run
 from proof.benchmarks.__main__ import _is_done as is_done
 from proof.benchmarks.question import Bar, Figures, Question, Sizes
 from proof.benchmarks.results import origin as results_origin

@@ -1,6 +1,6 @@
 """One system on a fresh store, with its workers and its client: what a question measures, and what goes when it has.
 
-    async with World(system, tasks=50_000, workers=True) as world:
+    async with BenchmarkWorld(system, tasks=50_000, workers=True) as world:
         told = await world.client.ask("many", first=0, count=50_000)
         await world.finished(range(50_000))
         world.ledger.starts(range(50_000))

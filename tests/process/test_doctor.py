@@ -32,7 +32,7 @@ import sys
 from atf.process import store_watch
 from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing
 from atf.hsc.main import main
-store_watch._LOOK_AGAIN_S = 0.05
+store_watch.LOOK_AGAIN_S = 0.05
 store = StoreSettings(redis_url=sys.argv[1], partitions=2)
 timing = Timing(heartbeat_timeout=float(sys.argv[2]))
 raise SystemExit(main(HscSettings(listen="127.0.0.1:0"), store, timing, LogSettings(log_format="json")))
