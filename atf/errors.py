@@ -12,7 +12,7 @@
     ├── ResourceExhausted        the task store is full
     │   └── TooManyPending       the lambda has as many unfinished tasks as it may have
     ├── Unavailable              a role or the task store can't be reached; calling again is safe
-    │   └── StoreSettling        no claims for a while after a restart of the store
+    │   └── ClaimsPaused         no claims for a while after a restart of the store
     ├── DeadlineExceeded         no answer in time; whether the call took effect is unknown
     ├── Internal                 a bug in ATF
     └── TaskError                raised where a result was asked for
@@ -121,7 +121,7 @@ class Unavailable(AtfError):
     code = "UNAVAILABLE"
 
 
-class StoreSettling(Unavailable):
+class ClaimsPaused(Unavailable):
     """The store restarted and may have forgotten claims; none are given until their executors must have ended."""
 
 

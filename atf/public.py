@@ -8,50 +8,52 @@ from __future__ import annotations
 from typing import cast as _cast
 
 from atf.sdk.app import App as App
-from atf.sdk.batch import BatchStatus as BatchStatus
-from atf.sdk.batch import ItemStatus as ItemStatus
-from atf.sdk.chains import Chain as Chain
-from atf.sdk.chains import Step as Step
+from atf.sdk.batch import BatchStatus as BatchStatus, ItemStatus as ItemStatus
+from atf.sdk.chains import Chain as Chain, Step as Step
 from atf.sdk.context import Context as Context
-from atf.sdk.default_client import default_client as _default_client
-from atf.sdk.default_client import register_client as _register_client
-from atf.sdk.default_client import use_client as use_client
+from atf.sdk.default_client import (
+    default_client as _default_client,
+    register_client as _register_client,
+    use_client as use_client,
+)
 from atf.sdk.lambdas import Lambda as Lambda
-from atf.sdk.options import Backoff as Backoff
-from atf.sdk.options import Concurrency as Concurrency
-from atf.sdk.options import Unique as Unique
+from atf.sdk.options import Backoff as Backoff, Concurrency as Concurrency, Unique as Unique
 from atf.sdk.schedulable import Prepared as Prepared
 
-from .client import AsyncClient as AsyncClient
-from .client import Batch as Batch
-from .client import BatchProgress as BatchProgress
-from .client import ChainHandle as ChainHandle
-from .client import Client as Client
-from .client import Handle as Handle
-from .client import ItemInfo as ItemInfo
-from .client import KeyInfo as KeyInfo
-from .client import LambdaInfo as LambdaInfo
-from .client import TaskInfo as TaskInfo
-from .errors import AlreadyExists as AlreadyExists
-from .errors import AtfError as AtfError
-from .errors import ConfigError as ConfigError
-from .errors import DeadlineExceeded as DeadlineExceeded
-from .errors import FailedPrecondition as FailedPrecondition
-from .errors import Fatal as Fatal
-from .errors import HandBack as HandBack
-from .errors import Internal as Internal
-from .errors import InvalidArgument as InvalidArgument
-from .errors import NotFound as NotFound
-from .errors import ResourceExhausted as ResourceExhausted
-from .errors import Retry as Retry
-from .errors import StoreSettling as StoreSettling
-from .errors import TaskCancelled as TaskCancelled
-from .errors import TaskError as TaskError
-from .errors import TaskFailed as TaskFailed
-from .errors import TaskNotFound as TaskNotFound
-from .errors import TooManyPending as TooManyPending
-from .errors import Unavailable as Unavailable
-from .errors import UnknownLambda as UnknownLambda
+from .client import (
+    AsyncClient as AsyncClient,
+    Batch as Batch,
+    BatchProgress as BatchProgress,
+    ChainHandle as ChainHandle,
+    Client as Client,
+    Handle as Handle,
+    ItemInfo as ItemInfo,
+    KeyInfo as KeyInfo,
+    LambdaInfo as LambdaInfo,
+    TaskInfo as TaskInfo,
+)
+from .errors import (
+    AlreadyExists as AlreadyExists,
+    AtfError as AtfError,
+    ClaimsPaused as ClaimsPaused,
+    ConfigError as ConfigError,
+    DeadlineExceeded as DeadlineExceeded,
+    FailedPrecondition as FailedPrecondition,
+    Fatal as Fatal,
+    HandBack as HandBack,
+    Internal as Internal,
+    InvalidArgument as InvalidArgument,
+    NotFound as NotFound,
+    ResourceExhausted as ResourceExhausted,
+    Retry as Retry,
+    TaskCancelled as TaskCancelled,
+    TaskError as TaskError,
+    TaskFailed as TaskFailed,
+    TaskNotFound as TaskNotFound,
+    TooManyPending as TooManyPending,
+    Unavailable as Unavailable,
+    UnknownLambda as UnknownLambda,
+)
 from .task import Status as Status
 
 _register_client(Client)

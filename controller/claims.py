@@ -14,11 +14,9 @@ from typing import Final
 
 from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
-from atf.errors import AtfError, InvalidArgument, StoreSettling
+from atf.errors import AtfError, ClaimsPaused, InvalidArgument
 from atf.log import get_logger
-from atf.rpc import api
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import Runtime, end, new_id
 
 from .demand import lambda_of
@@ -140,7 +138,7 @@ class ClaimCalls:
             return await self.hsc.claim_tasks(ask.request, timeout=2 * self.timing.rpc_deadline)
 
         def failed(error: Exception) -> None:
-            if isinstance(error, StoreSettling):
+            if isinstance(error, ClaimsPaused):
                 self.paused()  # the HSC has answered: nothing is wrong with it
             else:
                 self._trouble.failed(id(ask), error)

@@ -55,7 +55,7 @@ class HostState:
     starts: Starts
     """Of its executors."""
     quarantine: Quarantine
-    """What it sets aside."""
+    """What it quarantines."""
     here: PresentExecutors
     """The executors of this host."""
     executors: Callable[[], int]
@@ -82,7 +82,7 @@ class HostState:
         self._asked[lambdas] = now
 
     async def run(self) -> None:
-        """Says again and again that workers of this pool are alive, and at once what this host sets aside and which code is new here."""
+        """Says again and again that workers of this pool are alive, and at once what this host quarantines and which code is new here."""
         while True:
             now = self.runtime.monotonic()
             change = self.quarantine.next_change(now)
@@ -95,11 +95,11 @@ class HostState:
     async def say(self) -> None:
         """Says to the store what there is to know of this host."""
         now, why_not = self.runtime.monotonic(), self.starts.to_say
-        aside = {each.lambda_name: max(each.until - now, 0.0) for each in self.quarantine.listing(now)}
+        quarantined = {each.lambda_name: max(each.until - now, 0.0) for each in self.quarantine.listing(now)}
         known = FAILING_KNOWN_S if why_not not in {"", STARTS} else KNOWN_S
         with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
             drains = await self.store.serve(
-                self.pool, known, self.host, aside, self._serves(now), executors=self.executors(), why_not=why_not
+                self.pool, known, self.host, quarantined, self._serves(now), executors=self.executors(), why_not=why_not
             )
             self._drain_host(self.drains if drains is None else drains)
 

@@ -47,7 +47,7 @@ class LambdaSets:
 
     def asked(self, request: c.NextWorkRequest, now: float) -> NamedLambdas | None:
         """What a checked request asks for; None: it gives the number of a set that is not known here."""
-        key = request.executor_id, request.lane
+        key = request.executor_id, request.stream
         known = self._sets.get(key)
         if request.lambdas:
             found = self._shared(runs(request))

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atf.log import get_logger
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.task import MAX_AHEAD_US, check_name, clip
 
 from .reports import Reports

@@ -1,8 +1,8 @@
-"""Decides which lambdas this host sets aside because executors that ran them keep dying, and until when.
+"""Decides which lambdas this host quarantines because executors that ran them keep dying, and until when.
 
 Pure. A host whose tasks keep failing by system errors takes no more of them for a while, so that others run them:
 
-1. STRIKES executors in a row die while they run tasks of one lambda: that lambda is set aside here
+1. STRIKES executors in a row die while they run tasks of one lambda: that lambda is quarantined here
 2. STRIKES executors in a row die and no single lambda can be blamed, or can't keep their leases: the whole host is (EVERYTHING)
 3. an executor that ended WELL tasks since the last such death, of that lambda or of all, begins a new row
 4. once the while is over, one task is handed out on trial. If its executor dies too, the next while is twice as long; if it still
@@ -13,7 +13,7 @@ Pure. A host whose tasks keep failing by system errors takes no more of them for
 What user code does by exceptions and timeouts counts nothing. A lambda at a time as far as one can be blamed, so that one that kills its
 executors costs no other its host. Nor does a single task that does: it is among others of several lambdas in its first death, at the most
 in its second as well (see gate.py of the executor), and alone in those after that, which is too few for a row. Executors that don't even
-start ask for no work: they need not be set aside.
+start ask for no work: they need not be quarantined.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .demand import Lambdas, lambda_of
 from .losses import Death
 
 EVERYTHING: Final = "*"
-"""Stands for all lambdas: the whole host is set aside."""
+"""Stands for all lambdas: the whole host is quarantined."""
 STRIKES: Final = 3
 WELL: Final = 32
 """Tasks that an executor ended, or handed back, since the last death and that speak for the host: about twice as many as it takes along when it dies, with as
@@ -51,7 +51,7 @@ _USERS_DOING: Final = frozenset({EXIT_OK, EXIT_FORKED, EXIT_OVERRUN})
 
 
 class Quarantined(NamedTuple):
-    """What is set aside, for people."""
+    """What is quarantined, for people."""
 
     lambda_name: str  # EVERYTHING: the host
     until: float  # the monotonic clock; 0: it is on trial
@@ -62,7 +62,7 @@ class Quarantined(NamedTuple):
 class _QuarantineRecord:
     deaths: int = 0
     last: float = 0.0
-    pause: float = 0.0  # the newest one's length; 0: it was never set aside
+    pause: float = 0.0  # the newest one's length; 0: it was never quarantined
     until: float = 0.0
     trial_until: float = 0.0
     tried: bool = True
@@ -104,7 +104,7 @@ class Quarantine:
             del self._executors[longest]
 
     def died(self, death: Death, undelivered: Sequence[t.ClaimRef], now: float) -> str | None:
-        """An executor is dead, and what of its last answers had not arrived. Returns what was set aside for it now, if anything was."""
+        """An executor is dead, and what of its last answers had not arrived. Returns what was quarantined for it now, if anything was."""
         executor = self._executors.pop(death.executor_id, None)
         if executor is None or death.ordered or death.code in _USERS_DOING:
             return None
@@ -145,14 +145,14 @@ class Quarantine:
     # --- what holds ----------------------------------------------------------------------------------------------------
 
     def may_run(self, lambdas: Lambdas, now: float) -> Lambdas:
-        """Those of the lambdas that are not set aside."""
+        """Those of the lambdas that are not quarantined."""
         blocked = {name for name, each in self._records.items() if each.blocked(now)}
         if not blocked:
             return lambdas
         return frozenset() if EVERYTHING in blocked else lambdas - blocked
 
     def next_change(self, now: float) -> float | None:
-        """The instant at which something is no longer set aside, or forgotten."""
+        """The instant at which something is no longer quarantined, or forgotten."""
         self._forget(now)
         instants = [
             instant
@@ -163,7 +163,7 @@ class Quarantine:
         return min(instants, default=None)
 
     def listing(self, now: float) -> list[Quarantined]:
-        """What is set aside or on trial."""
+        """What is quarantined or on trial."""
         return [
             Quarantined(name, each.until if now < each.until else 0.0, each.deaths)
             for name, each in sorted(self._records.items())
@@ -190,7 +190,7 @@ class Quarantine:
         return EVERYTHING if len(names) > 1 else "".join(names)
 
     def _strike(self, name: str, same: float, now: float, until: float = 0.0) -> str | None:
-        """Holds a death against a lambda or the host. Returns its name if it is set aside now: as it must be with `until`, so long at least."""
+        """Holds a death against a lambda or the host. Returns its name if it is quarantined now: as it must be with `until`, so long at least."""
         record = self._records.setdefault(name, _QuarantineRecord())
         if record.deaths and now < record.last + same and now >= record.trial_until:
             return None

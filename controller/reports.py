@@ -18,9 +18,7 @@ from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
-from atf.rpc import api
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import Runtime, end, new_id
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, MAX_BATCH, MAX_WHY_CHARS, US
 

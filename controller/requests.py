@@ -13,7 +13,7 @@ MAX_WAIT_US: Final = 60 * US
 MAX_LAMBDAS: Final = 4_096
 """Of one executor: so many names of the greatest length are half of what a message may have."""
 MAX_ACK: Final = 1 << 53
-_LANE: Final = re.compile(r"[a-z]{0,16}")
+_STREAM: Final = re.compile(r"[a-z]{0,16}")
 _SIGNATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
 
 
@@ -24,8 +24,8 @@ def check_request(request: c.NextWorkRequest) -> None:
         InvalidArgument: one breaks a rule.
     """
     check_name(request.executor_id, "executor_id")
-    if not _LANE.fullmatch(request.lane):
-        raise InvalidArgument(f"lane {request.lane[:40]!r}: use at most 16 letters, a to z")
+    if not _STREAM.fullmatch(request.stream):
+        raise InvalidArgument(f"stream {request.stream[:40]!r}: use at most 16 letters, a to z")
     if not 1 <= request.max_tasks <= MAX_BATCH:
         raise InvalidArgument(f"max_tasks {request.max_tasks}: use 1 to {MAX_BATCH}")
     if not 0 <= request.wait_us <= MAX_WAIT_US:

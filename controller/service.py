@@ -16,8 +16,7 @@ from collections.abc import Collection
 
 from atf.config.settings import ControllerSettings, Timing
 from atf.log import get_logger
-from atf.rpc import api
-from atf.rpc import controller_pb2 as c
+from atf.rpc import api, controller_pb2 as c
 from atf.runtime import Runtime, end
 from atf.store.claim_pause import PauseLog
 from atf.store.store import Store
@@ -142,7 +141,7 @@ class ControllerService:
 
     async def _take_call(self, request: c.NextWorkRequest, asked: NamedLambdas, now: float) -> c.NextWorkReply:
         executor_id = request.executor_id
-        undelivered = self._answers.called(executor_id, request.lane, request.call, request.ack, now)
+        undelivered = self._answers.called(executor_id, request.stream, request.call, request.ack, now)
         if undelivered is None:
             return c.NextWorkReply(draining=self._draining.is_set())
         self._reports.hand_back(executor_id, refs(undelivered))
@@ -150,10 +149,15 @@ class ControllerService:
             self.cores.left(executor_id)
             return c.NextWorkReply(draining=self._draining.is_set())
         call = Call(
-            executor_id, request.lane, asked.lambdas, request.max_tasks, signatures=asked.signatures, known=asked.signed
+            executor_id,
+            request.stream,
+            asked.lambdas,
+            request.max_tasks,
+            signatures=asked.signatures,
+            known=asked.signed,
         )
         self.state.asked(call.lambdas, now, new=self.cores.called(executor_id, call.lambdas, call.signed))
-        key = executor_id, request.lane
+        key = executor_id, request.stream
         if (earlier := self._open.pop(key, None)) is not None:
             earlier.dismiss()
         self._open[key] = call
@@ -178,7 +182,7 @@ class ControllerService:
         if name is not None:
             (found,) = (each for each in self._quarantine.listing(now) if each.lambda_name == name)
             _log.warning(
-                "set aside",
+                "quarantined",
                 what="this host" if name == EVERYTHING else name,
                 seconds=round(found.until - now, 3),
                 deaths=found.deaths,

@@ -9,8 +9,7 @@ from typing import Final
 from atf.client.registration import left_jobs
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound
 from atf.log import get_logger
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.rpc.api import Frontend
 
 _AT_ONCE: Final = 32

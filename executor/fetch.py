@@ -49,7 +49,7 @@ class Fetch:
 
     Args:
         asker: who asks.
-        lane: the name of these calls.
+        stream: the name of these calls.
         lambdas: what they may ask for.
         is_async: whether those are of the `async def` kind.
         low_volume: whether it asks only for lambdas that don't come in great numbers just now, so that they don't wait for those that do: an
@@ -61,12 +61,12 @@ class Fetch:
     """
 
     def __init__(
-        self, asker: Asker, lane: str, lambdas: Sequence[str], *, is_async: bool, low_volume: bool = False
+        self, asker: Asker, stream: str, lambdas: Sequence[str], *, is_async: bool, low_volume: bool = False
     ) -> None:
         self.lambdas, self.is_async, self.low_volume = lambdas, is_async, low_volume
         self.asked = 0
         self.pauses = Pauses(_AGAIN, asker.runtime)
-        self._asker, self._lane = asker, lane
+        self._asker, self._stream = asker, stream
         self._boot_id = asker.runtime.boot_id()
         self._ack = 0
         self._call = 0
@@ -91,11 +91,11 @@ class Fetch:
             raise
         except (AtfError, TimeoutError) as error:
             # What is held goes on meanwhile. Whether to end is not decided here: the guard knows if the controller is gone.
-            self._asker.trouble.failed(self._lane, error)
+            self._asker.trouble.failed(self._stream, error)
             self.asked = self._known_set = 0
             await self.pause()
             return None
-        self._asker.trouble.ended(self._lane)
+        self._asker.trouble.ended(self._stream)
         self.asked = 0
         self._known_set = reply.set
         if not (reply.set or request.lambdas):
@@ -137,7 +137,7 @@ class Fetch:
             lambdas = ()  # of thousands they would be most of what a call costs
         return c.NextWorkRequest(
             executor_id=self._asker.executor_id,
-            lane=self._lane,
+            stream=self._stream,
             ack=self._ack,
             max_tasks=most,
             wait_us=round(WAIT_S * US),
@@ -154,8 +154,8 @@ class Fetch:
 def fetches(asker: Asker, lambdas: Mapping[str, bool]) -> list[Fetch]:
     """The calls of an executor: two of each kind of lambda that it has. `lambdas`: by name, whether each is an `async def`."""
     found = []
-    for lane, is_async in (("def", False), ("async", True)):
+    for kind, is_async in (("def", False), ("async", True)):
         if names := sorted(name for name, each in lambdas.items() if each is is_async):
-            found.append(Fetch(asker, lane, names, is_async=is_async))
-            found.append(Fetch(asker, f"{lane}aside", names, is_async=is_async, low_volume=True))
+            found.append(Fetch(asker, kind, names, is_async=is_async))
+            found.append(Fetch(asker, f"{kind}lowvolume", names, is_async=is_async, low_volume=True))
     return found

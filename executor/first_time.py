@@ -1,6 +1,6 @@
 """Asks the HSC for a lambda whether its task is the first for a key, from whatever thread or loop the lambda runs on.
 
-The call is made on the executor's loop, whose connection it goes over; a bridge is the way there, and each kind of worker has its own.
+The call is made on the executor's loop, whose connection it goes over; a LoopBridge is the way there, and each kind of worker has its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from atf.calls.retry import RetryPolicy, retry
 from atf.client.fork import FORK_GUARD
@@ -17,6 +17,7 @@ from atf.errors import Unavailable
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.api import HSC
 from atf.runtime import Runtime
+from atf.sdk.blocking import LoopBridge
 
 R = TypeVar("R")
 
@@ -25,18 +26,6 @@ PATIENCE_S: Final = 10.0
 _AGAIN: Final = RetryPolicy(first=0.1, most=2.0)
 TRY_S: Final = 3.0
 """Seconds of one call: it may be repeated, since the same task gets the same answer."""
-
-
-class ExecutorBridge(Protocol):
-    """The way from a lambda to the executor's loop."""
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Has the work done and blocks until then; for a `def`."""
-        ...
-
-    async def hop(self, work: Coroutine[Any, Any, R]) -> R:
-        """Has the work done while the caller's loop goes on; for an `async def`."""
-        ...
 
 
 class ExecutorLoop:
@@ -64,7 +53,7 @@ class FirstTimes:
 
     executor_id: str
     hsc: HSC
-    bridge: ExecutorBridge
+    bridge: LoopBridge
     """The way to the loop on which they are made."""
     runtime: Runtime
 

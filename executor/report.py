@@ -17,8 +17,7 @@ from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument
 from atf.log import get_logger
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.rpc.api import HSC
 from atf.runtime import Runtime
 from atf.task import US, clip

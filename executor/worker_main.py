@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     async def body(process: Process) -> int:
         _hold(int(lifeline), process)
         with _noted(notes):
-            notes.settled()
+            notes.imported()
             isolated = await IsolatedRuns.start(apps, lambdas, folder, notes)
             table.stage = Stage.JOINS
             workers = ThreadAndLoopWorkers(settings.threads, settings.async_tasks)

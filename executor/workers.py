@@ -15,8 +15,9 @@ from typing import Protocol
 
 from atf.exits import EXIT_FORKED
 from atf.log import get_logger
+from atf.sdk.blocking import LoopBridge
 
-from .first_time import ExecutorBridge, ExecutorLoop
+from .first_time import ExecutorLoop
 from .held import HeldTask
 from .loop_workers import LoopWorkers
 from .outcome import Outcome, RunFailed
@@ -31,7 +32,7 @@ class Workers(Protocol):
     """Runs tasks. Every method is called on the executor's loop."""
 
     @property
-    def bridge(self) -> ExecutorBridge:
+    def bridge(self) -> LoopBridge:
         """The way from a lambda that runs here to the executor's loop."""
         ...
 

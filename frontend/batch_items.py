@@ -14,8 +14,7 @@ import msgspec
 
 from atf import task as rules
 from atf.errors import InvalidArgument
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 from atf.store import keys
 from atf.store.values.batches import ItemTerms, NewItem

@@ -7,8 +7,7 @@ from typing import Final, cast
 import msgspec
 
 from atf.errors import InvalidArgument, NotFound
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.sdk.work_items import COMMAND, texts_of
 from atf.store.values.batches import BatchRecord, ItemRecord

@@ -15,7 +15,7 @@ from atf.task import Status
 from . import view
 from .explain_gates import claims_paused, gated, held_by_job, kept_back, pause_of
 from .explain_words import ExplainAnswer, count, duration, is_are
-from .explain_workers import all_set_aside, failing_hosts, hosts_that_set_aside, no_worker
+from .explain_workers import all_quarantined, failing_hosts, hosts_that_quarantine, no_worker
 
 
 def explain(
@@ -187,9 +187,9 @@ def _enqueued(found: ExplainedTask, pause: ExplainAnswer | None) -> ExplainAnswe
         return pause._replace(sentence=f"It is {place}, but {pause.sentence}")
     if kept := claims_paused(found, f"It is {place}") or no_worker(found, f"It is {place}"):
         return kept
-    if all_set_aside(found):
+    if all_quarantined(found):
         return ExplainAnswer(
-            "set_aside", f"It is {place}, but {hosts_that_set_aside(found)}", min(found.aside.values())
+            "quarantined", f"It is {place}, but {hosts_that_quarantine(found)}", min(found.quarantined.values())
         )
     return ExplainAnswer(
         "queued",

@@ -1,4 +1,4 @@
-"""Why no executor takes a task: nobody runs its lambda, hosts can't start executors or set it aside, or it has no core."""
+"""Why no executor takes a task: nobody runs its lambda, hosts can't start executors or quarantine it, or it has no core."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def waits_for_executors(found: ExplainedTask) -> bool:
     return queued and not found.paused and found.pause is None and no_worker(found, "") is None
 
 
-def all_set_aside(found: ExplainedTask) -> bool:
-    """Whether every host of its pool sets its lambda aside."""
-    return bool(found.aside) and len(found.aside) >= found.hosts
+def all_quarantined(found: ExplainedTask) -> bool:
+    """Whether every host of its pool quarantines its lambda."""
+    return bool(found.quarantined) and len(found.quarantined) >= found.hosts
 
 
 def no_worker(found: ExplainedTask, start: str) -> ExplainAnswer | None:
@@ -73,15 +73,15 @@ def unknown_lambda(found: ExplainedTask) -> str:
     )
 
 
-def hosts_that_set_aside(found: ExplainedTask) -> str:
+def hosts_that_quarantine(found: ExplainedTask) -> str:
     """That every host of its pool takes no task of its lambda for now."""
-    hosts, name = found.aside, found.record.lambda_name
+    hosts, name = found.quarantined, found.record.lambda_name
     first = min(hosts, key=hosts.__getitem__)
     left = hosts[first] - found.now_us
     again = f"tries a task again in {duration(left)}" if left > 0 else "tries the next one"
-    who = f"the only host, {first}, sets" if len(hosts) == 1 else f"all {len(hosts)} hosts set"
+    who = f"the only host, {first}, quarantines" if len(hosts) == 1 else f"all {len(hosts)} hosts quarantine"
     return (
-        f"{who} {name} aside, since executors that ran its tasks died there one after the other; {first} {again}. The"
+        f"{who} {name}, since executors that ran its tasks died there one after the other; {first} {again}. The"
         " controller's log says why they died."
     )
 
@@ -120,7 +120,7 @@ def no_core(found: ExplainedTask, name: str, pool: CorePool, now_us: int) -> Exp
 def _not_taken(found: ExplainedTask, cores: list[int], name: str, pool: CorePool, now_us: int) -> ExplainAnswer | None:
     """That the groups on its lambda's cores take nothing of it, though they had time to; None: that is not known."""
     turns = [turn for core in cores if (turn := pool.turns[core]) is not None]
-    if any(turn.occupied for turn in turns) or all_set_aside(found):
+    if any(turn.occupied for turn in turns) or all_quarantined(found):
         return None
     next_us = pool.rotation.next_us(now_us)
     queued_us = found.record.moved_at_us.get(Status.ENQUEUED, now_us)

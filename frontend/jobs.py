@@ -11,9 +11,7 @@ from typing import Final
 from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound, Unavailable
 from atf.log import get_logger
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.job_plan import plan_of
 from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJob

@@ -13,8 +13,7 @@ from typing import Final
 
 from atf.calls.single_flight import SingleFlight
 from atf.errors import Unavailable, UnknownLambda
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.values.lambdas import LambdaRecord

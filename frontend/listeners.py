@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from atf.config.settings import FrontendSettings
-from atf.rpc import api
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import dapr_scheduler_pb2 as s
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, dapr_runtime_pb2 as d, dapr_scheduler_pb2 as s, frontend_pb2 as f
 from atf.rpc.health import Detail
 from atf.rpc.server import Server, Service, serve
 

@@ -11,8 +11,7 @@ import msgspec
 
 from atf import task as rules
 from atf.errors import InvalidArgument
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 
 from .lambdas import Lambdas
 from .validate import check_labels, check_size, check_spec, checked_lambda, known_fields, lambda_of, shown, within

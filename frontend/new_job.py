@@ -7,9 +7,7 @@ from typing import Final
 
 from atf import task as rules
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.schedule.job_plan import counts_from_base, ends_at_instant, plan_of, rhythm_of
 from atf.store.values.jobs import NewJob, ReplaceJob
 

@@ -9,9 +9,7 @@ import contextlib
 from collections.abc import Collection, Iterable
 
 from atf.errors import Unavailable
-from atf.rpc import batch_pb2 as b
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, job_pb2 as j, task_pb2 as t
 from atf.sdk.redaction import Redactor, redacted_payload
 from atf.store.values.batches import BatchRecord
 from atf.store.values.tasks import TaskRecord

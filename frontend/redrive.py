@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from atf.errors import InvalidArgument
 from atf.log import get_logger
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
 from atf.store.values.lambdas import AuditEntry
 from atf.store.values.tasks import TaskRecord

@@ -11,8 +11,7 @@ from typing import Final, cast
 from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, InvalidArgument
 from atf.log import get_logger
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import new_id
 from atf.store import keys
 from atf.store.values.tasks import NewTask, Scheduled

@@ -11,8 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from atf.errors import AtfError, InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.store.claim_pause import ClaimPause
 from atf.store.servers.check_results import State
 from atf.store.status import LambdaCounts
@@ -65,13 +64,13 @@ class StatusRpc(JobRpcs):
 
     async def _add_servers(self, reply: f.GetStatusReply) -> None:
         try:
-            for finding in await self._store.examine():
-                if finding.state is not State.OK:
-                    reply.findings.add(check=finding.check, state=finding.state.value, sentence=finding.sentence)
+            for result in await self._store.examine():
+                if result.state is not State.OK:
+                    reply.check_results.add(check=result.check, state=result.state.value, sentence=result.sentence)
             for each in await self._store.memory():
                 reply.memory.add(where=each.where, used_bytes=each.used, max_bytes=each.most)
         except AtfError as error:  # the rest of the answer is worth having
-            reply.findings.add(check="server", state=State.REFUSE.value, sentence=str(error))
+            reply.check_results.add(check="server", state=State.REFUSE.value, sentence=str(error))
 
     async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, KnownLambda], served: _Served) -> None:
         request, seen = f.ListJobsRequest(page_size=MAX_BATCH, unredacted=True), 0

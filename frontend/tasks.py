@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.isolation import chokes
 from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status

@@ -7,8 +7,7 @@ from typing import Final, TypeVar, cast
 from google.protobuf.message import DecodeError, Message
 
 from atf.errors import AtfError, TaskNotFound, TooManyPending
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.values.tasks import RunRecord, TaskRecord
@@ -95,7 +94,10 @@ def status(value: Status | None) -> t.Status:
 
 def host(record: HostRecord) -> f.WorkerHost:
     """A worker host."""
-    aside = [f.SetAside(until_us=until_us, **{"lambda": name}) for name, until_us in sorted(record.aside.items())]
+    quarantined = [
+        f.QuarantinedLambda(until_us=until_us, **{"lambda": name})
+        for name, until_us in sorted(record.quarantined.items())
+    ]
     signatures = [
         f.HostSignature(digests=digests, **{"lambda": name}) for name, digests in sorted(record.signatures.items())
     ]
@@ -103,7 +105,7 @@ def host(record: HostRecord) -> f.WorkerHost:
         name=record.name,
         pool=pool_called(record.pool),
         until_us=record.until_us,
-        aside=aside,
+        quarantined=quarantined,
         signatures=signatures,
         executors=record.executors,
         draining=record.drain_until_us is not None,

@@ -14,8 +14,7 @@ from atf import task as rules
 from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.store.store import Store
 from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.tasks import TaskRecord

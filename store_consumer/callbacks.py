@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from atf.errors import InvalidArgument
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk import work_items
 from atf.sdk.batch import link_id
 from atf.sdk.payload import FAILS

@@ -7,8 +7,7 @@ from typing import Final
 
 from atf.config.settings import LogSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.process.role import Process, run_role
-from atf.rpc import api
-from atf.rpc import store_consumer_pb2 as s
+from atf.rpc import api, store_consumer_pb2 as s
 from atf.rpc.health import of_store
 from atf.rpc.server import Service, serve
 from atf.runtime import end

@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import job_pb2 as j, task_pb2 as t
 from atf.schedule.job_plan import DEFAULT_GRACE_US, stored_plan
 from atf.schedule.plan import Plan
 from atf.store import keys

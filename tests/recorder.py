@@ -10,10 +10,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from atf.errors import NotFound
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.rpc.stub import snake_case
 
 LAMBDA = "photos/thumbnail"

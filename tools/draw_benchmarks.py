@@ -25,8 +25,11 @@ from proof.benchmarks.question import FULL_ROUNDS, Bar, Question, all_questions,
 from proof.benchmarks.results import failed, medians_of  # noqa: E402
 from proof.benchmarks.run import settings  # noqa: E402
 from proof.benchmarks.stats import count, figure, inner, of_rounds, ratios, spelled, spread  # noqa: E402
-from proof.benchmarks.verdict import QUESTION as KILL  # noqa: E402
-from proof.benchmarks.verdict import BenchmarkVerdict, verdict  # noqa: E402
+from proof.benchmarks.verdict import (  # noqa: E402
+    QUESTION as KILL,
+    BenchmarkVerdict,
+    verdict,
+)
 from tools import benchmark_front  # noqa: E402
 
 FOLDER: Final = ROOT / "docs" / "benchmarks"

@@ -315,7 +315,7 @@ MENDS: Final = {
     "ResourceExhausted": "Wait until tasks have drained, delete what you do not need, or give the store more memory.",
     "TooManyPending": "Call again after `retry_after_s`, schedule less, or raise the lambda's `max_pending`.",
     "Unavailable": "Call again: it is safe. If it goes on, look at `atf status` and `atf doctor`.",
-    "StoreSettling": "Wait: claims go on by themselves when the leases from before the restart have ended.",
+    "ClaimsPaused": "Wait: claims go on by themselves when the leases from before the restart have ended.",
     "DeadlineExceeded": "Call again with the same `key` or id, which finds what the first call stored.",
     "Internal": "Report it, with the log lines of the role that answered.",
     "TaskError": "Look at the task: `atf get ID`.",
@@ -331,7 +331,7 @@ def errors_page() -> Iterator[str]:
     yield (
         "An error travels as a gRPC status with a `google.rpc.ErrorInfo` in its details, whose domain is `atf`. Its reason"
         " is the name of the class that the SDK raises. An error is also each class above it in this tree, so"
-        " `except atf.Unavailable` catches `StoreSettling`.\n"
+        " `except atf.Unavailable` catches `ClaimsPaused`.\n"
     )
     tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
     yield f"```text\n{textwrap.dedent(tree)}\n```\n"

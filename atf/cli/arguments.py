@@ -13,8 +13,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from atf.errors import InvalidArgument
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 from atf.sdk.signature_text import ALIASES
 
 from .argument_types import ArgumentType, argument_type_of, said_of

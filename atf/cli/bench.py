@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from atf.bench.measurements import BenchPlan
-from atf.bench.run import BenchReport
-from atf.bench.run import bench as run_bench
+from atf.bench.run import BenchReport, bench as run_bench
 from atf.cli.local.cluster_settings import ClusterSettings, executors_flag, own_cluster_flags
 from atf.exits import EXIT_OK
 

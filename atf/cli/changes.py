@@ -10,9 +10,7 @@ from typing import Any, Final
 import click
 
 from atf.errors import FailedPrecondition, TaskNotFound
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.task import MAX_BATCH
 
 from .confirmation import confirm

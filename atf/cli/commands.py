@@ -59,7 +59,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "resume": _Command("pause", "resume", "Start tasks of paused lambdas again."),
         "key": _Command("keys", "key", "Ordering keys that have stopped, and how they go on."),
         "capacity": _Command("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
-        "host": _Command("hosts", "host", "The worker hosts that are alive, and what they set aside."),
+        "host": _Command("hosts", "host", "The worker hosts that are alive, and what they quarantine."),
         "gate": _Command("gate", "gate", "Keep back, drop, delay or thin out tasks; who did so, and why."),
     },
     "One role, one process": {

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from atf.client.whoami import whoami
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 from atf.task import US
 from atf.visible import one_line
 
@@ -29,7 +28,7 @@ def host() -> None:
 @host.command()
 @lists
 def ls() -> None:
-    """List the worker hosts that are alive: their pools, why no executor can start there, the lambdas that they set aside since executors died
+    """List the worker hosts that are alive: their pools, why no executor can start there, the lambdas that they quarantine since executors died
     there one after the other, and which signatures they run of lambdas of which live executors run several, as during a rolling deploy.
     """
     reply = ask(lambda stub: stub.list_hosts(f.ListHostsRequest()))
@@ -38,7 +37,7 @@ def ls() -> None:
         "pool": "pool",
         "executors": "executors",
         "state": _state,
-        "set aside": lambda each: _aside(each, reply.now_us),
+        "quarantined": lambda each: _quarantined(each, reply.now_us),
     }
     if any(each.signatures for each in reply.hosts):
         columns["signatures that differ"] = lambda each: ", ".join(
@@ -51,7 +50,7 @@ def _json(host: f.WorkerHost) -> dict[str, Any]:
     return {
         **message_json(host, "name pool executors draining drain_until_us starting why_not"),
         "drain_until_us": host.drain_until_us or None,
-        "aside": {_name(one): one.until_us for one in host.aside},
+        "quarantined": {_name(one): one.until_us for one in host.quarantined},
         "signatures": {getattr(one, "lambda"): list(one.digests) for one in host.signatures},
     }
 
@@ -104,14 +103,14 @@ def _state(host: f.WorkerHost) -> str:
     return f"{word} until {when(host.drain_until_us)}" if host.drain_until_us else word
 
 
-def _aside(host: f.WorkerHost, now_us: int) -> str:
+def _quarantined(host: f.WorkerHost, now_us: int) -> str:
     said = []
-    for each in host.aside:
+    for each in host.quarantined:
         left = (each.until_us - now_us) / US
         said.append(f"{_name(each)} ({f'for {left:.1f} s' if left > 0 else 'a task is tried'})")
     return ", ".join(said)
 
 
-def _name(aside: f.SetAside) -> str:
-    name: str = getattr(aside, "lambda")
+def _name(one: f.QuarantinedLambda) -> str:
+    name: str = getattr(one, "lambda")
     return "everything" if name == "*" else name

@@ -11,9 +11,7 @@ import click
 from atf.client.paging import entries
 from atf.errors import InvalidArgument, NotFound
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import api, frontend_pb2 as f, job_pb2 as j
 from atf.runtime import SystemRuntime, new_id
 from atf.sdk.job import job_spec
 from atf.visible import visible

@@ -10,8 +10,7 @@ import click
 from atf.client.paging import pages
 from atf.client.registration import every_lambda
 from atf.errors import InvalidArgument, NotFound
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH
 

@@ -13,8 +13,7 @@ import click
 from atf.client.registration import every_lambda
 from atf.client.whoami import whoami
 from atf.errors import InvalidArgument
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 
 from .confirmation import confirm, require_terminal
 from .options import bulk_flags, lists, wants_json, why_flag

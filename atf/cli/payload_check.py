@@ -12,10 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from atf.client.paging import pages
 from atf.client.registration import every_lambda
 from atf.errors import AtfError
-from atf.rpc import api
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.task import LIVE, MAX_BATCH
 
 _ENDED: Final = frozenset({b.BATCH_DONE, b.BATCH_DONE_WITH_FAILURES, b.BATCH_CANCELLED, b.BATCH_DELETED})

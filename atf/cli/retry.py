@@ -12,8 +12,7 @@ from atf.client.gates import redrive_all
 from atf.client.info import RedriveInfo
 from atf.client.whoami import whoami
 from atf.errors import FailedPrecondition, InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.task import check_lambda, key_held
 from atf.visible import one_line
 

@@ -10,8 +10,7 @@ import click
 from atf.durability import Durability
 from atf.errors import InvalidArgument
 from atf.exits import EXIT_OK
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 from atf.task import MAX_CONCURRENCY
 from atf.visible import one_line
 

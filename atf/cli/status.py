@@ -34,7 +34,7 @@ def status(late: float, recent: float, watch: bool) -> int:
 
     Exits with 0 where all is well, with 1 where something is wrong, and with 4 where no frontend answers, or the one that does can't
     reach the store. Wrong is: a server that roles do not work with or that is nearly full; no live store consumer, HSC or controller; a host
-    that sets lambdas aside, or on which no executor can start; tasks that wait longer than --late and are not kept on purpose, or that nobody
+    that quarantines lambdas, or on which no executor can start; tasks that wait longer than --late and are not kept on purpose, or that nobody
     runs; failures within --recent; jobs that nobody runs.
     """
     while True:

@@ -12,9 +12,7 @@ import click
 
 from atf.durability import durability_of
 from atf.errors import InvalidArgument
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.sdk.options import Concurrency, Unique
 from atf.task import MAX_PAYLOAD_BYTES, PRIORITIES, US, check_key, check_lambda, check_priority, id_of_key

@@ -16,9 +16,7 @@ from atf.client.retrying import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, InvalidArgument, TaskNotFound, Unavailable
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.process.streams import protect_stdout
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line

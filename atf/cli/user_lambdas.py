@@ -11,8 +11,7 @@ import click
 from atf.client.registration import every_lambda, left_jobs, register_lambdas
 from atf.config.settings import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 from atf.sdk.lambdas import Lambda
 from atf.visible import one_line
 

@@ -15,8 +15,7 @@ import click
 from atf.cli.local.cluster_settings import ClusterSettings, executors_flag, own_cluster_flags
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.verify.outcome import times
-from atf.verify.run import VerifyPlan, VerifyReport, kinds
-from atf.verify.run import verify as run_verify
+from atf.verify.run import VerifyPlan, VerifyReport, kinds, verify as run_verify
 from atf.verify.strikes import ROLES, STORE
 
 from .json_values import print_json

@@ -12,8 +12,7 @@ from typing import Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config.settings import FRONTEND_PORT
 from atf.errors import AtfError
-from atf.rpc import api
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, frontend_pb2 as f
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from atf.errors import InvalidArgument
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.batch import OF_SINGLE_TASKS
 from atf.sdk.chains import Step
 from atf.sdk.option_kinds import BatchOptions

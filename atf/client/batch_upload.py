@@ -10,8 +10,7 @@ from typing import Any, Unpack, cast, overload
 
 from atf.durability import durability_of
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.runtime import new_id
 from atf.sdk.batch_handle import Batch, R
 from atf.sdk.items import Elements, Target, check_target, elements_of

@@ -14,9 +14,7 @@ from google.protobuf.message import Message
 from atf.calls.coalescing import CallLimits, Coalescer
 from atf.calls.retry import Pauses
 from atf.errors import BY_CODE, BY_REASON, AtfError, Internal, NotFound, TooManyPending, Unavailable
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j
 from atf.task import US
 
 from .frontend_calls import FrontendCalls

@@ -29,8 +29,8 @@ class HostInfo:
     name: str
     """Of its controller: the machine and the port."""
     pool: str
-    aside: dict[str, datetime | None]
-    """The lambdas that it sets aside, since executors died there one after the other ("*": all): until when; None: one task is tried."""
+    quarantined: dict[str, datetime | None]
+    """The lambdas that it quarantines, since executors died there one after the other ("*": all): until when; None: one task is tried."""
     executors: int = 0
     """That run there."""
     draining: bool = False
@@ -45,10 +45,11 @@ class HostInfo:
     @classmethod
     def from_proto(cls, host: f.WorkerHost, now_us: int) -> HostInfo:
         """Reads what the frontend answered."""
-        aside = {
-            getattr(each, "lambda"): from_us(each.until_us) if each.until_us > now_us else None for each in host.aside
+        quarantined = {
+            getattr(each, "lambda"): from_us(each.until_us) if each.until_us > now_us else None
+            for each in host.quarantined
         }
-        return value_of(cls, host, aside=aside)
+        return value_of(cls, host, quarantined=quarantined)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.messages import value_of
 from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result
@@ -156,7 +155,7 @@ class Explanation:
     task: TaskInfo
     reason: str
     """not_due, behind, key_stopped, job_paused, key_busy, paused, not_registered, gated, claims_paused, max_running, rate, queue_full, due (about to
-    be pushed), queued, cant_start, starting, no_pool, not_served, set_aside, no_core, misfit, between, claimed, running, backing_off, put_off or
+    be pushed), queued, cant_start, starting, no_pool, not_served, quarantined, no_core, misfit, between, claimed, running, backing_off, put_off or
     finished; the .proto file says what each means."""
     sentence: str
     """The same for people."""

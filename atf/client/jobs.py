@@ -8,9 +8,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.runtime import new_id
 from atf.sdk.handle import Handle
 from atf.sdk.job import OF_TASKS, TIMING, job_spec

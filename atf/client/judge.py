@@ -44,7 +44,7 @@ def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[
 
 def _store(found: f.GetStatusReply) -> list[StatusLine]:
     lines = [_memory(each) for each in found.memory] or [StatusLine("store", "its memory is not known")]
-    lines += [StatusLine("store", each.sentence, each.state == "refuse") for each in found.findings]
+    lines += [StatusLine("store", each.sentence, each.state == "refuse") for each in found.check_results]
     if found.partitions_away:
         lines.append(
             StatusLine("store", f"{found.partitions_away} of {found.partitions} partitions can't be reached", True)
@@ -74,13 +74,13 @@ def _roles(found: f.GetStatusReply) -> list[StatusLine]:
 def _hosts(found: f.GetStatusReply) -> list[StatusLine]:
     lines = []
     for each in found.hosts:
-        aside = [f"{getattr(one, 'lambda')}".replace("*", "everything") for one in each.aside]
+        quarantined = [f"{getattr(one, 'lambda')}".replace("*", "everything") for one in each.quarantined]
         said = f"{each.executors} executor{'' if each.executors == 1 else 's'}" + (", drains" if each.draining else "")
-        said += f", sets {', '.join(aside)} aside, since executors died there" if aside else ""
+        said += f", quarantines {', '.join(quarantined)}, since executors died there" if quarantined else ""
         said = f"no executor can start: {each.why_not}" if each.why_not else said + ", starts" * each.starting
         idle = not (each.executors or each.draining or each.starting)
         lines.append(
-            StatusLine("hosts", f"{each.name} (pool {each.pool}): {said}", bool(aside or each.why_not or idle))
+            StatusLine("hosts", f"{each.name} (pool {each.pool}): {said}", bool(quarantined or each.why_not or idle))
         )
     return lines or [StatusLine("hosts", f"{_none(found)}: no task runs", True)]
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from atf.errors import FailedPrecondition, InvalidArgument, TaskNotFound
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import Runtime
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Protocol
 
-from . import batch_pb2 as b
-from . import controller_pb2 as c
-from . import frontend_pb2 as f
-from . import hsc_pb2 as h
-from . import job_pb2 as j
-from . import store_consumer_pb2 as s
-from . import task_pb2 as t
+from . import (
+    batch_pb2 as b,
+    controller_pb2 as c,
+    frontend_pb2 as f,
+    hsc_pb2 as h,
+    job_pb2 as j,
+    store_consumer_pb2 as s,
+    task_pb2 as t,
+)
 
 
 class Controller(Protocol):

@@ -26,7 +26,7 @@ from atf.rpc import call_options_pb2 as atf_dot_rpc_dot_call__options__pb2
 from atf.rpc import task_pb2 as atf_dot_rpc_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61tf/rpc/controller.proto\x12\x06\x61tf.v1\x1a\x1a\x61tf/rpc/call_options.proto\x1a\x12\x61tf/rpc/task.proto\"\xf4\x01\n\x0fNextWorkRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x0b\n\x03\x61\x63k\x18\x02 \x01(\x03\x12\x11\n\tmax_tasks\x18\x03 \x01(\x05\x12\x0f\n\x07wait_us\x18\x04 \x01(\x03\x12\x0f\n\x07lambdas\x18\x05 \x03(\t\x12\x0f\n\x07\x62oot_id\x18\x06 \x01(\t\x12\x0c\n\x04\x63\x61ll\x18\x07 \x01(\x03\x12\x1c\n\x14heartbeat_timeout_us\x18\x08 \x01(\x03\x12\x0c\n\x04pool\x18\n \x01(\t\x12\x0c\n\x04lane\x18\t \x01(\t\x12\x10\n\x08\x64raining\x18\x0c \x01(\x08\x12\x12\n\nsignatures\x18\r \x03(\t\x12\x0b\n\x03set\x18\x0e \x01(\x03\"t\n\rNextWorkReply\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x1d\n\x06\x63laims\x18\x02 \x03(\x0b\x32\r.atf.v1.Claim\x12\x15\n\rclaim_sent_us\x18\x03 \x01(\x03\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\x12\x0b\n\x03set\x18\x05 \x01(\x03\x32N\n\nController\x12@\n\x08NextWork\x12\x17.atf.v1.NextWorkRequest\x1a\x15.atf.v1.NextWorkReply\"\x04\x88\xb5\x18\x46\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61tf/rpc/controller.proto\x12\x06\x61tf.v1\x1a\x1a\x61tf/rpc/call_options.proto\x1a\x12\x61tf/rpc/task.proto\"\xf6\x01\n\x0fNextWorkRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x0b\n\x03\x61\x63k\x18\x02 \x01(\x03\x12\x11\n\tmax_tasks\x18\x03 \x01(\x05\x12\x0f\n\x07wait_us\x18\x04 \x01(\x03\x12\x0f\n\x07lambdas\x18\x05 \x03(\t\x12\x0f\n\x07\x62oot_id\x18\x06 \x01(\t\x12\x0c\n\x04\x63\x61ll\x18\x07 \x01(\x03\x12\x1c\n\x14heartbeat_timeout_us\x18\x08 \x01(\x03\x12\x0c\n\x04pool\x18\n \x01(\t\x12\x0e\n\x06stream\x18\t \x01(\t\x12\x10\n\x08\x64raining\x18\x0c \x01(\x08\x12\x12\n\nsignatures\x18\r \x03(\t\x12\x0b\n\x03set\x18\x0e \x01(\x03\"t\n\rNextWorkReply\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x1d\n\x06\x63laims\x18\x02 \x03(\x0b\x32\r.atf.v1.Claim\x12\x15\n\rclaim_sent_us\x18\x03 \x01(\x03\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\x12\x0b\n\x03set\x18\x05 \x01(\x03\x32N\n\nController\x12@\n\x08NextWork\x12\x17.atf.v1.NextWorkRequest\x1a\x15.atf.v1.NextWorkReply\"\x04\x88\xb5\x18\x46\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,9 +36,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTROLLER'].methods_by_name['NextWork']._loaded_options = None
   _globals['_CONTROLLER'].methods_by_name['NextWork']._serialized_options = b'\210\265\030F'
   _globals['_NEXTWORKREQUEST']._serialized_start=85
-  _globals['_NEXTWORKREQUEST']._serialized_end=329
-  _globals['_NEXTWORKREPLY']._serialized_start=331
-  _globals['_NEXTWORKREPLY']._serialized_end=447
-  _globals['_CONTROLLER']._serialized_start=449
-  _globals['_CONTROLLER']._serialized_end=527
+  _globals['_NEXTWORKREQUEST']._serialized_end=331
+  _globals['_NEXTWORKREPLY']._serialized_start=333
+  _globals['_NEXTWORKREPLY']._serialized_end=449
+  _globals['_CONTROLLER']._serialized_start=451
+  _globals['_CONTROLLER']._serialized_end=529
 # @@protoc_insertion_point(module_scope)

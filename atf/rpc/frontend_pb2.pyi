@@ -902,9 +902,9 @@ class GetStatusRequest(_message.Message):
     def __init__(self, recent_us: _Optional[int] = ...) -> None: ...
 
 class GetStatusReply(_message.Message):
-    __slots__ = ("now_us", "findings", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused")
+    __slots__ = ("now_us", "check_results", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused")
     NOW_US_FIELD_NUMBER: _ClassVar[int]
-    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_RESULTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_IN_US_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -917,7 +917,7 @@ class GetStatusReply(_message.Message):
     MORE_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_PAUSED_FIELD_NUMBER: _ClassVar[int]
     now_us: int
-    findings: _containers.RepeatedCompositeFieldContainer[StoreFinding]
+    check_results: _containers.RepeatedCompositeFieldContainer[StoreCheckResult]
     memory: _containers.RepeatedCompositeFieldContainer[StoreMemory]
     claims_in_us: int
     partitions: int
@@ -929,9 +929,9 @@ class GetStatusReply(_message.Message):
     jobs: _containers.RepeatedCompositeFieldContainer[JobWithoutCode]
     more_jobs: bool
     claims_paused: str
-    def __init__(self, now_us: _Optional[int] = ..., findings: _Optional[_Iterable[_Union[StoreFinding, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ...) -> None: ...
+    def __init__(self, now_us: _Optional[int] = ..., check_results: _Optional[_Iterable[_Union[StoreCheckResult, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ...) -> None: ...
 
-class StoreFinding(_message.Message):
+class StoreCheckResult(_message.Message):
     __slots__ = ("check", "state", "sentence")
     CHECK_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -1008,11 +1008,11 @@ class ListHostsReply(_message.Message):
     def __init__(self, hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., now_us: _Optional[int] = ...) -> None: ...
 
 class WorkerHost(_message.Message):
-    __slots__ = ("name", "pool", "until_us", "aside", "signatures", "executors", "draining", "drain_until_us", "why_not", "starting")
+    __slots__ = ("name", "pool", "until_us", "quarantined", "signatures", "executors", "draining", "drain_until_us", "why_not", "starting")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     UNTIL_US_FIELD_NUMBER: _ClassVar[int]
-    ASIDE_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
@@ -1022,14 +1022,14 @@ class WorkerHost(_message.Message):
     name: str
     pool: str
     until_us: int
-    aside: _containers.RepeatedCompositeFieldContainer[SetAside]
+    quarantined: _containers.RepeatedCompositeFieldContainer[QuarantinedLambda]
     signatures: _containers.RepeatedCompositeFieldContainer[HostSignature]
     executors: int
     draining: bool
     drain_until_us: int
     why_not: str
     starting: bool
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., aside: _Optional[_Iterable[_Union[SetAside, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ..., executors: _Optional[int] = ..., draining: bool = ..., drain_until_us: _Optional[int] = ..., why_not: _Optional[str] = ..., starting: bool = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., until_us: _Optional[int] = ..., quarantined: _Optional[_Iterable[_Union[QuarantinedLambda, _Mapping]]] = ..., signatures: _Optional[_Iterable[_Union[HostSignature, _Mapping]]] = ..., executors: _Optional[int] = ..., draining: bool = ..., drain_until_us: _Optional[int] = ..., why_not: _Optional[str] = ..., starting: bool = ...) -> None: ...
 
 class DrainHostRequest(_message.Message):
     __slots__ = ("host", "resume", "for_us", "who", "why")
@@ -1056,7 +1056,7 @@ class HostSignature(_message.Message):
     digests: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, digests: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
 
-class SetAside(_message.Message):
+class QuarantinedLambda(_message.Message):
     __slots__ = ("until_us",)
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     UNTIL_US_FIELD_NUMBER: _ClassVar[int]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from . import api
-from . import controller_pb2 as c
-from . import frontend_pb2 as f
-from . import hsc_pb2 as h
-from . import store_consumer_pb2 as s
+from . import api, controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, store_consumer_pb2 as s
 from .stub import StreamingStub, Stub, receives, sends, unary
 
 

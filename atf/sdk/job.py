@@ -10,8 +10,7 @@ from datetime import UTC, timedelta
 from typing import Final
 
 from atf.errors import InvalidArgument
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import job_pb2 as j, task_pb2 as t
 
 from .option_kinds import JobOptions, Point
 from .option_names import check_names

@@ -11,9 +11,7 @@ from hashlib import blake2b
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.task import check_name
 
 from .context import Context, local_context

@@ -7,8 +7,7 @@ from typing import cast
 
 from atf.durability import durability_of
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.task import check_key, id_of_key
 
 from .option_kinds import CallOptions

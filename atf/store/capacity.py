@@ -41,7 +41,9 @@ class HostRecord(NamedTuple):
     name: str
     pool: str
     until_us: int  # when it counts as gone, unless it is heard of again
-    aside: dict[str, int]  # the lambdas that it sets aside ("*": all): until when, µs; in the past: it is on trial
+    quarantined: dict[
+        str, int
+    ]  # the lambdas that it quarantines ("*": all): until when, µs; in the past: it is on trial
     signatures: dict[
         str, list[str]
     ]  # of the lambdas of which live executors run several signatures, which of them run here
@@ -149,12 +151,14 @@ class CapacityVerbs(Partitions):
         for name, until, said, run, drain, why_not in zip(*(found[place::6] for place in range(6)), strict=True):
             says = dict(each.split("=", 1) for each in said.decode().split())
             pool, executors = says.pop("pool", ""), int(says.pop("executors", 0))
-            aside = {each: int(us) for each, us in says.items()}
+            quarantined = {each: int(us) for each, us in says.items()}
             runs = [each.split(" ") for each in run.decode().split(",") if each]
             signatures = {each: sorted(digests) for each, *digests in runs}
             drains = int(drain) if drain else None
             hosts.append(
-                HostRecord(name.decode(), pool, int(until), aside, signatures, executors, drains, why_not.decode())
+                HostRecord(
+                    name.decode(), pool, int(until), quarantined, signatures, executors, drains, why_not.decode()
+                )
             )
         return int(now), sorted(hosts)
 

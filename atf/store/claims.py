@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
-from atf.errors import AtfError, StoreSettling, Unavailable
+from atf.errors import AtfError, ClaimsPaused, Unavailable
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
@@ -49,7 +49,7 @@ class ClaimVerbs(RosterVerbs):
         Where some partitions are away, their ids count as lost; they come again with their leases or enqueue timeouts.
 
         Raises:
-            StoreSettling: claims are paused.
+            ClaimsPaused: claims are paused.
             Unavailable: all of the ids' partitions are away, or their claims did not come to be as durable as set.
         """
         batch = ClaimBatch([], [], [])
@@ -63,7 +63,7 @@ class ClaimVerbs(RosterVerbs):
             reply = await self._lease("claim", partition, args, demand=self.settings.floor)
             if reply and reply[0] == b"paused":
                 pause = ClaimPause.from_reply(reply[1:])
-                raise StoreSettling(pause.sentence if pause else "claims are paused")
+                raise ClaimsPaused(pause.sentence if pause else "claims are paused")
             return _sort_in(batch, nonce, mine, reply, cut=room < left)
 
         # A queue may hold an id twice, and a repetition within one call would be answered as a repetition of the call.

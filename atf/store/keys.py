@@ -69,7 +69,7 @@ KEYS: Final = {
     "atf:{p}:roles": "zset: process of a role, <role> <version> <host:pid> -> until when it counts as alive; in the registry partition",
     "atf:{p}:said": "zset: warning that a role has said for all -> until when that counts; in the registry partition",
     "atf:{p}:hosts": "zset: worker host, by its controller's name -> until when it counts as alive",
-    "atf:{p}:hosts:say": "hash: worker host -> its pool, and the lambdas that it sets aside: pool=<pool> executors=<number> <lambda>=<until> ...",
+    "atf:{p}:hosts:say": "hash: worker host -> its pool, and the lambdas that it quarantines: pool=<pool> executors=<number> <lambda>=<until> ...",
     "atf:{p}:hosts:drain": "hash: worker host that drains -> until when, 0 until that is ended, and since when; in the registry partition",
     "atf:{p}:hosts:run": "hash: worker host -> the lambdas that it serves, with a space before and behind each",
     "atf:{p}:hosts:why": 'hash: worker host on which no executor works yet -> why none can start; "=": they start',

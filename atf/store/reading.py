@@ -166,7 +166,7 @@ class TaskVerbs(Partitions):
             return None
         now, paused, depth, limit, position, in_queue, *more = reply
         behind, stopped_at, waits_for, gate, unserved = (each.decode() for each in more[:5])
-        slots_taken, before, hosts, aside, served, not_run, unknown, *last = more[5:]
+        slots_taken, before, hosts, quarantined, served, not_run, unknown, *last = more[5:]
         signatures, told = ([each.decode() for each in some] for some in last[:2])
         failing = dict(zip(told[::2], told[1::2], strict=True))
         in_hand = 0
@@ -192,7 +192,9 @@ class TaskVerbs(Partitions):
             slots_taken=slots_taken,
             before=before,
             hosts=hosts,
-            aside={host.decode(): int(until) for host, until in zip(aside[::2], aside[1::2], strict=True)},
+            quarantined={
+                host.decode(): int(until) for host, until in zip(quarantined[::2], quarantined[1::2], strict=True)
+            },
             not_run=bool(not_run),
             unknown=bool(unknown),
             signatures=signatures,

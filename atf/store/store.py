@@ -155,7 +155,7 @@ class Store(
         pool: str,
         seconds: float,
         host: str = "",
-        aside: Mapping[str, float] | None = None,
+        quarantined: Mapping[str, float] | None = None,
         lambdas: Sequence[str] = (),
         *,
         executors: int | None = None,
@@ -167,7 +167,7 @@ class Store(
             pool: theirs.
             seconds: how long that counts.
             host: the host they are on; "": it says nothing of itself.
-            aside: the lambdas that it sets aside ("*": all), each with the seconds for which it does (0: it is on trial).
+            quarantined: the lambdas that it quarantines ("*": all), each with the seconds for which it does (0: it is on trial).
             lambdas: that it serves, each perhaps with the digest of its signature behind a space, and then once for each that runs
                 there; it has its part of those that are spread. None: what its workers run is not known.
             executors: how many run there; None: it does not say.
@@ -177,7 +177,7 @@ class Store(
         Returns:
             whether the host is to drain; None where that is not known, since the registry partition is away.
         """
-        said = list((aside or {}).items())[:MAX_BATCH]
+        said = list((quarantined or {}).items())[:MAX_BATCH]
         args: list[Arg] = [why_not, len(said)]
         for name, left in said:
             args += (name, round(left * US))

@@ -11,9 +11,7 @@ from atf.config.settings import (
     FrontendSettings,
 )
 from atf.frontend.service import FrontendService
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.values.passes import EnqueuePass

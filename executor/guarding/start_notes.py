@@ -78,7 +78,7 @@ class StartNotes:
         text = message_of(error) if isinstance(error, AtfError) else f"{type(error).__name__}: {message_of(error)}"
         self.told = self._write(f"!{json.dumps(clip(text, MAX_WHY_BYTES))}\n")
 
-    def settled(self) -> None:
+    def imported(self) -> None:
         """User code is imported: where this process' main thread stands is nobody's concern any more."""
         if self._watches:
             faulthandler.cancel_dump_traceback_later()

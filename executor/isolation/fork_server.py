@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         isolated = {name: each for name, each in lambdas.items() if each.isolate}
         hooked = [app for app in load_apps(apps) if any(each.isolate for each in app.lambdas.values())]
         call_start_hooks(hooked, lambda what: notes.doing(what + _AGAIN))
-        notes.settled()  # the watch is a thread
+        notes.imported()  # the watch is a thread
         check_threads(isolated, apps)
     except AtfError as error:
         connection.send(pack("refused", str(error)))

@@ -19,8 +19,7 @@ from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
 from atf.errors import AtfError
 from atf.log import get_logger
-from atf.rpc import dapr_scheduler_pb2 as d
-from atf.rpc import task_pb2 as t
+from atf.rpc import dapr_scheduler_pb2 as d, task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id
 from atf.store.servers.notifications import place_of
 from atf.store.store import Store

@@ -14,12 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.new_job import MAX_RETRIES
-from atf.rpc import api
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import dapr_scheduler_pb2 as s
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import api, dapr_runtime_pb2 as d, dapr_scheduler_pb2 as s, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_BATCH, MAX_PAYLOAD_BYTES, US
 
 FOR_EVER: Final = MAX_RETRIES

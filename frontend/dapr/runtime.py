@@ -13,10 +13,7 @@ from atf.config.dapr_names import DELIVER, check_app_id, job_of, namespace_of, s
 from atf.config.settings import FrontendSettings
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
 from atf.frontend.validate import shown
-from atf.rpc import api
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import api, dapr_runtime_pb2 as d, frontend_pb2 as f, job_pb2 as j
 from atf.task import MAX_BATCH_BYTES
 
 from .jobs import data_of, fill_job, job_spec, pages_of_jobs, schedule_job

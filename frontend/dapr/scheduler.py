@@ -13,10 +13,7 @@ from google.protobuf.message import DecodeError
 
 from atf.config.settings import Timing
 from atf.errors import Internal, NotFound, ResourceExhausted
-from atf.rpc import api
-from atf.rpc import dapr_scheduler_pb2 as d
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import api, dapr_scheduler_pb2 as d, frontend_pb2 as f, job_pb2 as j
 from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.task import MAX_BATCH_BYTES

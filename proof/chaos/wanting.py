@@ -16,8 +16,7 @@ from atf.client import AsyncClient, TaskInfo
 
 from . import ticks
 from .frame import Trial
-from .rows.jobs import judge as judge_ticks
-from .rows.jobs import period_s
+from .rows.jobs import judge as judge_ticks, period_s
 
 JOB: Final = "ticks/full"
 _JOB: Final = 0

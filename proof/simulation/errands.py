@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, NotFound
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import store_consumer_pb2 as s
+from atf.rpc import frontend_pb2 as f, store_consumer_pb2 as s
 from atf.task import US
 
 from .caller import attempt, schedule, stored_id, until_done

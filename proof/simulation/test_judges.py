@@ -24,8 +24,7 @@ from .chronicle import StoryLine
 from .lambdas import limited
 from .loop import SimProcess
 from .mutants import KINDS, MUTANTS, QUICK
-from .nemesis import DONE, HORIZON_S, Nemesis
-from .nemesis import KINDS as FAULTS
+from .nemesis import DONE, HORIZON_S, KINDS as FAULTS, Nemesis
 from .play import Result, judge_world, missing_of, tasks_about
 from .pops import AT_ONCE_US, Astray, Pops
 from .rates import BURST, RATE, Rates

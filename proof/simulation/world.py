@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
-from atf.process.role import Process as Frame
-from atf.process.role import StoppedEarly
+from atf.process.role import Process as Frame, StoppedEarly
 from atf.store.store import Store
 from atf.store_consumer.service import PollService
 from atf.testing.runtime import EPOCH_US

@@ -67,7 +67,7 @@ def test_a_program_that_is_listed_by_its_path_is_named_by_that_path_alone() -> N
 
 async def test_nothing_may_run_before_somebody_allows_it() -> None:
     found = with_builtins({}, ExecutorSettings())["atf/command"]
-    assert found.is_async, "or every executor had a lane for it"
+    assert found.is_async, "or every executor had a thread for it"
     with pytest.raises(
         atf.Fatal, match=r"'/bin/echo' is not allowed here; .* --command-allow NAME=/PATH/TO/PROGRAM, ATF_COMMAND_ALLOW"
     ):

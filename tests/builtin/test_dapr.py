@@ -18,8 +18,7 @@ from atf.builtin import dapr, with_builtins
 from atf.calls.retry import retry
 from atf.config.settings import ExecutorSettings
 from atf.errors import AtfError, FailedPrecondition, Fatal, Internal, NotFound, ResourceExhausted, Retry, Unavailable
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import dapr_runtime_pb2 as d, frontend_pb2 as f
 from atf.rpc.dapr_app import DaprApp
 from atf.rpc.server import Service, serve
 from atf.sdk.context import Context

@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from atf.builtin.http_reader import MAX_HEAD_BYTES, AnswerReader, NotHttp
 from atf.errors import Retry

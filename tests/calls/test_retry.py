@@ -132,8 +132,8 @@ class Log:
 def test_calls_that_run_out_of_time_are_one_line_and_no_bug() -> None:
     log: Any = Log()
     trouble = Trouble(log, "controller")
-    for lane in ("threads", "loop"):  # of a process that stood still, all of them at once
-        trouble.failed(lane, TimeoutError())
+    for kind in ("threads", "loop"):  # of a process that stood still, all of them at once
+        trouble.failed(kind, TimeoutError())
     assert log.said == [("warning", "controller unavailable", "no answer in time")]
     trouble.failed("threads", Unavailable("away"))
     trouble.ended("threads")

@@ -12,9 +12,7 @@ import pytest
 
 from atf.cli import main, remote
 from atf.errors import AtfError, TaskNotFound
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 
 
 def _of(name: str) -> dict[str, Any]:
@@ -173,8 +171,10 @@ class FakeFrontend:
 
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         self._note(request)
-        one = f.WorkerHost(name="one:7403", pool="default", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
-        two = f.WorkerHost(name="two:7403", pool="gpu", aside=[f.SetAside(**_of("*"))])
+        one = f.WorkerHost(
+            name="one:7403", pool="default", quarantined=[f.QuarantinedLambda(until_us=12_500_000, **_of("shop/mail"))]
+        )
+        two = f.WorkerHost(name="two:7403", pool="gpu", quarantined=[f.QuarantinedLambda(**_of("*"))])
         return f.ListHostsReply(hosts=[one, two], now_us=10_000_000)
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:

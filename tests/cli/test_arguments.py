@@ -17,8 +17,7 @@ import pytest
 import atf as sdk
 from atf.cli.arguments import Parameters, parameters_of
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from tests.cli.conftest import Atf, FakeFrontend
 
 app = sdk.App("shop")

@@ -21,9 +21,7 @@ from atf.cli.batch.view import BatchView, SubmitProgress
 from atf.cli.progress import LineView
 from atf.client import BatchProgress
 from atf.errors import AtfError, InvalidArgument, Unavailable, UnknownLambda
-from atf.rpc import api
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import api, batch_pb2 as b, frontend_pb2 as f
 from atf.sdk.batch import ItemStatus
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.work_items import texts_of

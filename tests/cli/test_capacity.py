@@ -93,7 +93,7 @@ def test_ls_names_the_pools_that_have_cores(atf: Atf) -> None:
 
 
 @pytest.mark.usefixtures("frontend")
-def test_hosts_say_what_they_set_aside(atf: Atf) -> None:
+def test_hosts_say_what_they_quarantine(atf: Atf) -> None:
     lines = [line.split("\t") for line in atf("host", "--no-header").out.splitlines()]
     assert lines == [
         ["one:7403", "default", "0", "takes tasks", "shop/mail (for 2.5 s)"],
@@ -107,7 +107,7 @@ def test_hosts_say_what_they_set_aside(atf: Atf) -> None:
         "drain_until_us": None,
         "starting": False,
         "why_not": "",
-        "aside": {"shop/mail": 12_500_000},
+        "quarantined": {"shop/mail": 12_500_000},
         "signatures": {},
     }
 

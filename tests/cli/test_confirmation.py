@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
 from .conftest import Atf, FakeFrontend
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from atf.cli.job_view import job_json, show_job
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import job_pb2 as j, task_pb2 as t
 
 OPTIONS = t.TaskOptions(max_attempts=4, backoff=t.Backoff(base_us=1_500_000))
 

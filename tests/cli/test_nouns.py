@@ -8,8 +8,7 @@ import pytest
 
 from atf.cli.commands import SECTIONS
 from atf.cli.nouns import PLURALS
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
 from .conftest import Atf, FakeFrontend
 

@@ -9,10 +9,7 @@ import pytest
 
 import atf
 from atf.cli import payload_check
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 
 app = atf.App("shop")
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import frontend_pb2 as f, job_pb2 as j
 
 from .conftest import Atf, FakeFrontend
 

@@ -21,7 +21,7 @@ def healthy() -> f.GetStatusReply:
     return f.GetStatusReply(
         now_us=NOW_US,
         memory=[f.StoreMemory(where="store:6379", used_bytes=100 << 20, max_bytes=1 << 30)],
-        findings=[f.StoreFinding(check="save", state="warn", sentence="it is small")],
+        check_results=[f.StoreCheckResult(check="save", state="warn", sentence="it is small")],
         partitions=1,
         roles=[f.RoleCount(role=each, version="1.0", processes=2) for each in ROLES],
         hosts=[f.WorkerHost(name="one:7403", pool="default", executors=2)],
@@ -67,7 +67,7 @@ def test_all_is_well(atf: Atf, reply: f.GetStatusReply) -> None:
 BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
     "(95%)": lambda r: setattr(r.memory[0], "used_bytes", int(0.95 * (1 << 30))),
     "maxmemory-policy": lambda r: setattr(
-        r.findings.add(check="maxmemory-policy", state="refuse"), "sentence", "maxmemory-policy evicts"
+        r.check_results.add(check="maxmemory-policy", state="refuse"), "sentence", "maxmemory-policy evicts"
     ),
     "1 of 1 partitions can't be reached": lambda r: setattr(r, "partitions_away", 1),
     "no task starts for another 3 s": lambda r: setattr(
@@ -76,7 +76,7 @@ BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
     "store-consumer: none is alive": lambda r: r.roles.pop(1),
     "none is alive: no task runs": lambda r: r.ClearField("hosts"),
     "one:7403 (pool default): 0 executors": lambda r: setattr(r.hosts[0], "executors", 0),
-    "sets everything aside": lambda r: setattr(r.hosts[0].aside.add(), "lambda", "*"),
+    "quarantines everything": lambda r: setattr(r.hosts[0].quarantined.add(), "lambda", "*"),
     "no executor can start: shop.py line 3": lambda r: setattr(r.hosts[0], "why_not", "shop.py line 3: SyntaxError"),
     "the first for 6 min": lambda r: setattr(r.lambdas[0], "due_since_us", NOW_US - 360 * US),
     "no live worker runs it": lambda r: setattr(r.lambdas[0], "served", False),

@@ -17,8 +17,7 @@ from atf.errors import (
     Unavailable,
     UnknownLambda,
 )
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
 from .conftest import Atf, FakeFrontend
 

@@ -12,8 +12,7 @@ from atf.controller.present import PRESENT_S
 from atf.controller.service import ControllerService
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import Unavailable
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import controller_pb2 as c, frontend_pb2 as f
 from atf.runtime import end
 from atf.store.values.claims import HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord

@@ -45,16 +45,16 @@ async def test_an_acknowledged_answer_stays_the_executor_s(w: World) -> None:
 
 @virtual(world())
 async def test_each_lane_of_an_executor_calls_and_acknowledges_by_itself(w: World) -> None:
-    waiting = w.asking("e1", lane="async", lambdas=["shop/other"], wait=30)
+    waiting = w.asking("e1", stream="async", lambdas=["shop/other"], wait=30)
     await asyncio.sleep(0.1)
     (task_id,) = await w.enqueue(1)
     assert (await w.ask("e1")).number == 1
-    assert not waiting.done(), "a call of another lane does not send it away"
+    assert not waiting.done(), "a call of another call stream does not send it away"
     (other,) = await w.enqueue(1, "shop/other")
     assert (await waiting).number == 1
     await w.ask("e1", ack=1)
     assert not w.hsc.requests["hand_back"]
-    await w.ask("e1", lane="async", lambdas=["shop/other"])
+    await w.ask("e1", stream="async", lambdas=["shop/other"])
     await until(lambda: is_free(w, other), 1)
     assert (await w.record(task_id)).owner == "e1"
 
@@ -63,14 +63,14 @@ async def test_each_lane_of_an_executor_calls_and_acknowledges_by_itself(w: Worl
 async def test_a_death_frees_the_answers_of_all_lanes(w: World) -> None:
     ids = [*await w.enqueue(1), *await w.enqueue(1, "shop/other")]
     await w.ask("e1")
-    await w.ask("e1", lane="async", lambdas=["shop/other"])
-    late = w.asking("e1", lane="third", wait=30)
+    await w.ask("e1", stream="async", lambdas=["shop/other"])
+    late = w.asking("e1", stream="third", wait=30)
     await asyncio.sleep(0.1)
     w.controller.executor_died(parse_death(DEAD))
     assert not (await late).claims
     for task_id in ids:
         await until(lambda task_id=task_id: is_free(w, task_id), 1)  # type: ignore[misc]
-    assert not (await w.ask("e1", lane="async", lambdas=["shop/other"], wait=10)).claims
+    assert not (await w.ask("e1", stream="async", lambdas=["shop/other"], wait=10)).claims
 
 
 @virtual(world())

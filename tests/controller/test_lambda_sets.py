@@ -14,11 +14,11 @@ from .world import World, ids_of, world
 
 
 def request(
-    number: int = 1, *lambdas: str, executor: str = "e1", lane: str = "def", call: int = 0, ack: int = 0
+    number: int = 1, *lambdas: str, executor: str = "e1", stream: str = "def", call: int = 0, ack: int = 0
 ) -> c.NextWorkRequest:
     return c.NextWorkRequest(
         executor_id=executor,
-        lane=lane,
+        stream=stream,
         set=number,
         lambdas=lambdas,
         signatures=["aaa"] * len(lambdas),
@@ -63,7 +63,7 @@ def test_a_number_is_one_of_its_lane_and_the_newest_counts() -> None:
     assert first.lambdas == {"shop/mail", "shop/bill"}
     assert first.signed == {"shop/mail aaa", "shop/bill aaa"}
     assert named.asked(request(1), 1.0) is first
-    assert named.asked(request(1, lane="async"), 1.0) is None
+    assert named.asked(request(1, stream="async"), 1.0) is None
     assert named.asked(request(1, executor="e2"), 1.0) is None
     second = named.asked(request(2, "shop/mail"), 2.0)
     assert second is not None

@@ -1,4 +1,4 @@
-"""A host whose executors keep dying sets aside what they died of, for a growing while, and tries it again."""
+"""A host whose executors keep dying quarantines what they died of, for a growing while, and tries it again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import asyncio
 from atf.controller.losses import Death
 from atf.controller.quarantine import EVERYTHING, FIRST_S, MOST_S, QUIET_S, STRIKES, TRIAL_S, WELL, Quarantine
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
-from atf.rpc import controller_pb2 as c
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, task_pb2 as t
 from atf.runtime import end
 from atf.task import Status
 from tests.virtual import virtual
@@ -29,7 +28,7 @@ class Host:
     """Feeds a Quarantine; `now` is its clock."""
 
     def __init__(self) -> None:
-        self.aside = Quarantine()
+        self.quarantine = Quarantine()
         self.now = 1000.0
 
     def life(
@@ -39,25 +38,25 @@ class Host:
         code: int = KILLED,
         suspects: frozenset[str] = frozenset(),
     ) -> str | None:
-        """An executor gets tasks, ends some of them well, and dies with the others. Answers what was set aside."""
+        """An executor gets tasks, ends some of them well, and dies with the others. Answers what was quarantined."""
         self.now += 2
-        self.aside.handed("e", {**lost, **(well or {})}, self.now)
-        return self.aside.died(death(*lost, code=code, suspects=suspects), [], self.now)
+        self.quarantine.handed("e", {**lost, **(well or {})}, self.now)
+        return self.quarantine.died(death(*lost, code=code, suspects=suspects), [], self.now)
 
     def strike(self, times: int = STRIKES, queue: str = "shop/mail:1") -> str | None:
         return [self.life({"0-a": queue}) for _ in range(times)][-1]
 
     def may_run(self) -> frozenset[str]:
-        return self.aside.may_run(BOTH, self.now)
+        return self.quarantine.may_run(BOTH, self.now)
 
 
-def test_nothing_is_set_aside_before_several_executors_in_a_row_have_died() -> None:
+def test_nothing_is_quarantined_before_several_executors_in_a_row_have_died() -> None:
     host = Host()
     assert host.strike(STRIKES - 1) is None
     assert host.may_run() is BOTH
     assert host.strike(1) == "shop/mail"
     assert host.may_run() == BILL
-    assert host.aside.listing(host.now) == [("shop/mail", host.now + FIRST_S, STRIKES)]
+    assert host.quarantine.listing(host.now) == [("shop/mail", host.now + FIRST_S, STRIKES)]
 
 
 def many(queue: str, count: int = WELL) -> dict[str, str]:
@@ -73,10 +72,10 @@ def test_an_executor_that_ended_many_tasks_of_the_lambda_before_it_died_speaks_f
     assert host.life({"0-a": "shop/mail:1"}, well=many("shop/bill:1")) == "shop/mail"
 
 
-def test_a_host_that_runs_thousands_of_tasks_between_two_deaths_is_not_set_aside() -> None:
+def test_a_host_that_runs_thousands_of_tasks_between_two_deaths_is_not_quarantined() -> None:
     host = Host()
     for _ in range(200):
-        host.aside.handed("e", many("shop/bill:2", 2000), host.now + 1)
+        host.quarantine.handed("e", many("shop/bill:2", 2000), host.now + 1)
         assert host.life({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}) is None
     assert host.may_run() is BOTH
 
@@ -89,10 +88,10 @@ def test_a_host_that_ends_a_task_between_two_deaths_is() -> None:
 
 def test_only_what_it_was_given_since_the_last_death_speaks_for_the_host() -> None:
     host = Host()
-    host.aside.handed("old", {"0-o": "shop/mail:1", **many("shop/mail:1")}, host.now)
+    host.quarantine.handed("old", {"0-o": "shop/mail:1", **many("shop/mail:1")}, host.now)
     host.strike()
     host.now += 1
-    assert host.aside.died(death("0-o", executor="old"), [], host.now) is None
+    assert host.quarantine.died(death("0-o", executor="old"), [], host.now) is None
     assert host.may_run() == BILL
 
 
@@ -104,7 +103,7 @@ def test_of_several_lambdas_the_one_whose_tasks_had_been_lost_before_is_blamed()
     assert host.may_run() == MAIL
 
 
-def test_a_host_whose_executors_die_whatever_they_run_is_set_aside_as_a_whole() -> None:
+def test_a_host_whose_executors_die_whatever_they_run_is_quarantined_as_a_whole() -> None:
     host = Host()
     both = {"0-a": "shop/mail:1", "0-b": "shop/bill:1"}
     told = [host.life(both, well=many("shop/mail:1", 1)) for _ in range(STRIKES)]
@@ -118,14 +117,14 @@ def test_the_next_trial_of_a_host_is_another_lambdas_task() -> None:
     for _ in range(STRIKES):
         host.life(both)
     host.now += FIRST_S
-    assert host.aside.admit(both, host.now) == (["0-b"], True)
+    assert host.quarantine.admit(both, host.now) == (["0-b"], True)
     assert host.life({"0-a": "shop/mail:1"}) == EVERYTHING, "whosever task was tried"
     host.now += FIRST_S * 2
     assert host.may_run() == BILL
-    assert host.aside.admit({"0-b": "shop/bill:1"}, host.now) == ([], True)
+    assert host.quarantine.admit({"0-b": "shop/bill:1"}, host.now) == ([], True)
     host.now += TRIAL_S
     assert host.may_run() == BOTH, "it lives, so all others go on, and it was the lambda"
-    assert host.aside.admit(both, host.now) == ([], True)
+    assert host.quarantine.admit(both, host.now) == ([], True)
     assert host.life(both) == "shop/mail", "which is on trial"
     assert host.may_run() == BILL
 
@@ -151,12 +150,12 @@ def test_what_user_code_does_by_its_own_word_counts_nothing() -> None:
 def test_deaths_at_the_same_time_count_as_one() -> None:
     host = Host()
     for number in range(9):
-        host.aside.handed(f"e{number}", {f"0-{number}": "shop/mail:1"}, host.now)
+        host.quarantine.handed(f"e{number}", {f"0-{number}": "shop/mail:1"}, host.now)
     for number in range(9):
-        assert host.aside.died(death(f"0-{number}", executor=f"e{number}"), [], host.now + number / 10) is None
+        assert host.quarantine.died(death(f"0-{number}", executor=f"e{number}"), [], host.now + number / 10) is None
 
 
-def test_a_host_that_cannot_keep_its_leases_is_set_aside_as_a_whole() -> None:
+def test_a_host_that_cannot_keep_its_leases_is_quarantined_as_a_whole() -> None:
     host = Host()
     told = []
     for _ in range(STRIKES):
@@ -165,7 +164,7 @@ def test_a_host_that_cannot_keep_its_leases_is_set_aside_as_a_whole() -> None:
     assert told == [None] * (STRIKES - 1) + [EVERYTHING]
     assert host.may_run() == frozenset()
     host.now += FIRST_S
-    assert host.aside.admit({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}, host.now) == (["0-b"], True)
+    assert host.quarantine.admit({"0-a": "shop/mail:1", "0-b": "shop/bill:1"}, host.now) == (["0-b"], True)
 
 
 def test_one_task_is_tried_when_the_while_is_over_and_all_goes_on_where_its_executor_lives() -> None:
@@ -174,12 +173,12 @@ def test_one_task_is_tried_when_the_while_is_over_and_all_goes_on_where_its_exec
     host.now += FIRST_S
     assert host.may_run() is BOTH
     queues = {"0-a": "shop/mail:1", "0-b": "shop/bill:1", "0-c": "shop/mail:0"}
-    assert host.aside.admit(queues, host.now) == (["0-c"], True)
+    assert host.quarantine.admit(queues, host.now) == (["0-c"], True)
     assert host.may_run() == BILL, "while it is tried"
-    assert host.aside.admit({"0-d": "shop/mail:1"}, host.now) == (["0-d"], False)
+    assert host.quarantine.admit({"0-d": "shop/mail:1"}, host.now) == (["0-d"], False)
     host.now += TRIAL_S
     assert host.may_run() is BOTH
-    assert host.aside.admit(queues, host.now) == ([], False)
+    assert host.quarantine.admit(queues, host.now) == ([], False)
 
 
 def test_the_while_grows_with_every_trial_that_fails_up_to_its_bound_and_starts_anew_after_a_quiet_time() -> None:
@@ -187,27 +186,27 @@ def test_the_while_grows_with_every_trial_that_fails_up_to_its_bound_and_starts_
     host.strike()
     pauses = []
     for _ in range(7):
-        ((_, until_, _),) = host.aside.listing(host.now)
+        ((_, until_, _),) = host.quarantine.listing(host.now)
         pauses.append(until_ - host.now)
         host.now = until_
-        assert host.aside.admit({"0-a": "shop/mail:1"}, host.now) == ([], True)
+        assert host.quarantine.admit({"0-a": "shop/mail:1"}, host.now) == ([], True)
         assert host.strike(1) == "shop/mail"
     assert pauses == [min(FIRST_S * 2**number, MOST_S) for number in range(7)]
     host.now += MOST_S
-    host.aside.admit({"0-a": "shop/mail:1"}, host.now)
+    host.quarantine.admit({"0-a": "shop/mail:1"}, host.now)
     host.now += TRIAL_S + QUIET_S
-    assert host.aside.next_change(host.now) is None
+    assert host.quarantine.next_change(host.now) is None
     assert host.strike(STRIKES - 1) is None
 
 
 def test_it_says_when_something_changes() -> None:
     host = Host()
-    assert host.aside.next_change(host.now) is None
+    assert host.quarantine.next_change(host.now) is None
     host.strike()
-    assert host.aside.next_change(host.now) == host.now + FIRST_S
+    assert host.quarantine.next_change(host.now) == host.now + FIRST_S
     host.now += FIRST_S
-    host.aside.admit({"0-a": "shop/mail:1"}, host.now)
-    assert host.aside.next_change(host.now) == host.now + TRIAL_S
+    host.quarantine.admit({"0-a": "shop/mail:1"}, host.now)
+    assert host.quarantine.next_change(host.now) == host.now + TRIAL_S
 
 
 # --- in a controller ---------------------------------------------------------------------------------------------------
@@ -234,7 +233,7 @@ async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_la
     assert ids_of(await w.ask("e8", lambdas=["shop/bill", "shop/mail"])) == [other]
     found = await w.store.explain_task(ids[7])
     assert found is not None
-    assert (found.hosts, list(found.aside)) == (1, ["host-1"])
+    assert (found.hosts, list(found.quarantined)) == (1, ["host-1"])
     (tried,) = ids_of(await w.ask("e9", wait=5, lambdas=["shop/bill", "shop/mail"]))
     again = w.asking("e10", wait=20)
     began = w.runtime.monotonic()
@@ -243,7 +242,7 @@ async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_la
     assert TRIAL_S - 1 <= w.runtime.monotonic() - began <= TRIAL_S
     found = await w.store.explain_task(ids[7])
     assert found is not None
-    assert found.aside == {}
+    assert found.quarantined == {}
 
 
 @virtual(world())
@@ -255,7 +254,7 @@ async def test_a_controller_takes_nothing_at_all_where_executors_die_whatever_th
     for each in (ids[3], ids[7]):
         found = await w.store.explain_task(each)
         assert found is not None
-        assert list(found.aside) == ["host-1"]
+        assert list(found.quarantined) == ["host-1"]
     assert len(ids_of(await w.ask("e9", wait=5, most=8, lambdas=["shop/bill", "shop/mail"]))) == 1, "on trial"
 
 
@@ -275,7 +274,7 @@ async def test_it_tells_at_once_what_it_sets_aside_also_to_those_who_look_later(
     await asyncio.sleep(0.4)
     found = await w.store.explain_task(ids[7])
     assert found is not None
-    assert found.aside["host-1"] > found.now_us
+    assert found.quarantined["host-1"] > found.now_us
     await end([asking])
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from atf.config.settings import Timing
 from atf.controller.reports import Reports
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.testing.runtime import VirtualRuntime
 from tests.virtual import virtual
 

@@ -14,9 +14,7 @@ from atf.config.settings import ControllerSettings, StoreSettings, Timing
 from atf.controller.service import ControllerService
 from atf.errors import DeadlineExceeded, Unavailable
 from atf.hsc.service import HscService
-from atf.rpc import controller_pb2 as c
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, HeldClaim
@@ -167,7 +165,7 @@ class World:
         self,
         executor_id: str = "e1",
         *,
-        lane: str = "def",
+        stream: str = "def",
         ack: int = 0,
         call: int = 0,
         most: int = 256,
@@ -181,7 +179,7 @@ class World:
         """One NextWork."""
         request = c.NextWorkRequest(
             executor_id=executor_id,
-            lane=lane,
+            stream=stream,
             ack=ack,
             call=call,
             max_tasks=most,

@@ -11,8 +11,7 @@ import atf
 from atf.config.settings import StoreSettings, Timing
 from atf.executor.code_jobs import register_jobs
 from atf.frontend.service import FrontendService
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
+from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store_consumer.ticks import tick_of

@@ -10,8 +10,7 @@ from atf.errors import FailedPrecondition, Unavailable
 from atf.executor.outcome import RunFailed
 from atf.executor.table import SlotState, Stage
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from tests.executor.world import HeldWorld, World, claim, held, inline, job, ran
 from tests.virtual import virtual
 
@@ -475,7 +474,7 @@ async def test_ordinary_tasks_go_on_while_many_suspects_wait(world: HeldWorld) -
     for n in range(3):
         world.controller.give(job(f"0-{n}"))
         await world.settle()
-        assert sorted(world.held.running) == [f"0-{n}", "0-s0"], "a free lane is filled at once"
+        assert sorted(world.held.running) == [f"0-{n}", "0-s0"], "a free thread is filled at once"
         world.held.end(f"0-{n}")
         await world.settle()
     assert sorted(world.outcomes()) == ["0-0", "0-1", "0-2"]

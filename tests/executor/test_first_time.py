@@ -43,7 +43,7 @@ async def blocking(ctx: atf.Context) -> bool:
 
 
 async def outcomes(hsc: FakeHsc, *names: str) -> list[Outcome | None]:
-    """Runs one task of each lambda, one after the other, on lanes of real threads."""
+    """Runs one task of each lambda, one after the other, on real threads."""
     runtime, workers, ended = SystemRuntime(), ThreadAndLoopWorkers(1, 1), asyncio.Queue[list[HeldTask]]()
     ledger = Ledger(Table.in_memory(64))
     first_times = FirstTimes(executor_id="e", hsc=hsc, bridge=workers.bridge, runtime=runtime)

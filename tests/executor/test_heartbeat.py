@@ -9,8 +9,7 @@ from atf.errors import Unavailable
 from atf.executor.deadlines import Due
 from atf.executor.held import HeldTask
 from atf.executor.table import SlotState
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from tests.executor.world import HeldWorld, World, claim, held, inline, job, ran
 from tests.virtual import virtual
 

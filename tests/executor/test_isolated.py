@@ -16,8 +16,7 @@ from atf.executor.isolation.packets import outcome_of, pack, pack_outcome, recei
 from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.isolation.written import Written
 from atf.executor.outcome import DoesNotFit, GaveUp, HandedBack, Outcome, Returned, RunFailed, RunStopped, RunTimedOut
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from tests.executor.world import HeldWorld, claim, held, job
 from tests.virtual import virtual
 
@@ -50,8 +49,8 @@ def test_an_outcome_that_can_not_cross_is_a_failure_with_a_sentence() -> None:
 
 @contextmanager
 def isolated(*, code: int | None = 0, killed: bool = False, unborn: str = "") -> Iterator[IsolatedRun]:
-    with socket.socket() as lane, socket.socket() as control:
-        run = IsolatedRun(1, lane, control)
+    with socket.socket() as channel, socket.socket() as control:
+        run = IsolatedRun(1, channel, control)
         run.code, run.killed, run.unborn = code, killed, unborn
         yield run
 

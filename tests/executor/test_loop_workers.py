@@ -35,18 +35,18 @@ class Computing(Performer):
         return Returned(b"null", 0)
 
 
-class Lane:
-    """A lane on the test's own loop."""
+class World:
+    """Workers on the test's own loop."""
 
     def __init__(self) -> None:
         self.computing = Computing()
-        self.lane = LoopWorkers(CAPACITY)
+        self.workers = LoopWorkers(CAPACITY)
         self.started: list[str] = []
         self.ended: list[str] = []
         self.looks = 0
         self._number = 0
         loop = asyncio.get_running_loop()
-        self.lane.open(loop, self.computing, self._begin, CompletionQueue(loop, self._taken))
+        self.workers.open(loop, self.computing, self._begin, CompletionQueue(loop, self._taken))
 
     def _begin(self, task: HeldTask) -> bool:
         self.started.append(task.task_id)
@@ -59,7 +59,7 @@ class Lane:
     def put(self, count: int) -> list[HeldTask]:
         tasks = [HeldTask(claim(f"0-{self._number + n}", "t/nap", b"{}"), 0, 0) for n in range(count)]
         self._number += count
-        self.lane.put(tasks)
+        self.workers.put(tasks)
         return tasks
 
     async def turn(self) -> int:
@@ -73,100 +73,100 @@ class Lane:
 
 
 @pytest.fixture
-async def lane() -> Lane:
-    return Lane()
+async def world() -> World:
+    return World()
 
 
-async def test_short_tasks_all_begin_in_one_turn(lane: Lane) -> None:
-    lane.put(CAPACITY)
-    assert await lane.turns(3) == [0, CAPACITY, 0]
-    assert len(lane.ended) == CAPACITY
+async def test_short_tasks_all_begin_in_one_turn(world: World) -> None:
+    world.put(CAPACITY)
+    assert await world.turns(3) == [0, CAPACITY, 0]
+    assert len(world.ended) == CAPACITY
 
 
-async def test_tasks_that_compute_begin_for_a_slice_of_each_turn(lane: Lane) -> None:
-    lane.computing.seconds = SLICE_S / 2.5
-    tasks = lane.put(30)
-    assert await lane.turns(4) == [0, 3, 3, 3]
-    assert lane.lane.load() == (3, 0, 21)
-    assert lane.lane.withdraw() == tasks[9:], "what has not begun can go elsewhere"
+async def test_tasks_that_compute_begin_for_a_slice_of_each_turn(world: World) -> None:
+    world.computing.seconds = SLICE_S / 2.5
+    tasks = world.put(30)
+    assert await world.turns(4) == [0, 3, 3, 3]
+    assert world.workers.load() == (3, 0, 21)
+    assert world.workers.withdraw() == tasks[9:], "what has not begun can go elsewhere"
     assert not any(task.started or task.aio for task in tasks[9:])
-    assert await lane.turns(2) == [0, 0]
-    assert lane.ended == [task.task_id for task in tasks[:9]]
+    assert await world.turns(2) == [0, 0]
+    assert world.ended == [task.task_id for task in tasks[:9]]
 
 
-async def test_one_begins_in_each_turn_however_long_it_computes(lane: Lane) -> None:
-    lane.computing.seconds = 1
-    lane.put(5)
-    assert await lane.turns(7) == [0, 1, 1, 1, 1, 1, 0]
+async def test_one_begins_in_each_turn_however_long_it_computes(world: World) -> None:
+    world.computing.seconds = 1
+    world.put(5)
+    assert await world.turns(7) == [0, 1, 1, 1, 1, 1, 0]
 
 
-async def test_what_runs_has_its_turns_between(lane: Lane) -> None:
+async def test_what_runs_has_its_turns_between(world: World) -> None:
     """And what that computes is not taken for the tasks'."""
     turns = 0
-    lane.computing.seconds = SLICE_S / 2
-    lane.put(20)
-    while len(lane.ended) < 20:
+    world.computing.seconds = SLICE_S / 2
+    world.put(20)
+    while len(world.ended) < 20:
         await asyncio.sleep(0)
         turns += 1
-        lane.computing.now += 1
+        world.computing.now += 1
     assert 10 <= turns <= 14
 
 
-async def test_more_begin_again_as_soon_as_turns_are_short(lane: Lane) -> None:
-    lane.computing.seconds = 1
-    lane.put(3)
-    await lane.turns(5)
-    lane.computing.seconds = 0
-    lane.put(2 * CAPACITY)
-    began = await lane.turns(12)
+async def test_more_begin_again_as_soon_as_turns_are_short(world: World) -> None:
+    world.computing.seconds = 1
+    world.put(3)
+    await world.turns(5)
+    world.computing.seconds = 0
+    world.put(2 * CAPACITY)
+    began = await world.turns(12)
     assert began[:10] == [0, 1, 2, 4, 8, 16, 32, 64, 128, CAPACITY]
     assert sum(began) == 2 * CAPACITY
 
 
-async def test_no_more_is_wanted_than_50_ms_of_computing(lane: Lane) -> None:
+async def test_no_more_is_wanted_than_50_ms_of_computing(world: World) -> None:
     pace, seconds = Prefetch(), 0.005
-    lane.computing.seconds = seconds
+    world.computing.seconds = seconds
     pace.came(["t/nap"] * CAPACITY)
-    lane.put(CAPACITY)
-    await lane.turns(3)
+    world.put(CAPACITY)
+    await world.turns(3)
     pace.ran("t/nap", seconds, 0.0)
-    assert pace.room(["t/nap"], lane.lane.load(), 0.0) == 0
-    lane.lane.withdraw()
-    assert pace.room(["t/nap"], lane.lane.load(), 0.0) * seconds <= HOLD_S + seconds
+    assert pace.room(["t/nap"], world.workers.load(), 0.0) == 0
+    world.workers.withdraw()
+    assert pace.room(["t/nap"], world.workers.load(), 0.0) * seconds <= HOLD_S + seconds
 
 
-async def test_the_executor_looks_again_where_there_is_more_room(lane: Lane) -> None:
+async def test_the_executor_looks_again_where_there_is_more_room(world: World) -> None:
     """Tasks that compute and then wait for long: no end tells it to."""
-    lane.computing.seconds = 1
-    lane.computing.go.clear()
-    lane.put(3)
-    await lane.turns(3)
-    assert lane.lane.load() == (3, 2, 1), "one more in the next turn"
-    looks = lane.looks
-    await lane.turns(3)
-    assert lane.lane.load()[1:] == (3, 0)
-    assert lane.looks > looks
-    lane.computing.go.set()
-    await lane.turns(2)
-    assert len(lane.ended) == 3
+    world.computing.seconds = 1
+    world.computing.go.clear()
+    world.put(3)
+    await world.turns(3)
+    assert world.workers.load() == (3, 2, 1), "one more in the next turn"
+    looks = world.looks
+    await world.turns(3)
+    assert world.workers.load()[1:] == (3, 0)
+    assert world.looks > looks
+    world.computing.go.set()
+    await world.turns(2)
+    assert len(world.ended) == 3
 
 
-async def test_no_more_run_than_may(lane: Lane) -> None:
-    lane.computing.go.clear()
-    lane.put(CAPACITY + 5)
-    await lane.turns(4)
-    assert lane.lane.load() == (CAPACITY, CAPACITY, 5)
-    lane.computing.go.set()
-    await lane.turns(4)
-    assert len(lane.ended) == CAPACITY + 5
+async def test_no_more_run_than_may(world: World) -> None:
+    world.computing.go.clear()
+    world.put(CAPACITY + 5)
+    await world.turns(4)
+    assert world.workers.load() == (CAPACITY, CAPACITY, 5)
+    world.computing.go.set()
+    await world.turns(4)
+    assert len(world.ended) == CAPACITY + 5
 
 
-async def test_an_asyncio_task_bears_the_name_of_its_task(lane: Lane) -> None:
-    lane.computing.go.clear()
-    (task,) = lane.put(1)
-    await lane.turns(2)
+async def test_an_asyncio_task_bears_the_name_of_its_task(world: World) -> None:
+    world.computing.go.clear()
+    (task,) = world.put(1)
+    await world.turns(2)
     assert task.aio is not None
     assert task.aio.get_name() == task.task_id
-    lane.lane.close()
-    await lane.turns(2)
+    world.workers.close()
+    await world.turns(2)
     assert task.aio.done()

@@ -10,8 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as some
+from hypothesis import example, given, strategies as some
 
 import atf
 from atf.executor.held import HeldTask

@@ -7,8 +7,7 @@ import asyncio
 from atf.errors import InvalidArgument, Unavailable
 from atf.executor.prefetch import HOT
 from atf.executor.table import SlotState
-from atf.rpc import controller_pb2 as c
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, task_pb2 as t
 from tests.executor.world import World, app, claim, inline, ran
 from tests.virtual import virtual
 
@@ -60,11 +59,11 @@ async def test_every_call_acknowledges_the_answer_before_it_and_has_a_higher_num
     request = world.controller.requests[-1]
     assert (request.executor_id, request.boot_id, request.heartbeat_timeout_us) == ("e1", "virtual", 16_000_000)
     first = world.controller.requests[0]
-    assert (request.lane, list(first.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
+    assert (request.stream, list(first.lambdas)) == ("def", ["t/give_back", "t/note", "t/whose", "t/work"])
     assert 1 <= request.max_tasks <= 256
     assert list(first.signatures) == [app.lambdas[each].digest for each in first.lambdas]
     (other,) = world.controller.async_requests
-    assert (other.lane, list(other.lambdas), other.call, other.ack) == (
+    assert (other.stream, list(other.lambdas), other.call, other.ack) == (
         "async",
         ["t/give_back_async", "t/lingering", "t/nap", "t/stubborn"],
         1,
@@ -264,13 +263,13 @@ async def test_lambdas_that_do_not_come_in_great_numbers_are_asked_for_aside(wor
     name = _lambda_name(word)
     world.controller.give(*(claim(f"0-{n}") for n in range(HOT - 1)))
     await asyncio.sleep(1)
-    assert world.controller.aside_requests == []  # one call does for all
+    assert world.controller.low_volume_requests == []  # one call does for all
     world.controller.give(*(claim(f"1-{n}") for n in range(HOT)))
     await asyncio.sleep(0.5)
-    (request,) = world.controller.aside_requests
+    (request,) = world.controller.low_volume_requests
     everything = set(world.controller.requests[0].lambdas)
     assert set(request.lambdas) == everything - {name}
-    assert (request.lane, 1 <= request.max_tasks <= HOT) == ("defaside", True)
+    assert (request.stream, 1 <= request.max_tasks <= HOT) == ("deflowvolume", True)
 
 
 def _lambda_name(of: t.Claim) -> str:

@@ -1,4 +1,4 @@
-"""Whose turn it is in a lane."""
+"""Whose turn it is among the workers of a kind."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.executor.world import job
 
 
 class Turnstile:
-    """A gate before endless lanes: what it lets through starts at once, and runs on unless the test ends it."""
+    """A gate before endless workers: what it lets through starts at once, and runs on unless the test ends it."""
 
     def __init__(self) -> None:
         self.gate = Suspects()

@@ -1,4 +1,4 @@
-"""Lanes of real threads. Tests wait for events of the lambdas, never for time."""
+"""Workers of real threads. Tests wait for events of the lambdas, never for time."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def break_the_loop() -> None:
 
 
 class Bench:
-    """Lanes of threads and two coroutines, and the tasks that came out of them."""
+    """Threads and two coroutines, and the tasks that came out of them."""
 
     def __init__(self, threads: int = 2) -> None:
         self.ledger = Ledger(Table.in_memory(2000))
@@ -374,8 +374,8 @@ def test_a_slow_lambda_counts_as_long_as_any_of_it_is_held() -> None:
     pace.left(["long"])
     pace.ran("short", 0.001, 11.0)
     assert pace.room(["long", "short"], (16, 16, 0), 11.0) == 0
-    assert pace.room(["long", "short"], (16, 10, 0), 11.0) == 6, "free lanes are filled"
-    assert pace.room(["short"], (16, 16, 0), 11.0) == 256, "it runs in other lanes"
+    assert pace.room(["long", "short"], (16, 10, 0), 11.0) == 6, "free threads are filled"
+    assert pace.room(["short"], (16, 16, 0), 11.0) == 256, "it runs in other threads"
     pace.left(["long"])
     assert pace.room(["long", "short"], (16, 16, 0), 11.0) == 256
 

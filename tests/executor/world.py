@@ -19,9 +19,7 @@ from atf.executor.outcome import Outcome, Returned
 from atf.executor.perform import MayStart, Performer, timed_out
 from atf.executor.table import SlotState, Table, TableEntry
 from atf.executor.workers import Workers
-from atf.rpc import controller_pb2 as c
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import Runtime
 from atf.sdk.lambdas import Lambda
 from atf.testing.inline_workers import InlineWorkers
@@ -145,13 +143,13 @@ def _lambda_of(claim: t.Claim) -> str:
 
 
 class FakeController:
-    """Answers NextWork with what the test gives it; an error is raised. Waits like a long poll, and has what each lane can run."""
+    """Answers NextWork with what the test gives it; an error is raised. Waits like a long poll, and has what each call stream can run."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.requests: list[c.NextWorkRequest] = []
-        """Of the lane of `def` lambdas."""
+        """Of the call stream of `def` lambdas."""
         self.async_requests: list[c.NextWorkRequest] = []
-        self.aside_requests: list[c.NextWorkRequest] = []
+        self.low_volume_requests: list[c.NextWorkRequest] = []
         """Of either, for lambdas that do not come in great numbers."""
         self.last_requests: list[c.NextWorkRequest] = []
         """That say that the executor takes no more."""
@@ -167,11 +165,11 @@ class FakeController:
             self.number += 1
         sent_us = self._runtime.boottime_us() - round(age * 1_000_000)
         numbered = number if number is not None else self.number if claims else 0
-        lane = "async" if claims and _lambda_of(claims[0]) in _ASYNC else "def"
-        self.put(c.NextWorkReply(number=numbered, claims=claims, claim_sent_us=sent_us, draining=draining), lane)
+        stream = "async" if claims and _lambda_of(claims[0]) in _ASYNC else "def"
+        self.put(c.NextWorkReply(number=numbered, claims=claims, claim_sent_us=sent_us, draining=draining), stream)
 
-    def put(self, answer: c.NextWorkReply | AtfError, lane: str = "def") -> None:
-        self._answers[lane].append(answer)
+    def put(self, answer: c.NextWorkReply | AtfError, stream: str = "def") -> None:
+        self._answers[stream].append(answer)
         self._runtime.spawn(self._tell(), name="given")
 
     async def _tell(self) -> None:
@@ -183,8 +181,8 @@ class FakeController:
             self.last_requests.append(request)
             return c.NextWorkReply()
         kept = {"def": self.requests, "async": self.async_requests}
-        kept.get(request.lane, self.aside_requests).append(request)
-        answers = self._answers[request.lane]
+        kept.get(request.stream, self.low_volume_requests).append(request)
+        answers = self._answers[request.stream]
         answer: c.NextWorkReply | AtfError = c.NextWorkReply()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(request.wait_us / 1_000_000), self._given:
@@ -262,7 +260,7 @@ class FakeHsc:
 
 
 class HeldWorkers:
-    """Lanes of `def` bodies that end when the test says so, as threads would; each runs only as far as its start."""
+    """Workers of `def` bodies that end when the test says so, as threads would; each runs only as far as its start."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -391,7 +389,7 @@ async def inline(runtime: VirtualRuntime, settings: ExecutorSettings | None = No
 
 
 class HeldWorld(World):
-    """An executor of two `def` lanes that the test ends."""
+    """An executor of two threads for `def` lambdas that the test ends."""
 
     def __init__(self, runtime: VirtualRuntime) -> None:
         self.held = HeldWorkers(2)

@@ -12,11 +12,7 @@ import pytest
 
 from atf.client import Handle
 from atf.errors import FailedPrecondition, NotFound, UnknownLambda
-from atf.rpc import batch_pb2 as b
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import job_pb2 as j
+from atf.rpc import batch_pb2 as b, controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, job_pb2 as j
 from atf.rpc.stub import snake_case
 from atf.task import US, Status
 

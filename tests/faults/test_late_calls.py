@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 
 from atf.client import Handle
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f
 
 from .batches import batch_ended, make_batch, messages_of
 from .catalogue import CARRIED_OUT_LATE

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.task import Status
 
 from .world import World, hopeless, of, play, returns_a_set, step

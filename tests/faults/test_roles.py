@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from atf.rpc import batch_pb2 as b
-from atf.rpc import hsc_pb2 as h
+from atf.rpc import batch_pb2 as b, hsc_pb2 as h
 from atf.runtime import end
 from atf.task import US, Status
 from atf.testing.runtime import VirtualRuntime

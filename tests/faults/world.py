@@ -20,8 +20,7 @@ from atf.config.settings import (
 from atf.controller.losses import parse_death
 from atf.executor.guarding.worker_end import WorkerEnd, death
 from atf.executor.table import Stage, Table
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import end
 from atf.store.store import Store
 from atf.store.values.tasks import TaskRecord

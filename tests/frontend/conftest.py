@@ -10,8 +10,7 @@ import pytest
 
 from atf.config.settings import FrontendSettings, StoreSettings, Timing
 from atf.frontend.service import FrontendService
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult

@@ -19,9 +19,7 @@ from atf.errors import (
     Unavailable,
     UnknownLambda,
 )
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.work_items import EXTRA_FIRST, digest_of
 from atf.store.library import BATCH_CHECK_US
 from atf.store.values.batches import ItemTerms, NewItem

@@ -9,8 +9,7 @@ import pytest
 from atf.cores.pool import CorePool
 from atf.errors import Unavailable
 from atf.frontend.explain_words import duration
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.capacity import STARTS
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.task import US
@@ -552,15 +551,15 @@ async def test_every_host_of_its_pool_sets_its_lambda_aside(bench: Bench) -> Non
     await bench.store.serve("gpu", 30, "other")  # of another pool
     await bench.store.serve("", 30, "one:7403", {"photos/thumbnail": 20})
     reply = await explain(bench, task_id)
-    assert reply.reason == "set_aside"
-    assert "the only host, one:7403, sets photos/thumbnail aside" in reply.sentence
+    assert reply.reason == "quarantined"
+    assert "the only host, one:7403, quarantines photos/thumbnail" in reply.sentence
     assert "one:7403 tries a task again in 20.0 s" in reply.sentence
     assert reply.until_us == reply.now_us + 20 * US
     await bench.store.serve("", 30, "two:7403", {"photos/other": 20})
     assert (await explain(bench, task_id)).reason == "queued", "the other one runs it"
     await bench.store.serve("", 30, "two:7403", {"*": 0})
     reply = await explain(bench, task_id)
-    assert "all 2 hosts set photos/thumbnail aside" in reply.sentence
+    assert "all 2 hosts quarantine photos/thumbnail" in reply.sentence
     assert "two:7403 tries the next one" in reply.sentence
 
 

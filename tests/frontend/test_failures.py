@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import Outcome
 from atf.task import US
 

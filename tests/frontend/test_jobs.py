@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from atf.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable, UnknownLambda
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.schedule.instants import text_of
 from atf.store.values.jobs import NewJob
 from atf.store.values.tasks import NewTask, Scheduled

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from atf.errors import FailedPrecondition, InvalidArgument, UnknownLambda
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import Outcome
 
 from .conftest import Bench

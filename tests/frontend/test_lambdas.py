@@ -9,8 +9,7 @@ import pytest
 
 from atf.errors import Unavailable
 from atf.frontend.lambdas import KnownLambda, Lambdas
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.lambdas import LambdaRecord
 
 from .conftest import Bench

@@ -14,8 +14,7 @@ from atf.errors import ConfigError
 from atf.frontend import listeners
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.frontend.listeners import Listeners
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import dapr_runtime_pb2 as d, frontend_pb2 as f
 from atf.rpc.channel import open_channel
 from atf.rpc.listen_address import free_address
 from atf.rpc.server import Server, serve

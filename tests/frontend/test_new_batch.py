@@ -11,9 +11,7 @@ from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.batch_items import ItemTemplate, varint
 from atf.frontend.lambdas import KnownLambda
 from atf.frontend.new_batch import completed, digest, lambdas_of, needs_single_partition
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.work_items import digest_of
 from atf.store.values.batches import ItemTerms
 from atf.store.values.lambdas import LambdaRecord

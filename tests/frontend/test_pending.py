@@ -17,8 +17,7 @@ import atf
 from atf.errors import AtfError, TooManyPending, Unavailable
 from atf.frontend.pending import KEPT_S, PARTS
 from atf.frontend.service import FrontendService
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.server import Service, serve
 from atf.rpc.stubs import FrontendStub

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atf.errors import InvalidArgument, TaskNotFound, UnknownLambda
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome
 from atf.task import MAX_BATCH_BYTES, US, Status
 

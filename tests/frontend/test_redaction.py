@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.sdk.redaction import MASK
 from atf.store.values.claims import Outcome
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import Outcome
 from atf.task import US, Status
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound, UnknownLambda
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.job import job_spec
 from atf.task import US
 from tests.store_calls import call_function

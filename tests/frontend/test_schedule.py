@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from atf.errors import AtfError, Unavailable
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.calls import LIMITS
 from atf.task import US, Status
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.job import job_spec
 from atf.store.status import LiveRole
 from atf.store.values.claims import Outcome

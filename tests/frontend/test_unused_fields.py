@@ -8,18 +8,14 @@ import pytest
 from google.protobuf.message import Message
 
 from atf.errors import AlreadyExists, InvalidArgument
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.store_consumer.callbacks import EndedBatch, item_of, link_of, spec_of, task_of
 from atf.task import US
 from tests.store.world import dump
 
 from .conftest import Bench
 from .test_batches import ended, get, header, items, make, stream
-from .test_jobs import job
-from .test_jobs import make as make_job
+from .test_jobs import job, make as make_job
 
 OF: dict[str, Any] = {"lambda": "photos/thumbnail"}
 SPEC: dict[str, Any] = {

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from atf.errors import AlreadyExists, InvalidArgument, UnknownLambda
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_PAYLOAD_BYTES, US
 
 from .conftest import START_US, Bench, request

@@ -11,8 +11,7 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, InvalidArgument
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.values.tasks import NewTask, TaskRecord

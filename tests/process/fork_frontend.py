@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from google.protobuf.message import Message
 
 from atf.errors import Internal
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.server import Service, serve
 
 

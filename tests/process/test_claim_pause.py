@@ -18,9 +18,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.health import WHY
 from atf.rpc.stubs import FrontendStub, HSCStub

@@ -17,12 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from atf.config.settings import StoreSettings, Timing
 from atf.controller.guards import start_guard
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.rpc import controller_pb2 as c
-from atf.rpc import store_consumer_pb2 as s
+from atf.rpc import controller_pb2 as c, store_consumer_pb2 as s
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import ControllerStub, StoreConsumerStub
-from atf.runtime import SystemRuntime
-from atf.runtime import end as end_all
+from atf.runtime import SystemRuntime, end as end_all
 from atf.store.library import PLACE_PATIENCE_US
 from atf.store.store import Store
 from atf.store.values.claims import HeldClaim, Outcome, RunResult

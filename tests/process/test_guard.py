@@ -20,10 +20,7 @@ import pytest
 from atf.config.settings import Timing
 from atf.errors import Internal, Unavailable
 from atf.process.stops import AT_ONCE, DRAIN
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
 from tests.executor.world import FakeController, FakeHsc, claim
@@ -356,7 +353,7 @@ async def test_a_stop_that_reaches_guard_and_worker_in_any_order_is_one_stop(see
         assert (dead["code"], dead["cut"], dead["started"], dead["held"]) == (0, [], [], [])
         results = {each.claim.task_id: (each.outcome, each.result) for each in world.hsc.results}
         assert results == {"0-a": (t.SUCCEEDED, b'"stopped"'), "0-b": (t.SUCCEEDED, b'"worked"')}
-        [last] = {request.ack for request in world.controller.last_requests if request.lane == "def"}
+        [last] = {request.ack for request in world.controller.last_requests if request.stream == "def"}
         assert last == world.controller.number
 
 

@@ -19,9 +19,7 @@ from atf.errors import Internal
 from atf.executor.guarding.start_notes import StartNotes
 from atf.executor.isolation.packets import pair, receive, unpack
 from atf.executor.isolation.runs import IsolatedRuns
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 
 from .test_guard import ROOT, FakeFrontend, Guarded, alive, call, guarded
 

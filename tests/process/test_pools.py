@@ -1,4 +1,4 @@
-"""Two hosts as real processes: one without a pool, and one of a pool of its own that sets aside what keeps killing its executors."""
+"""Two hosts as real processes: one without a pool, and one of a pool of its own that quarantines what keeps killing its executors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def said(cluster: Cluster, words: list[str], enough: Callable[[Any], bool]
 
 
 @pytest.mark.long
-async def test_a_lambda_runs_in_its_pool_alone_and_only_what_kills_its_executors_is_set_aside_there(
+async def test_a_lambda_runs_in_its_pool_alone_and_only_what_kills_its_executors_is_quarantined_there(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "shop.py").write_text(APP, encoding="utf-8")
@@ -108,8 +108,8 @@ async def test_a_lambda_runs_in_its_pool_alone_and_only_what_kills_its_executors
             assert await run("shop/mail", 8) == {"plain"}
 
             crashing = await schedule(address, "shop/crash", {})
-            hosts = await said(cluster, ["host"], lambda found: any(each["aside"] for each in found))
-            assert {each["pool"]: list(each["aside"]) for each in hosts} == {"default": [], "gpu": ["shop/crash"]}
-            await said(cluster, ["explain", crashing], lambda found: found["reason"] == "set_aside")
+            hosts = await said(cluster, ["host"], lambda found: any(each["quarantined"] for each in found))
+            assert {each["pool"]: list(each["quarantined"]) for each in hosts} == {"default": [], "gpu": ["shop/crash"]}
+            await said(cluster, ["explain", crashing], lambda found: found["reason"] == "quarantined")
             assert await run("shop/render", 8) == {"gpu"}
             assert await run("shop/mail", 8) == {"plain"}

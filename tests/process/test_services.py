@@ -16,10 +16,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from atf.config.settings import Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.errors import FailedPrecondition, StoreSettling, Unavailable
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.errors import ClaimsPaused, FailedPrecondition, Unavailable
+from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import FrontendStub, HSCStub
 from atf.task import US
@@ -151,7 +149,7 @@ async def test_a_store_that_dies_makes_calls_unavailable_until_it_is_back(store:
         await store.start()
         assert not (await until_served(stub, "after")).existed
         assert (await stub.schedule(request("before"))).existed
-        with contextlib.suppress(StoreSettling):
+        with contextlib.suppress(ClaimsPaused):
             await hsc.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce="n1", task_ids=["0-nobody"]))
         await stub.channel.close()
         await hsc.channel.close()

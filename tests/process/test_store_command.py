@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from atf.cli import main
-from atf.cli import store as store_command
+from atf.cli import main, store as store_command
 from atf.config.settings import StoreSettings, Timing
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import task_pb2 as t

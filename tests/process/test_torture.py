@@ -18,11 +18,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from atf.embedded import DataDir, EmbeddedStore, find_binary
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import store_consumer_pb2 as s
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, store_consumer_pb2 as s, task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.failure import MAX_MESSAGE_BYTES
 from atf.rpc.stubs import FrontendStub
@@ -114,7 +110,7 @@ def asks(**fields: Any) -> bytes:
 async def controller_round(torturer: Torturer) -> None:
     many = asks(lambdas=["x/y"] * 600_000)
     await asyncio.gather(*(torturer.send("Controller/NextWork", many, INVALID) for _ in range(8)))
-    for long in (asks(executor_id=SECRET * 500_000), asks(signatures=[SECRET] * 400_000), asks(lane="a" * 3_000_000)):
+    for long in (asks(executor_id=SECRET * 500_000), asks(signatures=[SECRET] * 400_000), asks(stream="a" * 3_000_000)):
         await asyncio.gather(*(torturer.send("Controller/NextWork", long, INVALID) for _ in range(4)))
     await asyncio.gather(*(torturer.send("Controller/NextWork", many + many, TOO_LARGE) for _ in range(4)))
     others = asks(boot_id=SECRET * 500_000)

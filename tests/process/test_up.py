@@ -23,8 +23,7 @@ from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.ports import ROLES
 from atf.cli.remote import connect
 from atf.errors import Unavailable
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
 from .ups import Up
 

@@ -12,10 +12,7 @@ import pytest
 from grpc_status import rpc_status
 
 from atf import errors
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.channel import BlockingChannel, open_channel
 from atf.rpc.failure import to_error
 from atf.rpc.server import Server, Service, serve
@@ -392,14 +389,14 @@ async def test_a_blocking_stub_answers_and_fails_like_the_others() -> None:
     async def beat(request: object) -> object:
         assert isinstance(request, h.HeartbeatRequest)
         if not request.claims:
-            raise errors.StoreSettling("settling")
+            raise errors.ClaimsPaused("settling")
         return h.HeartbeatReply(verdicts=[h.Verdict.OK])
 
     def from_a_thread(address: str) -> h.HeartbeatReply:
         async def body() -> h.HeartbeatReply:
             stub = HSCStub(BlockingChannel(address))
             reply = await stub.heartbeat(h.HeartbeatRequest(claims=[h.HeldClaim()]), timeout=2)
-            with pytest.raises(errors.StoreSettling, match="settling"):
+            with pytest.raises(errors.ClaimsPaused, match="settling"):
                 await stub.heartbeat(h.HeartbeatRequest(), timeout=2)
             await stub.channel.close()
             with pytest.raises(errors.Unavailable, match="is closed"):

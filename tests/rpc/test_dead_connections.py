@@ -16,12 +16,8 @@ import grpc
 import pytest
 
 from atf import errors
-from atf.client.transport import ForkSafeBlockingChannel as ThreadChannel
-from atf.client.transport import ForkSafeChannel
-from atf.rpc import connection as channels
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.client.transport import ForkSafeBlockingChannel as ThreadChannel, ForkSafeChannel
+from atf.rpc import connection as channels, dapr_runtime_pb2 as d, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.channel import AioChannel, BlockingChannel
 from atf.rpc.dapr_app import DaprApp
 from atf.rpc.failure import to_error

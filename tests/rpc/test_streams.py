@@ -15,9 +15,7 @@ from grpc_status import rpc_status
 
 from atf.client.transport import ForkSafeChannel
 from atf.errors import DeadlineExceeded, InvalidArgument, Unavailable
-from atf.rpc import dapr_scheduler_pb2 as d
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import dapr_scheduler_pb2 as d, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.channel import AioChannel
 from atf.rpc.server import Service, serve
 

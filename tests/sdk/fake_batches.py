@@ -10,9 +10,7 @@ from typing import Any, cast
 
 from atf.client import AsyncClient
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, NotFound
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.api import Frontend
 from atf.sdk.work_items import digest_of, texts_of
 from atf.testing.runtime import VirtualRuntime

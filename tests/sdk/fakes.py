@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from atf.client import AsyncClient
 from atf.errors import AtfError, TaskNotFound
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.api import Frontend
 from atf.testing.runtime import VirtualRuntime
 
@@ -176,8 +175,8 @@ class FakeFrontend:
         return f.ListCapacityReply(pools=["", "gpu"])
 
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
-        one = f.WorkerHost(name="one:7403", aside=[f.SetAside(until_us=12_500_000, **_of("shop/mail"))])
-        two = f.WorkerHost(name="two:7403", pool="gpu", aside=[f.SetAside(**_of("*"))])
+        one = f.WorkerHost(name="one:7403", quarantined=[f.QuarantinedLambda(until_us=12_500_000, **_of("shop/mail"))])
+        two = f.WorkerHost(name="two:7403", pool="gpu", quarantined=[f.QuarantinedLambda(**_of("*"))])
         return f.ListHostsReply(hosts=[one, two], now_us=10_000_000)
 
     async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:

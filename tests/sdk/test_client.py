@@ -11,8 +11,7 @@ from atf.client.calls import error_of
 from atf.client.info import ConcurrencyKeyInfo
 from atf.client.jobs import JobInfo
 from atf.frontend.settings import overridden
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from tests.sdk.fakes import ROUND_TRIP, World, faked, world
 from tests.virtual import virtual
 
@@ -329,8 +328,8 @@ async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
 async def test_the_status_says_what_is_wrong(w: World) -> None:
     found = await w.client.status()
     assert found.wrong == (
-        "hosts: one:7403 (pool ): 2 executors, sets shop/mail aside, since executors died there",
-        "hosts: two:7403 (pool gpu): 0 executors, sets everything aside, since executors died there",
+        "hosts: one:7403 (pool ): 2 executors, quarantines shop/mail, since executors died there",
+        "hosts: two:7403 (pool gpu): 0 executors, quarantines everything, since executors died there",
         "job shop/nightly: no live worker runs its lambda: atf job rm shop/nightly ends it",
     )
     assert found.memory == {"store:6379": (5, 100)}
@@ -384,11 +383,11 @@ async def test_a_retry_that_is_refused_names_who_holds_the_key(w: World) -> None
 
 
 @virtual(world)
-async def test_hosts_tell_what_they_set_aside(w: World) -> None:
+async def test_hosts_tell_what_they_quarantine(w: World) -> None:
     one, two = await w.client.hosts()
-    assert (one.name, one.pool, list(one.aside)) == ("one:7403", "", ["shop/mail"])
-    assert one.aside["shop/mail"] is not None
-    assert two.aside == {"*": None}
+    assert (one.name, one.pool, list(one.quarantined)) == ("one:7403", "", ["shop/mail"])
+    assert one.quarantined["shop/mail"] is not None
+    assert two.quarantined == {"*": None}
 
 
 @pytest.mark.parametrize("kind", [atf.FailedPrecondition, atf.InvalidArgument, atf.Unavailable])

@@ -11,9 +11,7 @@ import pytest
 
 import atf
 from atf.client.loop_bridge import OwnLoop
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.api import Frontend
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime

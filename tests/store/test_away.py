@@ -14,7 +14,7 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
-from atf.errors import ConfigError, FailedPrecondition, StoreSettling, Unavailable
+from atf.errors import ClaimsPaused, ConfigError, FailedPrecondition, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import keys
 from atf.store.calls import by_partition
@@ -56,7 +56,7 @@ class Server:
         self.run_id, self.durable = run_id, durable
         try:
             await store.claim("e", "n", ["0-x"], 1000)
-        except StoreSettling:
+        except ClaimsPaused:
             clock.advance(17)
             await store.enqueue(0, 0)  # a store consumer sees it go by
             return True
@@ -291,7 +291,7 @@ async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(
     server.run_id = "two"
     await store.counts(LAMBDA)
     server.run_id = "one"
-    with pytest.raises(StoreSettling):
+    with pytest.raises(ClaimsPaused):
         await store.claim("e", "n", ["0-x"], 1000)
 
 
@@ -358,7 +358,7 @@ async def test_nothing_is_popped_that_could_not_be_claimed(server: Server, store
     await world.schedule("a")
     await world.passes()
     server.run_id, server.durable = "two", "0"
-    with pytest.raises(StoreSettling):
+    with pytest.raises(ClaimsPaused):
         await store.claim("e", "n", ["0-x"], 1000)
     assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
     clock.advance(17)

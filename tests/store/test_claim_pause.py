@@ -14,7 +14,7 @@ import pytest
 
 from atf import log
 from atf.config.settings import LogSettings, StoreSettings, Timing
-from atf.errors import StoreSettling, Unavailable
+from atf.errors import ClaimsPaused, Unavailable
 from atf.runtime import end
 from atf.store.claim_pause import ClaimPause, PauseCause, PauseLog
 from atf.store.servers.modes import fake_link
@@ -91,7 +91,7 @@ async def test_a_restart_says_who_is_still_to_answer_and_then_nothing(server: Se
     server.restart("two")
     await one.store.claim_pauses()  # meets the other server, and has it noted
     assert await one.store.claim_pauses() == [paused(left_us=16 * US, waits_for=2)]
-    with pytest.raises(StoreSettling, match="once the last heartbeat service has found that none of its claims"):
+    with pytest.raises(ClaimsPaused, match="once the last heartbeat service has found that none of its claims"):
         await one.store.claim("executor-1", "n", ["0-c"], 1000)
     clock.advance(4)
     assert await one.store.claim_pauses() == [paused(waits_for=1)]

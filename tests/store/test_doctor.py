@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from atf.cli import doctor as doctor_command
-from atf.cli import main
+from atf.cli import doctor as doctor_command, main
 from atf.config.settings import StoreSettings, Timing
 from atf.runtime import SystemRuntime
 from atf.store import library

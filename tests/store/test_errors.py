@@ -18,11 +18,11 @@ from redis._parsers.base import BaseParser
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import (
     AtfError,
+    ClaimsPaused,
     ConfigError,
     FailedPrecondition,
     Internal,
     ResourceExhausted,
-    StoreSettling,
     Unavailable,
 )
 from atf.runtime import SystemRuntime
@@ -251,7 +251,7 @@ async def claim_after_restart(world: World, *kept: HeldClaim) -> None:
     for moment in (0.0, 15.9):
         world.clock.advance(moment)
         assert await world.beat(*kept) == [Verdict.OK] * len(kept)
-        with pytest.raises(StoreSettling, match=f"another {math.ceil(16 - moment)} s"):
+        with pytest.raises(ClaimsPaused, match=f"another {math.ceil(16 - moment)} s"):
             await world.store.claim("executor-1", "n", ["0-b"], 1000)
     assert (await world.get("0-b")).status is Status.ENQUEUED
     world.clock.advance(0.1)
@@ -272,7 +272,7 @@ async def test_a_clock_that_leaps_ahead_does_not_end_the_pause(world: World, clo
         assert next_in_us is not None
         assert next_in_us <= 16 * US - round(passed * US)
         assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
-        with pytest.raises(StoreSettling, match="until a store consumer has seen the pause of claims go by"):
+        with pytest.raises(ClaimsPaused, match="until a store consumer has seen the pause of claims go by"):
             await world.store.claim("executor-1", "n", [task_id], 1000)
     await world.store.enqueue(0, began + 16 * US)
     assert len(await world.claim(task_id)) == 1
@@ -285,7 +285,7 @@ async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_
     ends = int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"]))
     clock.us = ends + 24 * US
     assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
-    with pytest.raises(StoreSettling):
+    with pytest.raises(ClaimsPaused):
         await world.store.claim("executor-1", "n", ["0-x"], 1000)
 
 
@@ -299,7 +299,7 @@ async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(w
     second = int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"]))
     assert second > first
     clock.advance((second - clock.us) / US)
-    with pytest.raises(StoreSettling):
+    with pytest.raises(ClaimsPaused):
         await world.store.claim("executor-1", "n", [task_id], 1000)
     await world.passes()
     assert len(await world.claim(task_id)) == 1
@@ -491,7 +491,7 @@ async def test_a_server_that_hides_its_settings_is_taken_for_one_that_may_forget
             (task_id,) = await world.schedule("b")
             await world.passes()
             real.hset("atf:{0}", "server", "as it was called before a restart")
-            with pytest.raises(StoreSettling):
+            with pytest.raises(ClaimsPaused):
                 await world.claim(task_id)
     finally:
         real.acl_deluser("app")

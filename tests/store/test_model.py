@@ -14,8 +14,7 @@ from typing import Any, Final, TypeVar
 
 import fakeredis
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from atf.config.settings import StoreSettings, Timing

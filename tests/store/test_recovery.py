@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atf.errors import StoreSettling
+from atf.errors import ClaimsPaused
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import HasRun, Imported, MayHaveRun, WhyMayHaveRun, import_tasks
 from atf.store.store import Store
@@ -112,7 +112,7 @@ async def test_no_task_starts_while_its_old_executor_may_run_it(world: World, cl
     task_id = f"{store.partition_for('a')}-a"
     await there.passes(store.partition_for("a"))
     assert done.claims_from_us == clock.us + LEASE_US
-    with pytest.raises(StoreSettling):
+    with pytest.raises(ClaimsPaused):
         await store.claim("executor-2", "n", [task_id], PLENTY)
     clock.advance(LEASE_US / US)
     await there.passes(store.partition_for("a"))

@@ -12,7 +12,7 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
-from atf.errors import FailedPrecondition, StoreSettling, Unavailable
+from atf.errors import ClaimsPaused, FailedPrecondition, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.roster import LOOK_S
@@ -118,7 +118,7 @@ async def pauses(world: World) -> bool:
     """Whether it is given no claims now."""
     try:
         await world.store.claim("executor-1", "n", ["0-none"], PLENTY)
-    except StoreSettling:
+    except ClaimsPaused:
         return True
     return False
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from atf.config.settings import StoreSettings, Timing
-from atf.errors import FailedPrecondition, StoreSettling, Unavailable
+from atf.errors import ClaimsPaused, FailedPrecondition, Unavailable
 from atf.runtime import SystemRuntime
 from atf.store import library
 from atf.store.servers import checks, permissions, settings
@@ -355,6 +355,6 @@ async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_i
     await world.schedule("b")
     await world.passes()
     server_run = "second"
-    with pytest.raises(StoreSettling, match="another 30 s"):
+    with pytest.raises(ClaimsPaused, match="another 30 s"):
         await old.claim("executor-1", "n", ["0-b"], 1000)
     await old.close()

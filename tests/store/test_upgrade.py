@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from atf.config.settings import StoreSettings, Timing
-from atf.errors import FailedPrecondition, StoreSettling
+from atf.errors import ClaimsPaused, FailedPrecondition
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict
@@ -162,7 +162,7 @@ async def test_the_old_version_keeps_to_a_pause_of_claims_that_the_new_one_asked
     await World(old, clock).schedule("a")
     await World(old, clock).passes()
     assert await new.pause_claims() == clock.us + LEASE_US
-    with pytest.raises(StoreSettling, match="at least another 16 s"):
+    with pytest.raises(ClaimsPaused, match="at least another 16 s"):
         await old.claim("executor-1", "n", ["0-a"], PLENTY)
     clock.advance(LEASE_US / US)
     await World(new, clock).passes()  # a store consumer sees it go by

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from atf.errors import Unavailable
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.batch import link_id
 from atf.store import keys
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchRecord, ItemTerms, NewItem

@@ -6,8 +6,7 @@ import asyncio
 import random
 
 from atf.errors import Unavailable
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import job_pb2 as j, task_pb2 as t
 from atf.store.library import JOBS_PER_PASS
 from atf.store.values.claims import Outcome, RunResult
 from atf.store.values.jobs import NewJob, ReplaceJob, Tick

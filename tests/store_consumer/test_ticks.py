@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import job_pb2 as j, task_pb2 as t
 from atf.store.values.jobs import DueJob
 from atf.store_consumer.ticks import LATE_US, MOST_PASSED_OVER, cancels, tick_of
 from atf.task import US

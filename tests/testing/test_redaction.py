@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 import atf
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f
 from atf.sdk.redaction import MASK
 from atf.testing import Harness
 

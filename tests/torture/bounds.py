@@ -13,11 +13,7 @@ from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_REDACTED, MAX_REGISTERED_AT_ONCE, MAX_SCHEDULE_CHARS, MAX_SIGNATURE_CHARS
-from atf.rpc import batch_pb2 as b
-from atf.rpc import controller_pb2 as c
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.sdk.isolation import (
     MAX_AT_ONCE,
     MAX_BURST,

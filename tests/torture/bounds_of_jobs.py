@@ -12,12 +12,14 @@ from atf.frontend.gates import MAX_LABEL_BYTES
 from atf.frontend.jobs import MAX_PREVIEW
 from atf.frontend.new_job import MAX_RETRIES
 from atf.frontend.redrive import MAX_ERROR_CHARS, MAX_RATE
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import job_pb2 as j
-from atf.rpc import store_consumer_pb2 as s
-from atf.rpc import task_pb2 as t
+from atf.rpc import (
+    dapr_runtime_pb2 as d,
+    frontend_pb2 as f,
+    hsc_pb2 as h,
+    job_pb2 as j,
+    store_consumer_pb2 as s,
+    task_pb2 as t,
+)
 from atf.schedule.every import MAX_REPEATS
 from atf.schedule.instants import LATEST_US
 from atf.sdk.isolation import MAX_ENQUEUE_TIMEOUT_US, MIN_ENQUEUE_TIMEOUT_US
@@ -215,7 +217,7 @@ BOUNDS: Final[dict[str, Bound]] = {
         MAX_KEY_CHARS,
         "key of first_time",
     ),
-    "a lane": Bound("NextWork", lambda w, n: next_work(w, lane="x" * n), 0, 16, "lane"),
+    "a call stream": Bound("NextWork", lambda w, n: next_work(w, stream="x" * n), 0, 16, "stream"),
     "a partition": Bound("StoreConsumer.Poll", lambda _, n: s.PollRequest(partitions=[n]), 0, 1, "partitions"),
     "partitions": Bound("StoreConsumer.Poll", lambda _, n: s.PollRequest(partitions=[0] * n), 0, 2, "partitions"),
     **{what: bound for method, made in MAKES_A_JOB.items() for what, bound in _of_dapr(method, made).items()},

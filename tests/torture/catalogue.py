@@ -333,7 +333,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "StoreConsumer.Poll": {},
     "Controller.NextWork": {
         ("executor_id",): Rule(_must(_NAME), "executor_id"),
-        ("lane",): Rule(_must("[a-z]{0,16}"), "lane"),
+        ("stream",): Rule(_must("[a-z]{0,16}"), "stream"),
         ("lambdas",): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
         ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
         ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),

@@ -20,9 +20,7 @@ from atf.frontend.new_batch import (
     MAX_PAUSE_US,
     MAX_WORKERS,
 )
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.work_items import MAX_ITEMS
 from atf.task import MAX_CONCURRENCY, MAX_LABELS, MAX_PAYLOAD_BYTES
 

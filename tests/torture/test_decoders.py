@@ -23,17 +23,14 @@ from atf.client.calls import answer_of
 from atf.controller.guards import Slow, event_of
 from atf.controller.losses import Death, report_death
 from atf.demo.record import DemoRecord
-from atf.errors import AtfError, InvalidArgument
-from atf.errors import Internal as InternalError
+from atf.errors import AtfError, Internal as InternalError, InvalidArgument
 from atf.executor.guarding.start_notes import StartNotes
 from atf.executor.guarding.worker_end import WorkerEnd, death
 from atf.executor.held import HeldTask
 from atf.executor.outcome import DoesNotFit, GaveUp, Returned, of_exception, to_result
 from atf.executor.perform import Performer, Unawaited
 from atf.executor.table import HEADER_BYTES, SLOT_BYTES, SlotState, Table
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import status_pb2
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, status_pb2, task_pb2 as t
 from atf.rpc.failure import DETAILS_KEY, to_error
 from atf.runtime import SystemRuntime
 from atf.sdk.options import Backoff, duration_us, instant_us, priority_number

@@ -12,9 +12,7 @@ from google.protobuf.message import Message
 from atf.controller.requests import MAX_WAIT_US
 from atf.frontend.gates import MIN_SHARE
 from atf.frontend.redrive import MIN_RATE
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,

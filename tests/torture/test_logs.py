@@ -29,10 +29,7 @@ from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.hsc.service import HscService
 from atf.log import get_logger, setup
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import end
 from atf.testing.wiring import Wiring
 
@@ -285,7 +282,7 @@ class Hears(HscService):
 
 @contextlib.asynccontextmanager
 async def working(world: World) -> AsyncIterator[Hears]:
-    """A store consumer, a controller, an HSC and an executor with the lanes of production, at work."""
+    """A store consumer, a controller, an HSC and an executor with the call streams of production, at work."""
     store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
     hsc = Hears(store=store, timing=timing, deploy_grace_us=0)
     wiring = Wiring(runtime, timing)

@@ -24,8 +24,7 @@ from atf.cli.batch import rows
 from atf.config.allowed_hosts import AllowedHosts, split_authority
 from atf.config.allowed_programs import AllowedPrograms
 from atf.cores.pool import CorePool, CoreSettings
-from atf.errors import ConfigError, InvalidArgument
-from atf.errors import Internal as InternalError
+from atf.errors import ConfigError, Internal as InternalError, InvalidArgument
 from atf.frontend import batches, jobs, redrive
 from atf.frontend.dapr import http
 from atf.frontend.settings import SETTINGS

@@ -23,8 +23,7 @@ from atf.config import settings
 from atf.config.loading import load
 from atf.errors import AtfError, ConfigError, InvalidArgument
 from atf.frontend.validate import check_options, check_spec, check_when
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.listen_address import split_address
 from atf.rpc.server import serve
 from atf.sdk.loading import load_lambdas

@@ -18,10 +18,7 @@ from google.protobuf.message import Message
 from atf.cli import main, remote
 from atf.cli.commands import SECTIONS, cli
 from atf.errors import BY_REASON, AtfError
-from atf.rpc import batch_pb2 as b
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.visible import json_text, one_line, visible
 
 from .texts import BIDI, BOMBS, ESCAPES, acts

@@ -11,8 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.failure import MAX_MESSAGE_BYTES
 
 from . import wire

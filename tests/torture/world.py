@@ -18,15 +18,17 @@ from google.protobuf.message_factory import GetMessageClass
 from atf.config.settings import FrontendSettings, StoreSettings, Timing
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.dapr.scheduler import SERVICE, SchedulerService
-from atf.rpc import batch_pb2 as b
-from atf.rpc import controller_pb2 as c
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import dapr_scheduler_pb2 as ds
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import hsc_pb2 as h
-from atf.rpc import job_pb2 as j
-from atf.rpc import store_consumer_pb2 as s
-from atf.rpc import task_pb2 as t
+from atf.rpc import (
+    batch_pb2 as b,
+    controller_pb2 as c,
+    dapr_runtime_pb2 as d,
+    dapr_scheduler_pb2 as ds,
+    frontend_pb2 as f,
+    hsc_pb2 as h,
+    job_pb2 as j,
+    store_consumer_pb2 as s,
+    task_pb2 as t,
+)
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
 from atf.store.store import Store

@@ -10,8 +10,7 @@ import pytest
 
 from proof.chaos import frame
 from proof.chaos.frame import Row
-from tools import fuzz as fuzz_tool
-from tools import reliability_front, rolling_upgrade
+from tools import fuzz as fuzz_tool, reliability_front, rolling_upgrade
 from tools.draw_reliability import END, START, beside, measured, proofs, put, table
 
 CODE = "fedcba987654"

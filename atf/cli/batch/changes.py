@@ -11,8 +11,7 @@ from atf.cli.confirmation import confirm
 from atf.cli.options import asks, bulk_flags, lists
 from atf.cli.output import show
 from atf.cli.remote import ask
-from atf.rpc import api
-from atf.rpc import batch_pb2 as b
+from atf.rpc import api, batch_pb2 as b
 
 from .view import batch_word, show_batches
 

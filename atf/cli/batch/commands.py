@@ -30,8 +30,7 @@ from atf.cli.remote import ask
 from atf.client import AsyncClient
 from atf.client.batch_spec import MAX_WORKERS, MESSAGE_ITEMS
 from atf.client.paging import entries
-from atf.rpc import api
-from atf.rpc import batch_pb2 as b
+from atf.rpc import api, batch_pb2 as b
 from atf.runtime import SystemRuntime, new_id
 from atf.sdk.batch import ItemStatus
 from atf.sdk.batch_info import statuses_of

@@ -12,8 +12,7 @@ from typing import IO, Any, Final
 
 from atf.builtin.command_result import read_failure
 from atf.cli.json_values import bytes_json, json_for, message_json
-from atf.rpc import batch_pb2 as b
-from atf.rpc import task_pb2 as t
+from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.batch import BatchStatus, ItemStatus
 from atf.sdk.work_items import COMMAND
 from atf.visible import visible

@@ -19,8 +19,7 @@ from atf.client.batch_upload import BatchPlan, goes_on
 from atf.client.submit import check_count, count_async
 from atf.errors import AtfError, InvalidArgument
 from atf.exits import EXIT_OK
-from atf.rpc import api
-from atf.rpc import batch_pb2 as b
+from atf.rpc import api, batch_pb2 as b
 from atf.sdk.items import Elements, NamedElements
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.work_items import COMMAND

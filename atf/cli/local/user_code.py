@@ -94,7 +94,7 @@ def _in_child(
             notes.doing(f"importing {' '.join(apps)}")
             with given_back():
                 lambdas = load_lambdas(apps)
-            notes.settled()
+            notes.imported()
             notes.doing(f"working with {' '.join(apps)}")
             return work(lambdas)
         except BaseException as error:

@@ -36,7 +36,7 @@ class ExplainedTask(NamedTuple):
     slots_taken: int = 0  # of its concurrency key
     before: int = -1  # tasks before it that wait for such a slot; -1: it does not wait for one
     hosts: int = 0  # live hosts of the pool that its lambda is given to
-    aside: Mapping[str, int] = {}  # those of them that set its lambda aside: until when, µs
+    quarantined: Mapping[str, int] = {}  # those of them that quarantine its lambda: until when, µs
     not_run: bool = False  # live workers of that pool all say which lambdas they run, and this one is not among them
     unknown: bool = False  # the partition of the task does not know its lambda, or not yet
     signatures: Sequence[str] = ()  # digests of those of its lambda that live executors run

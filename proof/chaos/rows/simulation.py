@@ -17,8 +17,7 @@ from proof.chaos import frame
 from proof.chaos.frame import Figures, Progress, Row, Trial
 from proof.simulation import calls
 from proof.simulation.__main__ import FEWEST, PYTHON
-from proof.simulation.mutants import KINDS as BREACHES
-from proof.simulation.mutants import MUTANTS
+from proof.simulation.mutants import KINDS as BREACHES, MUTANTS
 from proof.simulation.nemesis import KINDS
 from proof.simulation.net import KINDS as NET_KINDS
 from proof.simulation.play import AT_KILL

@@ -16,8 +16,7 @@ from atf.verify.load import Load
 from atf.verify.outcome import LoadOutcome
 from proof.chaos.frame import Figures, Progress, Row, Trial
 from proof.chaos.lab import available
-from proof.chaos.scene import RELAXED as RELAXED_LOAD
-from proof.chaos.scene import Scene
+from proof.chaos.scene import RELAXED as RELAXED_LOAD, Scene
 from proof.chaos.stores import ChaosServer, ClusterStore, SentinelStore, Single, followers, until
 
 REPLICATED: Final = "replicated"

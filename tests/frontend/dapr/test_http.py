@@ -18,8 +18,7 @@ from atf.config.settings import FrontendSettings
 from atf.errors import ConfigError
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import dapr_runtime_pb2 as d, frontend_pb2 as f
 from tests.frontend.conftest import Bench
 
 JOB = "/v1.0/jobs/report"

@@ -11,13 +11,9 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from atf.config.settings import FrontendSettings
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
-from atf.frontend.dapr import jobs
-from atf.frontend.dapr import runtime as dapr
+from atf.frontend.dapr import jobs, runtime as dapr
 from atf.frontend.dapr.runtime import DaprRuntime
-from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc import frontend_pb2 as f
-from atf.rpc import job_pb2 as j
-from atf.rpc import task_pb2 as t
+from atf.rpc import dapr_runtime_pb2 as d, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.store.values.jobs import Tick
 from atf.task import MAX_AHEAD_US, US
 from tests.frontend.conftest import START_US, Bench

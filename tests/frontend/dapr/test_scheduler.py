@@ -8,8 +8,7 @@ import pytest
 
 from atf.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
 from atf.frontend.dapr import names, scheduler
-from atf.rpc import dapr_runtime_pb2 as r
-from atf.rpc import dapr_scheduler_pb2 as d
+from atf.rpc import dapr_runtime_pb2 as r, dapr_scheduler_pb2 as d
 from atf.task import MAX_AHEAD_US
 from tests.virtual import virtual
 

@@ -9,8 +9,7 @@ import pytest
 
 from atf.errors import InvalidArgument, Unavailable
 from atf.frontend.dapr import watch
-from atf.rpc import dapr_runtime_pb2 as r
-from atf.rpc import dapr_scheduler_pb2 as d
+from atf.rpc import dapr_runtime_pb2 as r, dapr_scheduler_pb2 as d
 from atf.task import Status
 from tests.virtual import virtual
 
@@ -316,8 +315,7 @@ async def test_a_second_first_message_ends_the_stream(w: World) -> None:
 
 @virtual(world())
 async def test_a_task_that_is_no_trigger_fails_for_good_and_the_others_come(w: World) -> None:
-    from atf.rpc import frontend_pb2 as f
-    from atf.rpc import task_pb2 as t
+    from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
     await w.schedule()
     spec = t.TaskSpec(**{"lambda": "dapr-scheduler.prod/job.billing", "payload": b"\xff"})  # type: ignore[arg-type]

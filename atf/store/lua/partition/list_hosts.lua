@@ -1,7 +1,7 @@
 -- list_hosts: the worker hosts that are alive
 -- KEYS[1]  the partition's record
 -- ARGV     now, how many at most
--- RETURNS  now, {host, until when it counts as alive, its pool and what it sets aside: "pool=<pool> executors=<number> <lambda>=<until> ...",
+-- RETURNS  now, {host, until when it counts as alive, its pool and what it quarantines: "pool=<pool> executors=<number> <lambda>=<until> ...",
 --          "<lambda> <digest> <digest> ..." of each lambda that it serves and of which live executors run several signatures, between commas,
 --          until when it drains ("" = it does not, "0" = until that is ended), why no worker can start there ("" = they can, "=" = they start), ...}
 

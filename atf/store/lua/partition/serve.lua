@@ -1,8 +1,8 @@
--- serve: notes that workers of a pool are alive, what they run, and which lambdas their host sets aside, for `explain_task` and for people
+-- serve: notes that workers of a pool are alive, what they run, and which lambdas their host quarantines, for `explain_task` and for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, pool ("" = of no name), how long it counts without being said again, the host ("" = of no name), how many executors it has ("" = it does not say),
 --          1 = what follows goes on a list of lambdas that another call began, why no worker can start on the host ("" = they can; "=" = they start,
---          and a reason said before holds; unless "", none is alive there), how many lambdas it sets aside ("*" = all) and per such: name, for how long from now (0 = it is on trial),
+--          and a reason said before holds; unless "", none is alive there), how many lambdas it quarantines ("*" = all) and per such: name, for how long from now (0 = it is on trial),
 --          then lambdas that it serves, each with the digest of the signature behind a space where it was said, and once per such digest
 -- RETURNS  1, or 2 where the host is to drain: said in the registry partition alone
 --

@@ -6,7 +6,7 @@
 --          the limit that its queue waits for, running=<number> or rate=<number> (""), number of the gate that keeps it (""),
 --          the pool its lambda names of which no worker is alive (""),
 --          tasks that hold slots of its concurrency key, tasks before it in that key's line (-1 = it does not wait there),
---          live hosts of its pool, and of those that set its lambda aside: host, until when, ...,
+--          live hosts of its pool, and of those that quarantine its lambda: host, until when, ...,
 --          1 if a worker of the pool that its lambda runs in is alive, whether that has a name or not,
 --          1 if there are such, all of them say which lambdas they run, and none runs this one,
 --          1 if this partition does not know its lambda, digests of the signatures of it that live executors run,
@@ -15,7 +15,7 @@
 local HOSTS_SEEN = 256
 local FAILING_TOLD = 3
 
--- What a host has said of itself: its pool, and by lambda until when it sets that aside.
+-- What a host has said of itself: its pool, and by lambda until when it quarantines that.
 local function host_says(P, host)
   local said = {}
   for field, value in string.gmatch(redis.call('HGET', P .. ':hosts:say', host) or '', '([^ =]+)=([^ ]*)') do said[field] = value end
