@@ -139,8 +139,9 @@ class Store(
                 just started.
         """
         answer = await self._call("enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us])
-        now, wait, enqueued, again, lost, queues, outbox, due, gated, failing, standing, stepped, over, *ended = answer
-        expired, unfit, names = ([each.decode() for each in ids] for ids in (*ended, failing))
+        now, wait, enqueued, again, lost, queues, outbox, due, gated, failing, *rest = answer
+        standing, stepped, over, expired, unfit = rest
+        names, expired, unfit = ([each.decode() for each in ids] for ids in (failing, expired, unfit))
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
             OutboxRecord(partition, int(number), int(target), body)

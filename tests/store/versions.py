@@ -73,7 +73,9 @@ class FoundationStore(Store):
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
-        return [*reply, [], 0, [], 0, b"0", 1] if verb == "enqueue" else reply  # knew nothing of jobs and gates
+        if verb == "enqueue":  # knew nothing of jobs, gates and misfits
+            return [*reply, [], 0, [], 0, b"0", 1, [], []]
+        return reply
 
     async def _lease(self, verb: str, partition: int, args: list[Arg], **more: Any) -> list[Any]:  # knew of no roster
         reply: list[Any] = await self._call(verb, partition, args, server=verb == "claim", **more)

@@ -15,7 +15,8 @@
 --          {name, generation, tick, ticks before it, tick that has not ended ("" = none), when the last one had, base, spec, ... of the jobs that are due},
 --          tasks that gates have kept, dropped or let pass,
 --          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of
---          TIME ("0" = there was none), 1 = this store consumer may end leases for all that
+--          TIME ("0" = there was none), 1 = this store consumer may end leases for all that,
+--          {tasks whose lease has expired}, {misfits that failed}
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
