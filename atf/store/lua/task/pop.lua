@@ -46,7 +46,7 @@ end
 -- Whether claims are given, which is asked where anything was found: most pops, of hosts that wait for work, find nothing.
 local function may_give(P, look, now)
   if look.may == nil then
-    look.may = store_clock.gives(P, instant(now))  -- mutant: no_pause_after_rollback_pop
+    look.may = store_clock.gives(P, now)  -- mutant: no_pause_after_rollback_pop
   end
   return look.may
 end
