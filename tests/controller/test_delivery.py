@@ -44,7 +44,7 @@ async def test_an_acknowledged_answer_stays_the_executor_s(w: World) -> None:
 
 
 @virtual(world())
-async def test_each_lane_of_an_executor_calls_and_acknowledges_by_itself(w: World) -> None:
+async def test_each_call_stream_of_an_executor_calls_and_acknowledges_by_itself(w: World) -> None:
     waiting = w.asking("e1", stream="async", lambdas=["shop/other"], wait=30)
     await asyncio.sleep(0.1)
     (task_id,) = await w.enqueue(1)
@@ -60,7 +60,7 @@ async def test_each_lane_of_an_executor_calls_and_acknowledges_by_itself(w: Worl
 
 
 @virtual(world())
-async def test_a_death_frees_the_answers_of_all_lanes(w: World) -> None:
+async def test_a_death_frees_the_answers_of_all_call_streams(w: World) -> None:
     ids = [*await w.enqueue(1), *await w.enqueue(1, "shop/other")]
     await w.ask("e1")
     await w.ask("e1", stream="async", lambdas=["shop/other"])

@@ -56,7 +56,7 @@ async def test_a_controller_that_does_not_know_the_number_asks_for_the_names_and
         await running
 
 
-def test_a_number_is_one_of_its_lane_and_the_newest_counts() -> None:
+def test_a_number_is_one_of_its_call_stream_and_the_newest_counts() -> None:
     named = LambdaSets()
     first = named.asked(request(1, "shop/mail", "shop/bill"), 0.0)
     assert first is not None
@@ -71,7 +71,7 @@ def test_a_number_is_one_of_its_lane_and_the_newest_counts() -> None:
     assert named.asked(request(2), 3.0) is second
 
 
-def test_lanes_that_name_the_same_share_it() -> None:
+def test_call_streams_that_name_the_same_share_it() -> None:
     named = LambdaSets()
     first = named.asked(request(1, "shop/mail", "shop/bill"), 0.0)
     assert named.asked(request(4, "shop/bill", "shop/mail", executor="e2"), 0.0) is first

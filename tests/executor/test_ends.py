@@ -54,7 +54,7 @@ async def test_a_timeout_of_a_def_is_reported_only_when_its_body_has_ended(world
 
 
 @virtual(held)
-async def test_the_time_that_a_task_waits_for_a_lane_is_not_counted(world: HeldWorld) -> None:
+async def test_the_time_that_a_task_waits_for_a_worker_is_not_counted(world: HeldWorld) -> None:
     world.controller.give(*(job(f"0-{n}", timeout=0.8) for n in range(3)))
     await asyncio.sleep(0.7)
     world.held.end("0-0")
@@ -407,7 +407,7 @@ async def test_work_that_waits_for_a_second_is_handed_back(world: HeldWorld) -> 
 
 
 @virtual(held)
-async def test_nothing_is_asked_for_while_every_lane_is_taken_by_long_work(world: HeldWorld) -> None:
+async def test_nothing_is_asked_for_while_every_worker_is_taken_by_long_work(world: HeldWorld) -> None:
     assert world.controller.requests[0].max_tasks == 2
     world.controller.give(job("0-a"))
     await world.settle()
@@ -481,7 +481,7 @@ async def test_ordinary_tasks_go_on_while_many_suspects_wait(world: HeldWorld) -
 
 
 @virtual(held)
-async def test_suspects_that_find_no_lane_for_a_second_are_handed_back(world: HeldWorld) -> None:
+async def test_suspects_that_find_no_worker_for_a_second_are_handed_back(world: HeldWorld) -> None:
     world.controller.give(*(job(f"0-s{n}", losses=1) for n in range(10)))
     await asyncio.sleep(1.2)
     assert sorted(world.held.running) == ["0-s0", "0-s1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from atf.errors import InvalidArgument, Unavailable
+from atf.executor.held import HeldTask
 from atf.executor.prefetch import HOT
 from atf.executor.table import SlotState
 from atf.rpc import controller_pb2 as c, task_pb2 as t
@@ -95,9 +96,9 @@ async def test_each_kind_of_lambda_is_asked_for_by_its_own_room(world: World) ->
 
 
 @virtual(inline)
-async def test_the_lanes_share_the_slots_of_the_table(world: World) -> None:
+async def test_the_call_streams_share_the_slots_of_the_table(world: World) -> None:
     taken = world.table.slots - 100
-    world.executor.ledger._free[:taken] = []
+    world.executor.ledger.take([HeldTask(claim(f"0-taken{number}"), 0, 0.0) for number in range(taken)])
     world.controller.put(c.NextWorkReply(), "async")
     await asyncio.sleep(1)
     assert world.controller.async_requests[-1].max_tasks == 100 - world.controller.requests[-1].max_tasks

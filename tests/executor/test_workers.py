@@ -202,7 +202,7 @@ async def test_idle_threads_are_woken_however_the_work_comes(bench: Bench) -> No
         await bench.until(lambda n=n: len(bench.out) == n)  # type: ignore[misc]
 
 
-async def test_a_blocked_loop_has_no_lane_until_it_goes_on(bench: Bench) -> None:
+async def test_a_blocked_loop_has_no_room_until_it_goes_on(bench: Bench) -> None:
     bench.put("block_the_loop")
     await reach(1)
     assert bench.workers.load(True) == (2, 1, 0)
@@ -343,7 +343,7 @@ async def test_a_task_that_was_cancelled_or_lost_before_it_started_does_not_run(
 # --- pace ---------------------------------------------------------------------------------------------------------------
 
 
-def test_free_lanes_are_filled_when_nothing_is_known() -> None:
+def test_free_threads_are_filled_when_nothing_is_known() -> None:
     assert Prefetch().room(["a"], (16, 4, 0), 0.0) == 12
     assert Prefetch().room(["a"], (16, 16, 0), 0.0) == 0
 
