@@ -10,10 +10,10 @@ Pure. A host whose tasks keep failing by system errors takes no more of them for
    the next trial: it may have been the cause
 5. QUIET_S without another death, and nothing is held against it any more
 
-What user code does by exceptions and timeouts counts nothing. A lambda at a time as far as one can be blamed, so that one that kills its
-executors costs no other its host. Nor does a single task that does: it is among others of several lambdas in its first death, at the most
-in its second as well (see gate.py of the executor), and alone in those after that, which is too few for a row. Executors that don't even
-start ask for no work: they need not be quarantined.
+Exceptions and timeouts of user code count nothing. As far as one lambda can be blamed, only that one is quarantined, so a lambda that kills
+its executors costs no other its host. A single task that kills executors does not, either. It may die among others in its first two deaths. Its last
+attempt runs alone (see suspects.py of the executor), so its deaths are too few for a row. Executors that don't even start ask for no work: they
+need not be quarantined.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ EVERYTHING: Final = "*"
 """Stands for all lambdas: the whole host is quarantined."""
 STRIKES: Final = 3
 WELL: Final = 32
-"""Tasks that an executor ended, or handed back, since the last death and that speak for the host: about twice as many as it takes along when it dies, with as
-many threads as it has unless they are set. Fewer speak for nothing: a host may end one between two deaths, again and again."""
+"""Tasks that an executor ended, or handed back, since the last death. So many speak for the host: with the default number of threads, they are about twice
+as many as an executor holds when it dies. Fewer prove nothing: a bad host may end one between two deaths, again and again."""
 SAME_S: Final = 1.0
 """Seconds after a death within which others count as the same: one cause may end several executors."""
 SAME_OUTAGE_S: Final = 15.0
@@ -181,8 +181,9 @@ class Quarantine:
         return sum(at > since and name in {each, EVERYTHING} for each, at in ended) >= WELL
 
     def _to_blame(self, death: Death, handed: Mapping[str, tuple[str, float]]) -> str:
-        """The lambda whose tasks ended their executor, as far as only one can have: of those that had been lost before, if some had,
-        and of lambdas that have something against them, if some have. EVERYTHING: several can have; "": nothing ran.
+        """The lambda whose tasks ended their executor, as far as only one can have. EVERYTHING: several can have; "": nothing ran.
+
+        If some of the tasks had been lost before, only these are suspects. If something is held against some of their lambdas, only these are.
         """
         suspects = [each for each in death.started if each.task_id in death.suspects] or death.started
         names = {handed[each.task_id][0] for each in suspects if each.task_id in handed}

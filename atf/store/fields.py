@@ -26,7 +26,7 @@ FIELDS: Final = {
     "m": "counter of the newest token whose executor has said that it drains",
     "y": "ends of leases in a row that counted nothing: of executors that drained, and of runs that had not said that they started",
     "h": "what it holds while it stands in its queue or runs, a letter each: p a permit, k a slot of its concurrency key (or, while due, a place in its line)",
-    "lb": "labels, as name=value with a blank between two; absent: it has none",
+    "lb": "labels, as name=value with a blank between two, as gates read them: those of `spec`, once more; absent: it has none",
     "af": "affinity key, as the task gives it",
     "pb": "since when it is passed over in favour of another host; of no account where that was before t2",
     "g": "number of the gate that keeps it; absent: none does",

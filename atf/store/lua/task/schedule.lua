@@ -42,9 +42,9 @@ local function open_window(P, key, id, until_)
   redis.call('ZADD', P .. ':uniques:expiry', fmt(until_), key)
 end
 
-local REPLACED = {'lim', 'kc', 'af', 'lb'}
+local REPLACED = {'lim', 'kc', 'af', 'lb'}  -- of the fields that few tasks have, those that the newest call of a debounce decides
 
--- A task that is not due yet takes the place of the one that was to run: what it is, and when.
+-- Debounce: a later call of the same window puts the task off. The task keeps its id; what it is to do, and when, are the later call's.
 local function put_off(P, task, queue, at, spec, more)
   local id, record = task.id, task_key(P, task.id)
   local behind = task.ordering and redis.call('LINDEX', order_key(P, task.ordering), 0) ~= id
