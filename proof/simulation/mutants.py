@@ -247,7 +247,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "finish_without_token": Mutant(
         "a result is recorded whoever sends it",
-        {"finish_without_token": "if status ~= 'CLAIMED' and status ~= 'PROCESSING' then"},
+        {"finish_without_token": "if task.status ~= 'CLAIMED' and task.status ~= 'PROCESSING' then"},
         by="STALE_RESULT_ACCEPTED",
     ),
     "release_without_token": Mutant(
