@@ -82,7 +82,7 @@ class Backlog:
         self._scan_at = [0.0] * len(self._scan_at)
 
     def choose(self, want: int, now: float) -> PopRequest | None:
-        """The pop to make now; None: wait until `next_look`. Each Ask must come back through `popped` or `failed`."""
+        """The pop to make now; None: wait until `next_look`. Each request must come back through `popped` or `failed`."""
         open_now = [each for each, until in enumerate(self._shut_until) if until <= now]
         due = [each for each in open_now if self._scan_at[each] <= now]
         if due:

@@ -27,7 +27,7 @@ from .demand import Call, Demand, Lambdas, Serves, lambda_of
 from .floods import FLOODS, Floods
 
 LISTEN_S: Final = 60.0
-"""Seconds of one wait for a wake-up."""
+"""Seconds of one wait for a notification."""
 MIN_WAIT_S: Final = 0.05
 """Seconds a call waits at least: less is not enough to look into the queues once."""
 MOST_BESIDE: Final = 16
@@ -62,7 +62,7 @@ class Poller:
     may_run: Callable[[str, Lambdas], Lambdas]
     """Of its lambdas, those that an executor may be given tasks of now."""
     heard: Callable[[str], None]
-    """Told of each lambda whose queue was notified, or of a pool whose cores were written ("%", then its name)."""
+    """Told of each notification: the queue that has entries; "%" and a pool whose cores were written; "&" and a host that drains or goes on."""
 
     def __post_init__(self) -> None:
         self._demand = Demand()

@@ -12,7 +12,7 @@ Pure. A host whose tasks keep failing by system errors takes no more of them for
 
 Exceptions and timeouts of user code count nothing. As far as one lambda can be blamed, only that one is quarantined, so a lambda that kills
 its executors costs no other its host. A single task that kills executors does not, either. It may die among others in its first two deaths. Its last
-attempt runs alone (see suspects.py of the executor), so its deaths are too few for a row. Executors that don't even start ask for no work: they
+run is alone (see suspects.py of the executor), so its deaths are too few for a row. Executors that don't even start ask for no work: they
 need not be quarantined.
 """
 

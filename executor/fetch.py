@@ -45,11 +45,11 @@ class Asker:
 
 
 class Fetch:
-    """The calls of one name.
+    """One call stream of an executor.
 
     Args:
         asker: who asks.
-        stream: the name of these calls.
+        stream: its name.
         lambdas: what they may ask for.
         is_async: whether those are of the `async def` kind.
         low_volume: whether it asks only for lambdas that don't come in great numbers just now, so that they don't wait for those that do: an

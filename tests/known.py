@@ -7,7 +7,7 @@ from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT
 
 
 async def know(store: Store, *names: str) -> None:
-    """Tells all partitions of lambdas, with the defaults, as their home does once they are registered; those they know stay as they are."""
+    """Tells all partitions of lambdas, with the defaults, as the registry partition does once they are registered; those they know stay as they are."""
     for partition in range(store.partitions):
         for name in names:
             key = f"atf:{{{partition}}}:l:{name}"

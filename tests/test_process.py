@@ -20,7 +20,7 @@ class Store:
     """Answers one thing after the other: an error is raised."""
 
     def __init__(self, *answers: Any) -> None:
-        self.findings: list[CheckResult] = []
+        self.results: list[CheckResult] = []
         self.answers: Iterator[Any] = iter(answers)
         self.cluster: set[str] = set()
 
@@ -89,8 +89,8 @@ def test_a_warning_is_said_by_one_process_of_the_cluster_and_so_is_its_end() -> 
         log = Said()
         store.cluster = cluster
         watching = watch(store, log)
-        for findings in ([found], [found], []):
-            await watching.say(findings)
+        for results in ([found], [found], []):
+            await watching.say(results)
         return log.events
 
     said = [asyncio.run(run(Store())) for _ in range(3)]

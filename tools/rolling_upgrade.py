@@ -273,11 +273,11 @@ async def library_names(url: str) -> str:
     settings = StoreSettings(redis_url=url, partitions=int(PARTITIONS))
     store = await Store.open(settings, Timing(), SystemRuntime())
     try:
-        finding = await libraries(store.link)
+        result = await libraries(store.link)
     finally:
         await store.close()
-    print(f"function libraries: {finding.value}")
-    return finding.value
+    print(f"function libraries: {result.value}")
+    return result.value
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class _QuarantinedAddress(NamedTuple):
+class _RestingAddress(NamedTuple):
     pause_s: float
     until: float
 
@@ -34,7 +34,7 @@ class AddressRotation:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._turns: OrderedDict[tuple[str, ...], int] = OrderedDict()
-        self._aside: OrderedDict[str, _QuarantinedAddress] = OrderedDict()
+        self._aside: OrderedDict[str, _RestingAddress] = OrderedDict()
 
     def order(self, addresses: Sequence[str]) -> list[str]:
         """The addresses of one target to try in this run, in this order: those that are not set aside; if all are, the one
@@ -60,10 +60,10 @@ class AddressRotation:
         asked_s = min(at_least_s, MOST_PAUSE_S)
         before = self._aside.get(address)
         if before is not None and now < before.until:
-            aside = _QuarantinedAddress(before.pause_s, max(before.until, now + asked_s))
+            aside = _RestingAddress(before.pause_s, max(before.until, now + asked_s))
         else:
             pause_s = FIRST_PAUSE_S if before is None else min(before.pause_s * 2, MOST_PAUSE_S)
-            aside = _QuarantinedAddress(pause_s, now + max(pause_s, asked_s))
+            aside = _RestingAddress(pause_s, now + max(pause_s, asked_s))
         _keep(self._aside, address, aside)
 
     def worked(self, address: str) -> None:

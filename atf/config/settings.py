@@ -113,7 +113,7 @@ class StoreSettings:
     wakeups: bool = setting(
         True, "whether to sleep until the store says that something is due; off: poll_interval alone"
     )
-    poll_interval: float = setting(1.0, "seconds between two looks when no wake-up comes")
+    poll_interval: float = setting(1.0, "seconds between two looks when no notification comes")
     durability: str = setting(
         "relaxed",
         "relaxed, disk (the store's disk has it) or replicated (a replica has it): what must have happened to every task and"

@@ -1,6 +1,6 @@
 """Keeps the record of a pool's cores: which lambda may use which share of its executors, and who comes next. Pure: no I/O, no clock.
 
-A core is an equal share of a pool's executors, that of one group (core_groups.py). Some cores are *reserved*: they belong to one
+A core is an equal share of a pool's executors, that of one group (groups.py). Some cores are *reserved*: they belong to one
 lambda, whose turns there follow one another. The others are *multiplexed*: lambdas take turns on them, and ask for one by a *core claim*.
 
     claim ──▶ queue, dealt to a core in turn ──▶ scheduled ──handed over──▶ occupied ──concluded──▶ free

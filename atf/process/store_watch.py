@@ -73,7 +73,7 @@ class StoreWatch:
                 self._log.info("task store is mended", check=each.check, store=each.where)
 
     async def _announce(self) -> dict[str, bool]:
-        """Tells the cluster that this process lives; returns of each finding, by its name, whether nobody has said it yet."""
+        """Tells the cluster that this process lives; returns of each check result, by its name, whether nobody has said it yet."""
         names = [each.name for each in self._changes.known]
         try:
             return dict(zip(names, await self._store.announce(self._me, 3 * _ANNOUNCE_S, names), strict=True))

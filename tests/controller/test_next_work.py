@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import pytest
 
 from atf.config.settings import ControllerSettings
+from atf.controller.poller import MOST_REST_S
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import controller_pb2 as c
 from atf.store.values.lambdas import LambdaRecord
@@ -468,33 +470,34 @@ async def test_what_no_pop_should_end_with_ends_the_controller(w: World) -> None
 @virtual(world(partitions=2))
 async def test_while_a_pop_rests_nobody_looks_for_another_one(w: World) -> None:
     """Also where another partition is to be scanned, as each is at the beginning."""
-    looks, pop = 0, w.store.pop
-    begin = w.controller.poller._begin
+    looks, pop, may_pop = 0, w.store.pop, w.controller.poller.may_pop
+    pops: list[tuple[float, float]] = []
 
-    def counted() -> None:
-        nonlocal looks
-        looks += 1
-        assert looks < 500, "it goes round"
-        begin()
+    class Counted(asyncio.Event):
+        async def wait(self) -> Literal[True]:
+            nonlocal looks
+            looks += 1
+            assert looks < 500, "it goes round"
+            return await may_pop.wait()
 
     async def slow(*words: Any) -> Any:
+        began = w.runtime.monotonic()
         await asyncio.sleep(0.02)
+        pops.append((began, w.runtime.monotonic()))
         return await pop(*words)
 
-    w.controller.poller._begin = counted  # type: ignore[method-assign]
+    w.controller.poller.may_pop = Counted()
     w.store.pop = slow  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(w.controller.run())
     both = ("shop/mail", "shop/bill")
     await w.ask(lambdas=both, wait=1)
     await w.enqueue(200)
-    rested = 0
     for number in range(6):
         await w.enqueue(1, "shop/bill")
         assert (await w.ask(f"e{number}", lambdas=both, most=32)).claims
-        rested += bool(w.controller.poller._rests_until)
         if number == 2:
             await asyncio.sleep(0.9)  # the next scans are due
-    assert rested > 2
+    assert sum(later - ended > MOST_REST_S * 0.9 for (_, ended), (later, _) in pairwise(pops)) > 2, "none rested"
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running

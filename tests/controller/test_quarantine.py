@@ -225,7 +225,7 @@ async def crash(w: World, number: int) -> c.NextWorkReply:
 
 
 @virtual(world())
-async def test_a_controller_takes_no_task_of_what_it_sets_aside_and_tries_one_later(w: World) -> None:
+async def test_a_controller_takes_no_task_of_what_it_quarantines_and_tries_one_later(w: World) -> None:
     ids = await w.enqueue(8)
     for number in range(STRIKES):
         assert len(ids_of(await crash(w, number))) == 2
@@ -266,7 +266,7 @@ async def _back(w: World, ids: list[str], but: str) -> bool:
 
 
 @virtual(world())
-async def test_it_tells_at_once_what_it_sets_aside_also_to_those_who_look_later(w: World) -> None:
+async def test_it_tells_at_once_what_it_quarantines_also_to_those_who_look_later(w: World) -> None:
     ids = await w.enqueue(8)
     for number in range(STRIKES):
         await crash(w, number)

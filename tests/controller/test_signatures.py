@@ -67,7 +67,7 @@ async def test_a_signature_that_is_new_here_is_said_at_once(w: World) -> None:
 
 
 @virtual(world())
-async def test_an_id_that_reaches_the_wrong_executor_is_set_aside_at_its_claim(w: World) -> None:
+async def test_an_id_that_reaches_the_wrong_executor_is_left_to_others_at_its_claim(w: World) -> None:
     """Ids that were popped for a call which went away are held for the next one, whichever release that runs."""
     task_id = await unfit(w)
     call = w.asking("e2", signatures=[NEW], wait=30)

@@ -259,7 +259,7 @@ async def test_a_claim_that_can_not_be_read_takes_no_other_along(world: World) -
 
 
 @virtual(inline)
-async def test_lambdas_that_do_not_come_in_great_numbers_are_asked_for_aside(world: World) -> None:
+async def test_lambdas_that_do_not_come_in_great_numbers_are_asked_for_separately(world: World) -> None:
     word = claim("0-a")
     name = _lambda_name(word)
     world.controller.give(*(claim(f"0-{n}") for n in range(HOT - 1)))

@@ -95,7 +95,7 @@ async def give_back_async(ctx: atf.Context) -> None:
 
 @app.task
 def work() -> None:
-    """Runs as long as the test wants; see HeldLanes."""
+    """Runs as long as the test wants; see HeldWorkers."""
 
 
 def claim(

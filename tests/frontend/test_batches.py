@@ -201,13 +201,13 @@ async def test_a_batch_that_has_ended_goes_on_when_it_is_extended(bench: Bench) 
 
 
 async def test_further_items_lie_where_those_of_their_batch_do(bench: Bench) -> None:
-    """A link of a chain lies at its home, which its description does not say."""
+    """A link of a chain lies in its batch partition, which its description does not say."""
     spec = header().header.spec.SerializeToString()
     await bench.store.open_batch(ID, b"d", spec, NAME, 3600 * US, single_partition=True)
     await bench.store.close_batch(ID, 0)
     await send(bench, header(described=False, extend=True), items(*range(9)))
-    home = f"{bench.store.batch_partition(ID)}-"
-    assert [each.task_id.startswith(home) for each in await listed(bench)] == [True] * 9
+    batch_partition = f"{bench.store.batch_partition(ID)}-"
+    assert [each.task_id.startswith(batch_partition) for each in await listed(bench)] == [True] * 9
 
 
 async def test_of_an_extension_nothing_is_announced_that_is_refused(bench: Bench) -> None:

@@ -545,7 +545,7 @@ async def test_the_executors_of_its_pool_are_starting(bench: Bench) -> None:
     assert (host.starting, host.why_not) == (False, WHY)
 
 
-async def test_every_host_of_its_pool_sets_its_lambda_aside(bench: Bench) -> None:
+async def test_every_host_of_its_pool_quarantines_its_lambda(bench: Bench) -> None:
     task_id = await bench.schedule()
     await bench.enqueue()
     await bench.store.serve("gpu", 30, "other")  # of another pool

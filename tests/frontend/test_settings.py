@@ -45,7 +45,7 @@ SPEC = f.LambdaSpec(
     stop_on_fatal=True,
     gate_at_fatal=0.25,
 )
-DOOR = {
+ADMISSION = {
     "rate": "12.5",
     "burst": "20",
     "pending": "1000",
@@ -63,7 +63,7 @@ def test_whatever_an_operator_sets_is_as_if_the_code_said_it() -> None:
     text = overridden(f.LambdaSpec(name=NAME), "", FULL, [])
     assert in_force(f.LambdaSpec(name=NAME), text) == SPEC
     assert said(text) == FULL
-    assert admission_settings(SPEC) == DOOR
+    assert admission_settings(SPEC) == ADMISSION
     assert admission_settings(f.LambdaSpec(name=NAME, queue_limit=5, owner="us")) == {}
     assert overridden(SPEC, text, {}, ["all"]) == ""
 

@@ -1,4 +1,4 @@
-"""Dapr's doors on real processes: an application of Dapr's makes a job, its tick comes to its callback, also where it has moved to."""
+"""Dapr's APIs on real processes: an application of Dapr's makes a job, its tick comes to its callback, also where it has moved to."""
 
 from __future__ import annotations
 

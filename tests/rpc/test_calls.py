@@ -389,14 +389,14 @@ async def test_a_blocking_stub_answers_and_fails_like_the_others() -> None:
     async def beat(request: object) -> object:
         assert isinstance(request, h.HeartbeatRequest)
         if not request.claims:
-            raise errors.ClaimsPaused("settling")
+            raise errors.ClaimsPaused("claims are paused")
         return h.HeartbeatReply(verdicts=[h.Verdict.OK])
 
     def from_a_thread(address: str) -> h.HeartbeatReply:
         async def body() -> h.HeartbeatReply:
             stub = HSCStub(BlockingChannel(address))
             reply = await stub.heartbeat(h.HeartbeatRequest(claims=[h.HeldClaim()]), timeout=2)
-            with pytest.raises(errors.ClaimsPaused, match="settling"):
+            with pytest.raises(errors.ClaimsPaused, match="claims are paused"):
                 await stub.heartbeat(h.HeartbeatRequest(), timeout=2)
             await stub.channel.close()
             with pytest.raises(errors.Unavailable, match="is closed"):

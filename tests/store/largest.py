@@ -293,7 +293,7 @@ async def full_reads(world: World, times: int) -> None:
         assert len((await store.list_hosts())[1]) == len(hosts) == len(await store.live_pools())
         assert len(await store.list_capacity()) == len(hosts)
         for each in hosts[:MAX_BATCH]:
-            await store.announce(LiveRole("controller", "1.0", each), 3600, [f"finding {n}" for n in range(32)])
+            await store.announce(LiveRole("controller", "1.0", each), 3600, [f"result {n}" for n in range(32)])
         assert (await store.get_status(names[:MAX_BATCH], US)).lambdas[names[0]].waiting >= 1
         assert len(await store.served()) >= MAX_BATCH
         await store.drain_host(hosts[0], drains=True)

@@ -52,7 +52,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def doctor(embedded: Server, capsys: pytest.CaptureFixture[str]) -> Doctor:
-    """Runs `atf doctor --json`: its exit code, and the findings by their check."""
+    """Runs `atf doctor --json`: its exit code, and the results by their check."""
 
     def run(*flags: str, url: str = f"unix://{embedded.socket}") -> tuple[int, dict[str, Any]]:
         code = main(["doctor", "--redis-url", url, "--json", *flags])

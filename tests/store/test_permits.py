@@ -626,7 +626,7 @@ async def test_permits_of_a_partition_that_is_away_are_given_to_nobody_before_it
 async def test_what_runs_counts_against_a_limit_that_comes_to_a_rate(
     open_store: OpenStore, clock: Clock, bad: Any, lifted: bool
 ) -> None:
-    """Home has heard of every partition already, but not of what runs there."""
+    """The limits ledger has heard of every partition already, but not of what runs there."""
     world = await limited(open_store, clock, "rate=1000", 4)
     partitions = Partitions(world, **bad)
     if lifted:
@@ -753,9 +753,11 @@ async def test_a_server_that_forgot_when_it_forgot_and_whose_clock_is_behind_is_
         record = f"atf:{{{partition}}}"
         later = int((await dump(world.store)).hash(record)["pause_until"])
         await set_back(world, before, partition)
-        settled = str(later - 5 * US)
-        assert settled > before.hash(record).get("pause_until", "0")
-        await world.store.link.command("HSET", record, "pause_until", settled, "pause_over", settled, key=record)
+        pause_until = str(later - 5 * US)
+        assert pause_until > before.hash(record).get("pause_until", "0")
+        await world.store.link.command(
+            "HSET", record, "pause_until", pause_until, "pause_over", pause_until, key=record
+        )
     ran = 0
     for _ in range(40):
         await partitions.until(clock() + 2 * US)

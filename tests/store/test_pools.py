@@ -108,7 +108,7 @@ async def test_no_live_worker_without_a_pool_is_told_too(world: World) -> None:
     assert await served() == (False, "")
 
 
-async def test_hosts_are_listed_while_they_are_alive_with_what_they_set_aside(world: World) -> None:
+async def test_hosts_are_listed_while_they_are_alive_with_what_they_quarantine(world: World) -> None:
     await world.store.serve("gpu", 30, "two", {LAMBDA: 5, "shop/other": 0})
     await world.store.serve("", 20, "one")
     now = world.clock.us

@@ -34,12 +34,12 @@ async def running(world: World, name: str) -> None:
 
 
 async def restored(
-    file: Path, clock: Clock, *, old: Store | None = None, settle: bool = True
+    file: Path, clock: Clock, *, old: Store | None = None, pause_claims: bool = True
 ) -> tuple[Store, Imported, dict[str, MayHaveRun]]:
     """Another store that the export was brought to, what the import did, and its suspects by the names of their tasks."""
     store = await another_store(clock)
     suspects: list[MayHaveRun] = []
-    done = await import_tasks(store, file, report=suspects.append, old=old, pause_claims=settle)
+    done = await import_tasks(store, file, report=suspects.append, old=old, pause_claims=pause_claims)
     await know(store, LAMBDA)
     return store, done, {each.id.partition("-")[2]: each for each in suspects}
 
@@ -126,7 +126,7 @@ async def test_where_all_executors_have_been_stopped_tasks_start_at_once(
 ) -> None:
     await scheduled(world, "a")
     await export_tasks(world.store, tmp_path / "x")
-    store, done, _ = await restored(tmp_path / "x", clock, settle=False)
+    store, done, _ = await restored(tmp_path / "x", clock, pause_claims=False)
     assert done.claims_from_us == 0
     assert await all_that_is_due(World(store, clock)) == {"a"}
     await store.close()
@@ -137,7 +137,7 @@ async def test_an_old_claim_changes_nothing_in_the_restored_store(world: World, 
     (claim,) = await world.run("a", partition=world.store.partition_for("a"))
     await export_tasks(world.store, tmp_path / "x")
     clock.advance(1)
-    store, _, _ = await restored(tmp_path / "x", clock, settle=False)
+    store, _, _ = await restored(tmp_path / "x", clock, pause_claims=False)
     there = World(store, clock)
     old = claim._replace(task_id=f"{store.partition_for('a')}-a")
     assert await there.beat(old) == [Verdict.LOST]
@@ -198,7 +198,7 @@ async def test_a_task_behind_a_cancelled_one_runs(world: World, clock: Clock, tm
     await world.claim(ids[0])
     await world.store.cancel_tasks(ids[:1])
     await export_tasks(world.store, tmp_path / "x")
-    store, done, suspects = await restored(tmp_path / "x", clock, settle=False)
+    store, done, suspects = await restored(tmp_path / "x", clock, pause_claims=False)
     there = World(store, clock)
     assert (done.stored, done.may_have_run, set(suspects)) == (3, 2, {"b", "c"})
     assert await there.statuses([f"{store.partition_for('k')}-{name}" for name in "abc"]) == ["CANCELLED", "NEW", "NEW"]

@@ -39,10 +39,10 @@ SOUND_CONFIG = {
 
 
 def test_a_server_as_it_should_be_has_nothing_to_mend() -> None:
-    findings = settings.judge(SOUND_INFO, SOUND_CONFIG)
+    results = settings.judge(SOUND_INFO, SOUND_CONFIG)
 
-    assert {each.state for each in findings} == {State.OK}
-    assert not any(each.mend for each in findings)
+    assert {each.state for each in results} == {State.OK}
+    assert not any(each.mend for each in results)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import json
 import mmap
 import os
@@ -17,7 +18,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from atf import App, task
+from atf import App, Context, task
 from atf.cli.task_view import show_task
 from atf.client.calls import answer_of
 from atf.controller.guards import Slow, event_of
@@ -37,6 +38,7 @@ from atf.sdk.options import Backoff, duration_us, instant_us, priority_number
 from atf.sdk.payload import decode_result, encode_result
 from atf.sdk.requests import request_template
 from atf.sdk.schedulable import named
+from atf.sdk.signature import Codec
 from atf.store import keys
 from atf.store.records import task_record
 
@@ -92,9 +94,9 @@ PAYLOADS = st.one_of(
 @given(known=st.sampled_from(LAMBDAS), payload=PAYLOADS, encoding=st.integers(0, 3))
 def test_a_payload_becomes_arguments_or_is_refused(known: Any, payload: bytes, encoding: int) -> None:
     with understood_or(InvalidArgument):
-        assert known._codec.signature.bind(**known.decode(payload, encoding))
+        assert inspect.signature(known).bind(**known.decode(payload, encoding))
     with understood_or(InvalidArgument):
-        known._codec.decode_result(payload, encoding)
+        Codec(known.fn, known.name, Context).decode_result(payload, encoding)
     with understood_or(InvalidArgument):
         decode_result("shop/free", payload, encoding)
 

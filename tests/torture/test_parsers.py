@@ -97,7 +97,7 @@ LEFT_OUT: Final = {
     "atf/sdk/signature.py::Codec.decode_without": "reads as decode does, with one parameter less: sdk/test_aliases.py and cli/test_payload_check.py",
     "atf/sdk/signature.py::Codec._decode_old": "the part of decode for lambdas with aliases: sdk/test_aliases.py",
     "atf/cli/nouns.py::Noun.parse_args": "puts the name of a command before words that click then parses: cli/test_nouns.py",
-    "atf/cli/commands.py::_Commands.parse_args": "prints the help where no word was given: cli/test_help.py",
+    "atf/cli/commands.py::_Commands.parse_args": "prints the help where no word was given: cli/test_outputs.py",
     "atf/cli/payload_check.py::DecodingLambda.decode": "calls that of the lambda",
     "atf/cli/payload_check.py::DecodingLambda.decode_without": "calls that of the lambda",
     "atf/sdk/batch_handle.py::Batch._decode": "answers a function: decode of the elements",

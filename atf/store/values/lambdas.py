@@ -17,7 +17,9 @@ class LambdaRecord(NamedTuple):
     queue_limit: int  # that holds now
     enqueue_timeout_us: int  # that holds now
     paused: bool
-    settings: str = ""  # what else its code says of how it is pushed, "name=value name=value" by name; see settings.py
+    settings: str = (
+        ""  # what else its code says of how it is pushed, "name=value name=value" by name; see frontend/settings.py
+    )
     overrides: str = ""  # what an operator set instead of what the code says, `limit` and `timeout` among it
     gated: bool = False  # it has a gate
 

@@ -259,7 +259,7 @@ async def test_the_first_job_needs_no_executor_to_have_started(bench: Bench) -> 
     assert [each.spec.name for each in known.lambdas] == ["atf/dapr-job"]
 
 
-async def test_a_job_made_by_another_door_is_shown_as_far_as_it_can_be(bench: Bench) -> None:
+async def test_a_job_made_by_another_way_is_shown_as_far_as_it_can_be(bench: Bench) -> None:
     task = t.TaskSpec(**{"lambda": "photos/thumbnail"}, payload=b'{"a": 1}')  # type: ignore[arg-type]
     spec = j.JobSpec(name="dapr.orders/report", task=task, schedule="@daily")
     await bench.frontend.schedule_job(f.ScheduleJobRequest(job=spec))

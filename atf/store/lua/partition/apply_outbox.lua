@@ -1,4 +1,4 @@
--- apply_outbox: carries out, in the partition that it is for, what `register_lambdas`, `set_gate` or `delete_lambda` wrote in the registry partition. Idempotent: an older
+-- apply_outbox: carries out, in the partition that it is for, what a change of lambdas or gates wrote in the registry partition. Idempotent: an older
 -- version than the one on record changes nothing. What is newer here may be of before the registry partition forgot: so that one is asked (resync_lambdas.lua).
 -- KEYS[1]  the partition's record
 -- ARGV     now, version, "register", "gate" or "forget", name, then spec, queue limit, enqueue timeout, other settings and perhaps the

@@ -48,7 +48,7 @@ local function by_lambda(queues)
   return groups
 end
 
--- Where several queues of a lambda are due, deals the pushes of a pass among them (shares.lua). One that waits for the lambda's limits
+-- Where several queues of a lambda are due, deals the pushes of a pass among them (fair_shares.lua). One that waits for the lambda's limits
 -- takes part as soon as there is a permit, lest it always come too late. The least urgent is visited first, and leaves the others
 -- what they were dealt: so the more urgent ones get what it does not use.
 local function by_shares(P, queues, lambda, now, places)

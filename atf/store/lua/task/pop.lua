@@ -11,7 +11,7 @@
 -- A group is emptied before the next one is looked at; within a group the queues share evenly what is still wanted. What a lambda
 -- gets by that is dealt among its priorities by their shares, so that those of the other groups have theirs.
 -- Paused lambdas are passed over, and those that another pool runs. A queue that was full is visited again once a tenth of it is free. While no claims are given
--- (see store_clock.note_server), nothing is taken.
+-- (see store_clock.gives), nothing is taken.
 
 local MAX_NAMED = 8192  -- queues that are looked into where all are to be named
 local IN_ONE_CALL = 64  -- that one call of Redis tells to be empty
