@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from atf.process.role import Process as Frame
+from atf.task import MOVES
 from atf.verify.events import Accepted, Rescheduled
 from atf.verify.judgement import Breach
 from proof.chaos.rows import simulation as row
@@ -240,6 +241,19 @@ def test_a_run_that_time_has_cut_fails_where_something_never_happened_in_many_se
         assert "SIGTERM hsc" in said
     assert command.too_little(counts, 200, 200)[0]
     assert command.too_little({"claim": 20}, 150, 200) == (False, "")
+
+
+def test_moves_of_a_jobs_ticks_and_disturbed_calls_are_asked_of_many_seeds_alone() -> None:
+    assert set(command.JOB_MOVES) <= {move.name for move in MOVES}
+    counts = {"claim": 20, **dict.fromkeys(command.JOB_MOVES, 0)}
+    asked, scarce = command.apart(counts, {"rpc get_task": 3}, 1_000)
+    assert (command.too_little(asked, 1_000, 1_000), len(scarce)) == ((False, ""), 5)
+    asked, scarce = command.apart(counts, {"rpc get_task": 3}, command.ENOUGH)
+    assert scarce == {}
+    failed, said = command.too_little(asked, command.ENOUGH, command.ENOUGH)
+    assert failed
+    assert "hold 0 times" in said
+    assert "rpc get_task 3 times" in said
 
 
 # --- how fast tasks are pushed ----------------------------------------------------------------------------------------
