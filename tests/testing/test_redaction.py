@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 import atf
+from atf.client import AsyncClient
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f
 from atf.sdk.redaction import MASK
 from atf.testing import Harness
+from atf.testing.pipeline import TIMING, HarnessRoles
+from atf.testing.runtime import VirtualRuntime
+from tests.virtual import virtual
 
 app = atf.App("redacts")
-R = TypeVar("R")
 SECRET = "correct horse battery"
 
 
@@ -79,32 +83,35 @@ def test_a_payload_that_does_not_fit_is_not_shown(h: Harness) -> None:
     assert "swordfish" not in str(refused.value)
 
 
-def test_payloads_are_shown_without_the_values(h: Harness) -> None:
+@contextlib.asynccontextmanager
+async def roles(runtime: VirtualRuntime) -> AsyncIterator[HarnessRoles]:
+    opened = await HarnessRoles.open([app], TIMING, runtime, partitions=1, executors=1)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@virtual(roles)
+async def test_payloads_are_shown_without_the_values(w: HarnessRoles) -> None:
     """Also those that were made under an old name, of items of batches, and of callbacks."""
-    old = h.client.schedule("redacts/pay", {"user": "anna", "pw": SECRET})
-    batch = pay.map([("anna", SECRET)], on_complete=pay.s("bob", SECRET, how="fatal"))
-    frontend: Any = h._pipeline.frontend
+    frontend, of = w.frontend, {"lambda": "redacts/pay"}
+    client = AsyncClient("the roles", frontend=frontend, runtime=w.runtime)
+    old = await client.schedule("redacts/pay", {"user": "anna", "pw": SECRET})
+    batch = await client.batch(pay, [("anna", SECRET)], on_complete=pay.s("bob", SECRET, how="fatal"))
 
-    of: dict[str, Any] = {"lambda": "redacts/pay"}
+    def asked(**how: Any) -> list[Awaitable[Any]]:
+        return [
+            frontend.get_task(f.GetTaskRequest(id=old.id, with_spec=True, **how)),
+            frontend.list_tasks(f.ListTasksRequest(**of, with_spec=True, **how)),  # type: ignore[arg-type]
+            frontend.list_batch_items(b.ListBatchItemsRequest(id=batch.id, with_arguments=True, **how)),
+            frontend.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True, **how)),
+        ]
 
-    def ask(work: Coroutine[Any, Any, R]) -> R:
-        return h._drive(work)
-
-    task = ask(frontend.get_task(f.GetTaskRequest(id=old.id, with_spec=True)))
-    assert json.loads(task.spec.payload) == {"user": "anna", "pw": MASK}
-    shown = [
-        task,
-        ask(frontend.list_tasks(f.ListTasksRequest(**of, with_spec=True))),
-        ask(frontend.list_batch_items(b.ListBatchItemsRequest(id=batch.id, with_arguments=True))),
-        ask(frontend.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True))),
-    ]
+    shown = [await each for each in asked()]
+    assert json.loads(shown[0].spec.payload) == {"user": "anna", "pw": MASK}
     for each in shown:
         assert SECRET not in str(each)
         assert MASK in str(each)
-    for asked in (
-        frontend.get_task(f.GetTaskRequest(id=old.id, with_spec=True, unredacted=True)),
-        frontend.list_tasks(f.ListTasksRequest(**of, with_spec=True, unredacted=True)),
-        frontend.list_batch_items(b.ListBatchItemsRequest(id=batch.id, with_arguments=True, unredacted=True)),
-        frontend.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True, unredacted=True)),
-    ):
-        assert SECRET in str(ask(asked))
+    for each in asked(unredacted=True):
+        assert SECRET in str(await each)
