@@ -102,7 +102,10 @@ async def signal_async_child(number: int) -> int:
 @app.task
 def signal_program(number: int) -> int:
     """Of a program that is started by a fork, as `preexec_fn` demands."""
-    return end_of(subprocess.Popen(SLEEPS, preexec_fn=os.getpid).pid, number)  # noqa: PLW1509  what is tried
+    # It is kept until it has been waited for: one that nothing names is reaped by whatever thread next starts a program.
+    with subprocess.Popen(SLEEPS, preexec_fn=os.getpid) as program:  # noqa: PLW1509  what is tried
+        program.send_signal(number)
+        return program.wait()
 
 
 @app.task
