@@ -16,6 +16,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.sdk.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, PLACEMENTS, placement_of
 from atf.sdk.options import duration_us, plain, priority_number
 from atf.sdk.payload import short
+from atf.sdk.slo import parse_slo
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_POOL, DEFAULT_QUEUE_LIMIT, US, pool_stored
 
 from .validate import check_lambda_spec, shown
@@ -142,9 +143,10 @@ SETTINGS: Final[dict[str, _Setting]] = {
         "stop_on_fatal", "stop", _yes, lambda on: "1" if on else "", lambda text: text == "1", lambda on: "yes" * on
     ),
     "gate_at_fatal": _Setting("gate_at_fatal", "fatal", _positive, number, float, plain),
+    "slo": _Setting("slo", "slo", lambda text: str(parse_slo(text)), _quoted, unquote, str),
 }
 """By the name that @app.task has for it."""
-_FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook"})
+_FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook", "slo"})
 """Of which the admission to a queue knows nothing; the first two have fields of their own."""
 _ALWAYS_SET: Final = frozenset({"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"})
 """Which hold a value in any case."""

@@ -12,7 +12,7 @@ from atf.task import US
 
 _NAMES: Final = (
     *("owner", "runbook", "rate", "burst", "max_running", "max_pending", "queue_limit", "enqueue_timeout", "shares"),
-    *("pool", "placement", "stop_on_fatal", "gate_at_fatal", "version"),
+    *("pool", "placement", "stop_on_fatal", "gate_at_fatal", "version", "slo"),
 )
 
 

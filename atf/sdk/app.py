@@ -136,6 +136,7 @@ class App:
             version: of its code, a number that grows; a redrive can ask for a newer one than what failed.
             isolate: each run of this `def` has a process of its own on its worker, which can be killed alone; see docs/how-to/processes.md.
             gate_at_fatal: it is paused by itself once this share of a minute's runs failed for good; default never.
+            slo: how soon its tasks start, such as "5s 99%": 99 % within 5 s of being due; default "5s 95%". It changes nothing of how they run.
 
         Raises:
             TypeError: it can't be a handler (*args, positional-only, a generator, a class …), or there is no such option; says why.

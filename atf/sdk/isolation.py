@@ -18,6 +18,7 @@ from atf.times import length
 from .option_kinds import LambdaOptions
 from .options import duration_us, priority_number
 from .payload import short
+from .slo import Slo, parse_slo
 
 MAX_OWNER_CHARS: Final = 200
 MAX_RUNBOOK_CHARS: Final = 2_000
@@ -84,6 +85,8 @@ def isolation_spec(name: str, options: LambdaOptions) -> f.LambdaSpec:
         if not isinstance(stops := given.get("stop_on_fatal", False), bool):
             raise InvalidArgument(f"stop_on_fatal {short(stops)}: give True or False")
         spec.stop_on_fatal = stops
+        if "slo" in given:
+            spec.slo = str(_slo(given["slo"]))
         check_isolation(spec)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {name}: {error}") from None
@@ -164,6 +167,15 @@ def check_isolation(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> Non
         raise InvalidArgument(f"placement {spec.placement}: use ANY (0), STICKY (1) or SPREAD (2)")
     if not 0 <= spec.gate_at_fatal <= 1:
         raise InvalidArgument(f"gate_at_fatal {spec.gate_at_fatal}: a share of the runs, from 0 (never) to 1")
+    if spec.slo:
+        _slo(spec.slo)
+
+
+def _slo(given: object) -> Slo:
+    try:
+        return parse_slo(given)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"slo {short(given)}: {error}") from None
 
 
 def _check_bounds(spec: f.LambdaSpec) -> None:

@@ -28,6 +28,7 @@ FULL = {
     "placement": "sticky",
     "stop_on_fatal": "yes",
     "gate_at_fatal": "0.25",
+    "slo": "2.5s 99.5%",
 }
 SPEC = f.LambdaSpec(
     name=NAME,
@@ -44,6 +45,7 @@ SPEC = f.LambdaSpec(
     placement=f.STICKY,
     stop_on_fatal=True,
     gate_at_fatal=0.25,
+    slo="2.5s 99.5%",
 )
 ADMISSION = {
     "rate": "12.5",

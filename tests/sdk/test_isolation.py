@@ -26,6 +26,7 @@ app = atf.App("photos")
     stop_on_fatal=True,
     version=4,
     gate_at_fatal=0.25,
+    slo=" 5s 99.0%",
 )
 def thumbnail(path: str) -> None: ...
 
@@ -47,6 +48,7 @@ def test_it_is_registered_with_what_it_declares() -> None:
         stop_on_fatal=True,
         version=4,
         gate_at_fatal=0.25,
+        slo="5s 99%",
         digest=thumbnail.digest,
     )
     assert thumbnail.options(affinity_key="cat").prepare("a").request.spec.affinity_key == "cat"

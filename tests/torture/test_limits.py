@@ -72,6 +72,7 @@ async def test_at_its_bounds_it_is_taken_and_beyond_them_refused(what: str, unto
         {"shares": {0: 0.6, 1: 0.6}},
         {"shares": {-1: 0.6}},
         {"burst": 5, "rate": 0},
+        *({"slo": bad} for bad in ("5s", "7s 99%", "5s 89%", "5s 100%", "x" * 1_000_000)),
     ],
     ids=str,
 )

@@ -255,6 +255,7 @@ def lambda_spec() -> f.LambdaSpec:
         stop_on_fatal=True,
         version=7,
         gate_at_fatal=0.5,
+        slo="5s 99%",
     )
 
 
