@@ -7,7 +7,14 @@ import platform
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import (
+    ControllerSettings,
+    ExecutorSettings,
+    LogSettings,
+    StoreSettings,
+    Timing,
+    metrics_address,
+)
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import open_channel
@@ -70,6 +77,7 @@ def main(
             [Service(c.DESCRIPTOR.services_by_name["Controller"], service)],
             serving=not starts.why_not,
             details={**of_store(opened), "executors": detail_of(lambda: starts.why_not)},
+            metrics=process.metrics,
         )
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
         pool = ExecutorPool(
@@ -108,7 +116,7 @@ def main(
             duty.result()  # raises what ended it
         executors.result()  # raises that none can start
 
-    return run_role("controller", body, logs)
+    return run_role("controller", body, logs, metrics_listen=metrics_address(settings))
 
 
 def _follower(server: Server, starts: Starts, process: Process) -> Callable[[], None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from atf.config.settings import FrontendSettings
+from atf.metrics.metrics import Metrics
 from atf.rpc import api, dapr_runtime_pb2 as d, dapr_scheduler_pb2 as s, frontend_pb2 as f
 from atf.rpc.health import Detail
 from atf.rpc.server import Server, Service, serve
@@ -46,6 +47,7 @@ class Listeners:
         settings: FrontendSettings,
         grace: float,
         details: Mapping[str, Detail] | None = None,
+        metrics: Metrics | None = None,
     ) -> Self:
         """Begins to listen.
 
@@ -55,6 +57,7 @@ class Listeners:
             settings: where to listen.
             grace: seconds that calls which run have when it ends.
             details: what health says beside whether it serves, by name.
+            metrics: where calls are counted and timed.
 
         Raises:
             ConfigError: an address can't be listened on.
@@ -66,7 +69,7 @@ class Listeners:
             Service(d.DESCRIPTOR.services_by_name["Dapr"], dapr, name=runtime.SERVICE, metadata=True),
             Service(s.DESCRIPTOR.services_by_name["Scheduler"], scheduler, name=SERVICE),
         ]
-        server = await serve(settings.listen, services, details=details)
+        server = await serve(settings.listen, services, details=details, metrics=metrics)
         scheduler.hosts = settings.told_hosts or (server.address,)
         if not settings.dapr_http:
             return cls(frontend, scheduler, server, None, "", grace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from atf.config.settings import FrontendSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, LogSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
 from atf.rpc.health import of_store
 
@@ -23,10 +23,10 @@ def main(settings: FrontendSettings, store: StoreSettings, timing: Timing, logs:
         opened = await process.open_store(store, timing)
         service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
         scheduler = SchedulerService(frontend=service, store=opened, timing=timing, runtime=process.runtime)
-        listeners = await Listeners.open(service, scheduler, settings, DRAIN_S, of_store(opened))
+        listeners = await Listeners.open(service, scheduler, settings, DRAIN_S, of_store(opened), process.metrics)
         process.ready(listeners.address, dapr_http=listeners.dapr_http)
         await process.stopping.wait()
         await listeners.close()
         await opened.close()
 
-    return run_role("frontend", body, logs)
+    return run_role("frontend", body, logs, metrics_listen=metrics_address(settings))

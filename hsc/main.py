@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
 from atf.rpc import api, hsc_pb2 as h
 from atf.rpc.health import of_store
@@ -26,7 +26,7 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
         opened = await process.open_store(store, timing)
         logic: api.HSC = HscService(store=opened, timing=timing, deploy_grace_us=settings.deploy_grace_us)
         services = [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)]
-        server = await serve(settings.listen, services, details=of_store(opened))
+        server = await serve(settings.listen, services, details=of_store(opened), metrics=process.metrics)
         duties = [
             process.runtime.spawn(opened.attend(), name="attend"),
             process.runtime.spawn(PauseLog(opened, process.runtime).run(), name="pauses of claims"),
@@ -39,4 +39,4 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
         await end(duties)
         await opened.close()
 
-    return run_role("hsc", body, logs)
+    return run_role("hsc", body, logs, metrics_listen=metrics_address(settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from atf.config.settings import LogSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import LogSettings, StoreConsumerSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
 from atf.rpc import api, store_consumer_pb2 as s
 from atf.rpc.health import of_store
@@ -27,7 +27,7 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
             await _poll(process)
             return
         details = of_store(None)
-        server = await serve(settings.listen, [], serving=False, details=details)
+        server = await serve(settings.listen, [], serving=False, details=details, metrics=process.metrics)
         try:
             opened = await process.open_store(store, timing)
             details |= of_store(opened)
@@ -50,10 +50,10 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
         consumer = Consumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
         logic: api.StoreConsumer = PollService(consumer)
         services = [Service(s.DESCRIPTOR.services_by_name["StoreConsumer"], logic)]
-        server = await serve(settings.listen, services, details=of_store(opened))
+        server = await serve(settings.listen, services, details=of_store(opened), metrics=process.metrics)
         process.ready(server.address)
         await process.stopping.wait()
         await server.stop(DRAIN_S)
         await opened.close()
 
-    return run_role("store-consumer", body, logs)
+    return run_role("store-consumer", body, logs, metrics_listen=metrics_address(settings))

@@ -20,6 +20,7 @@ from atf.config.settings import (
     StoreConsumerSettings,
     StoreSettings,
     Timing,
+    metrics_address,
 )
 from atf.errors import ConfigError
 from atf.executor.table import SPARE_SLOTS
@@ -48,6 +49,23 @@ def test_a_roles_table_beats_the_top_level(tmp_path: Path) -> None:
 
     assert load(FrontendSettings, table="frontend", env={}, path=path).listen == "0.0.0.0:2"
     assert load(StoreConsumerSettings, table="store_consumer", env={}, path=path).listen == "0.0.0.0:1"
+
+
+@pytest.mark.parametrize(
+    ("listen", "metrics_listen", "found"),
+    [
+        ("127.0.0.1:7401", "auto", "127.0.0.1:9401"),
+        ("[::1]:7401", "auto", "[::1]:9401"),
+        ("0.0.0.0:0", "auto", "0.0.0.0:0"),
+        ("127.0.0.1:64000", "auto", "127.0.0.1:0"),  # there is no such port
+        ("127.0.0.1:7401", "0.0.0.0:80", "0.0.0.0:80"),
+        ("127.0.0.1:7401", "none", ""),
+        ("127.0.0.1:7401", "", ""),
+        ("nowhere", "auto", ":0"),  # what is wrong with `listen` is said of `listen`
+    ],
+)
+def test_metrics_are_served_beside_the_role(listen: str, metrics_listen: str, found: str) -> None:
+    assert metrics_address(FrontendSettings(listen=listen, metrics_listen=metrics_listen)) == found
 
 
 def test_the_file_is_named_by_atf_config(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
     settings.md    the fields of the settings classes       commands.md    what `atf … --help` prints
     sdk.md         signatures and docstrings of `import atf`
     rpcs.md        the .proto files that clients speak       errors.md      the tree of errors, and how to mend each
+    metrics.md     the table of metrics
 
 It owns these pages whole. What is wrong on one is wrong in the code: mend it there.
 """
@@ -26,6 +27,8 @@ import atf
 from atf import errors
 from atf.cli.commands import SECTIONS, cli
 from atf.config import settings as s
+from atf.metrics import table as metrics
+from atf.metrics.metrics import MAX_LAMBDAS, OTHER
 
 ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -344,12 +347,46 @@ def errors_page() -> Iterator[str]:
 
 # --- pages ------------------------------------------------------------------------------------------------------------
 
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def metrics_page() -> Iterator[str]:
+    """A table of every metric, by the process that exports it."""
+    yield "# Metrics\n"
+    yield (
+        "Every process serves these as text at `/metrics` ([how to scrape them](../how-to/metrics.md)). Beside them stand"
+        " `process_cpu_seconds_total`, `process_start_time_seconds` and what else prometheus-client says of a process.\n"
+    )
+    yield (
+        f"No label names a host, an executor or a task. The first {MAX_LAMBDAS} lambdas that a process meets have a label of their own;"
+        f" all others together are `{OTHER}`. A series is there once it has a value. *Together* says how to put the values of several"
+        " processes together: `sum`, since each counts what it did itself, or `max`, since each says the same of the whole store.\n"
+    )
+    for heading, roles in {"every process": metrics.ROLES, **{role: (role,) for role in metrics.ROLES}}.items():
+        yield f"## {heading[0].upper()}{heading[1:]}\n\n| metric | kind | labels | together | meaning |\n|---|---|---|---|---|"
+        for each in metrics.METRICS:
+            if each.roles == roles or (each.roles != metrics.ROLES and heading in each.roles):
+                labels = ", ".join(f"`{label}`" for label in each.labels)
+                yield f"| `{each.name}` | {each.kind} | {labels} | {each.sum} | {cell(each.help)} |"
+        yield ""
+    yield "## Buckets\n"
+    yield "Upper bounds in seconds. `_bucket` has each with the label `le`, and `+Inf`; `_sum` and `_count` stand beside it.\n"
+    yield "| metrics | buckets |\n|---|---|"
+    named: dict[tuple[float, ...], list[str]] = {}
+    for each in metrics.METRICS:
+        if each.buckets:
+            named.setdefault(each.buckets, []).append(f"`{each.name}`")
+    for buckets, names in named.items():
+        yield f"| {', '.join(names)} | {' '.join(f'{bound:g}' for bound in buckets)} |"
+
+
 PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "settings": settings_page,
     "commands": commands_page,
     "sdk": sdk_page,
     "rpcs": rpcs_page,
     "errors": errors_page,
+    "metrics": metrics_page,
 }
 
 

@@ -18,7 +18,8 @@ FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
 CONTROLLER_PORT: Final = 7403
 STORE_CONSUMER_PORT: Final = 7404
-
+METRICS_ABOVE: Final = 2_000
+"""By how much the port of a role's metrics stands above its gRPC port, unless it is set."""
 
 START_SLACK_S: Final = 0.05
 """Seconds of a fresh lease beyond start_margin: without any, no task would start before a heartbeat has renewed it."""
@@ -27,6 +28,7 @@ CLOCKS_AGREE_S: Final = 0.05
 """Seconds that a host's clock and the store's may stand apart, either way: no step larger than the default drift hides in that."""
 
 _DAY_S: Final = 86_400.0
+MAX_PORT: Final = 65_535
 ADDRESS: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
 """host:port, the host in brackets where it is an address of IPv6."""
 _SHOWN: Final = 80
@@ -42,6 +44,23 @@ def setting(default: Any, doc: str, *, repeatable: bool = False) -> Any:
         repeatable: whether its flag may be given several times; elsewhere commas stand between the parts.
     """
     return field(default=default, metadata={"doc": doc, "repeatable": repeatable})
+
+
+def _metrics_listen() -> Any:
+    return setting(
+        "auto",
+        f"host:port to serve /metrics, /livez and /readyz on, by HTTP; port 0 takes a free one; auto: the host of `listen`, and its port + {METRICS_ABOVE}"
+        " (a free one where there is none); none, or empty: they are not served",
+    )
+
+
+def metrics_address(settings: FrontendSettings | HscSettings | StoreConsumerSettings | ControllerSettings) -> str:
+    """Where a role serves its metrics, host:port; empty: nowhere."""
+    if settings.metrics_listen != "auto":
+        return "" if settings.metrics_listen == "none" else settings.metrics_listen
+    host, _, port = settings.listen.rpartition(":")
+    above = int(port) + METRICS_ABOVE if port.isascii() and port.isdigit() and port != "0" else 0
+    return f"{host}:{above if above <= MAX_PORT else 0}"
 
 
 def _app_id(name: str, app_id: str) -> str:
@@ -147,6 +166,7 @@ class FrontendSettings:
     """The frontend."""
 
     listen: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "host:port to serve on; port 0 takes a free one")
+    metrics_listen: str = _metrics_listen()
     max_attempts_cap: int = setting(100, "no task gets more attempts than this, whatever it asks for")
     batch_max_attempts: int = setting(
         10, "no item of a batch gets more attempts than this, whatever the batch asks for"
@@ -204,6 +224,7 @@ class HscSettings:
     """The heartbeat and status controller."""
 
     listen: str = setting(f"127.0.0.1:{HSC_PORT}", "host:port to serve on; port 0 takes a free one")
+    metrics_listen: str = _metrics_listen()
     deploy_grace: float = setting(
         600.0,
         "seconds for which a task may wait whose payload fits no live executor's signature; then that is a failed attempt",
@@ -230,6 +251,7 @@ class StoreConsumerSettings:
     listen: str = setting(
         f"127.0.0.1:{STORE_CONSUMER_PORT}", "host:port of its health service; port 0 takes a free one"
     )
+    metrics_listen: str = _metrics_listen()
     poll_on_request: bool = setting(
         False, "whether to make a pass only when the RPC Poll asks for one, and nothing by itself"
     )
@@ -254,6 +276,7 @@ class ControllerSettings:
     """The controller of one worker host."""
 
     listen: str = setting(f"127.0.0.1:{CONTROLLER_PORT}", "host:port to serve on; port 0 takes a free one")
+    metrics_listen: str = _metrics_listen()
     hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend, for the executors it starts")
     executors: int = setting(1, "executor processes to start and guard; 0: they are started by hand")

@@ -10,17 +10,19 @@ import asyncio
 import gc
 import json
 import os
+import platform
 import signal
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import uvloop
 
-from atf import log
+from atf import __version__, log
 from atf.calls.retry import RetryPolicy, retry
 from atf.config.settings import LogSettings, StoreSettings, Timing
 from atf.errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from atf.metrics.metrics import Metrics, no_gauges
 from atf.runtime import SystemRuntime, happens
 
 from . import streams
@@ -55,6 +57,8 @@ class Process:
         stopping: set once the process was asked to end; the body then drains and returns.
         runtime: the real clocks.
         log: says events in the role's name.
+        metrics: what it counts and measures.
+        read_gauges: brings gauges up to date when somebody scrapes them.
         at_once: called when the process is to end at once. Returns whether the body ends by itself now, which may take _AT_ONCE_S;
             else the process ends there and then, as it does where this is None.
     """
@@ -62,9 +66,13 @@ class Process:
     def __init__(self, role: str) -> None:
         self.role = role
         self.stopping = asyncio.Event()
+        self.metrics = Metrics()
+        self.read_gauges: Callable[[], Coroutine[Any, Any, None]] = no_gauges
+        self.metrics_address = ""
         self.at_once: Callable[[], bool] | None = None
         self._asked = StopRequests()
         self._insisted = 0
+        self._serves = False
         self.runtime = SystemRuntime()
         self.log = log.get_logger()
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
@@ -74,10 +82,29 @@ class Process:
 
     def ready(self, address: str = "", **more: str) -> None:
         """Says that the role serves, at `address` if it listens; and at `more` addresses by name, where they are not empty."""
-        also = {name: each for name, each in more.items() if each}
+        also = {name: each for name, each in {**more, "metrics": self.metrics_address}.items() if each}
+        self._serves = True
         self.log.info("ready", address=address, **also)
         if self._ready_fd:
             self._tell_starter({"address": address, **also})
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has said that it is ready, and was not asked to end since."""
+        return self._serves and not self.stopping.is_set()
+
+    async def serve_metrics(self, listen: str) -> None:
+        """Serves /metrics, /livez and /readyz until the process ends.
+
+        Raises:
+            ConfigError: it can't listen there.
+        """
+        from atf.metrics.server import MetricsServer
+
+        self.metrics.begin(self.role, __version__, platform.python_version())
+        server = MetricsServer(self, asyncio.get_running_loop())
+        await server.start(listen)
+        self.metrics_address = server.address
 
     def failed(self, error: str) -> None:
         """Says to whoever waits for the role that it never serves, and why."""
@@ -175,6 +202,7 @@ def run_role(
     body: Callable[[Process], Awaitable[int | None]],
     settings: LogSettings,
     *,
+    metrics_listen: str = "",
     first: Callable[[], None] | None = None,
     told: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -184,6 +212,7 @@ def run_role(
         role: its name.
         body: the role itself; what it returns is the exit code, None being 0.
         settings: what is said, and how.
+        metrics_listen: where to serve what it counts, host:port; empty: nowhere.
         first: called before any event loop runs: user code is imported there, which may run one of its own. A stop that comes meanwhile is
             carried out after it.
         told: whether somebody else says at ERROR why the role can't go on; its own line is then one at INFO.
@@ -203,6 +232,8 @@ def run_role(
         for number in early:
             process._signalled(number)
         process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
+        if metrics_listen:
+            await process.serve_metrics(metrics_listen)
         try:
             code = await body(process) or EXIT_OK
         except StoppedEarly:

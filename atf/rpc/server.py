@@ -9,6 +9,7 @@ gRPC type. When a caller gives up, or is gone, the method is cancelled.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from grpc_reflection.v1alpha import reflection
 
 from atf.errors import AtfError, ConfigError, Internal, InvalidArgument, TooManyPending
 from atf.log import get_logger
+from atf.metrics.metrics import Metrics
+from atf.metrics.table import RPC_REQUESTS, RPC_SECONDS
 from atf.task import clip
 
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
@@ -93,7 +96,12 @@ class Server:
 
 
 async def serve(
-    listen: str, services: Sequence[Service], *, serving: bool = True, details: Mapping[str, Detail] | None = None
+    listen: str,
+    services: Sequence[Service],
+    *,
+    serving: bool = True,
+    details: Mapping[str, Detail] | None = None,
+    metrics: Metrics | None = None,
 ) -> Server:
     """Starts a server.
 
@@ -102,14 +110,16 @@ async def serve(
         services: what it answers, beside health and reflection.
         serving: whether health says SERVING at once, or only after `set_serving(True)`.
         details: what health says beside that, by name.
+        metrics: where calls are counted and timed.
 
     Raises:
         ConfigError: it can't listen there; the message says why and what to change.
     """
     host, _ = await free_address(listen)
     server = grpc.aio.server(options=SERVER_OPTIONS)
+    counted = metrics or Metrics()
     for service in services:
-        methods = {name: _handler(each, service) for name, each in service.descriptor.methods_by_name.items()}
+        methods = {name: _handler(each, service, counted) for name, each in service.descriptor.methods_by_name.items()}
         name = service.name or service.descriptor.full_name
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
     health_service = Health(details or {})
@@ -130,7 +140,7 @@ async def serve(
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _handler(method: MethodDescriptor, service: Service) -> Any:
+def _handler(method: MethodDescriptor, service: Service, metrics: Metrics) -> Any:
     answer = getattr(service.logic, snake_case(method.name))
     encode = GetMessageClass(method.output_type).SerializeToString
     if method.server_streaming:
@@ -144,11 +154,18 @@ def _handler(method: MethodDescriptor, service: Service) -> Any:
         kind, handle = grpc.unary_unary_rpc_method_handler, _unary(method, answer, service.metadata)
 
     async def guarded(asked: Any, context: Any) -> Any:
+        began, code = time.perf_counter(), "CANCELLED"  # what ends otherwise has no caller any more
         try:
-            return await handle(asked, context)
+            answered = await handle(asked, context)
+            code = "OK"
+            return answered
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
             # Not the error itself: its traceback holds this call, which would hold the error, and with it what was sent.
             failure = _failure(method, error)
+            code = failure[0].name
+        finally:
+            metrics.counter(RPC_REQUESTS, method.name, code).inc()
+            metrics.histogram(RPC_SECONDS, method.name).observe(time.perf_counter() - began)
         await context.abort(*failure)
         raise AssertionError("abort raises")
 

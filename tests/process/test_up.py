@@ -22,6 +22,7 @@ from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.ports import ROLES
 from atf.cli.remote import connect
+from atf.config.settings import METRICS_ABOVE
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
@@ -169,19 +170,20 @@ async def gone(pids: set[int], within: float) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_one_address_for_every_role_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["listen", "metrics_listen"])
+def test_one_address_for_every_role_is_refused(tmp_path: Path, name: str) -> None:
     command = [sys.executable, "-P", "-m", "atf.cli", "up", "shop:app"]
     ran = subprocess.run(
         command,
         check=False,
         cwd=tmp_path,
-        env=os.environ | {"ATF_LISTEN": "127.0.0.1:0"},
+        env=os.environ | {f"ATF_{name.upper()}": "127.0.0.1:7401"},
         capture_output=True,
         text=True,
         timeout=30,
     )
     assert ran.returncode == 2
-    assert "write `listen` in atf.toml" in ran.stderr
+    assert f"write `{name}` in atf.toml" in ran.stderr
 
 
 async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
@@ -432,6 +434,7 @@ async def test_a_port_that_is_taken_between_the_look_and_the_start_is_given_up(
 
     monkeypatch.setattr(ports, "is_taken", too_early)
     defaults = {int(role().listen.rpartition(":")[2]) for role in ROLES.values()}
+    of_metrics = {port + METRICS_ABOVE for port in defaults}
     with ExitStack() as held:
         for port in defaults:
             held.enter_context(held_port(port))
@@ -441,4 +444,4 @@ async def test_a_port_that_is_taken_between_the_look_and_the_start_is_given_up(
             assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
 
     assert not defaults & found
-    assert looked == defaults
+    assert looked == defaults | of_metrics

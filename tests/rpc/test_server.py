@@ -8,11 +8,15 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from atf.errors import ConfigError
+from atf.errors import ConfigError, Internal, Unavailable
+from atf.metrics.metrics import Histogram, Metrics
+from atf.metrics.table import RPC_REQUESTS, RPC_SECONDS
 from atf.rpc import hsc_pb2 as h
+from atf.rpc.channel import open_channel
 from atf.rpc.listen_address import split_address
 from atf.rpc.server import Service, serve
 from atf.rpc.stub import snake_case
+from atf.rpc.stubs import HSCStub
 
 HSC = h.DESCRIPTOR.services_by_name["HSC"]
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -117,3 +121,32 @@ def test_methods_are_called_by_their_python_names() -> None:
         "schedule_many",
         "next_work",
     ]
+
+
+class Refusing(Idle):
+    """An HSC that answers heartbeats, knows no claim, and has a bug."""
+
+    async def heartbeat(self, _request: object) -> h.HeartbeatReply:
+        return h.HeartbeatReply()
+
+    async def claim_tasks(self, _request: object) -> h.ClaimTasksReply:
+        raise Unavailable("the store is away")
+
+
+async def test_calls_are_counted_and_timed_by_method_and_code() -> None:
+    metrics = Metrics()
+    server = await serve("127.0.0.1:0", [Service(HSC, Refusing())], metrics=metrics)
+    stub = HSCStub(open_channel(server.address))
+    await stub.heartbeat(h.HeartbeatRequest())
+    await stub.heartbeat(h.HeartbeatRequest())
+    with pytest.raises(Unavailable):
+        await stub.claim_tasks(h.ClaimTasksRequest())
+    with pytest.raises(Internal):
+        await stub.first_time(h.FirstTimeRequest())
+    await stub.channel.close()
+    await server.stop(0)
+
+    expected = {("Heartbeat", "OK"): 2, ("ClaimTasks", "UNAVAILABLE"): 1, ("FirstTime", "INTERNAL"): 1}
+    assert dict(metrics.values(RPC_REQUESTS)) == expected
+    timed = {labels[0]: sum(each.counts) for labels, each in metrics.values(RPC_SECONDS) if isinstance(each, Histogram)}
+    assert timed == {"Heartbeat": 2, "ClaimTasks": 1, "FirstTime": 1}

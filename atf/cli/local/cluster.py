@@ -26,7 +26,7 @@ from atf.errors import AtfError
 from atf.exits import EXIT_UNAVAILABLE
 
 from .cluster_settings import ClusterSettings
-from .ports import free_if_taken
+from .ports import free_if_taken, metrics_if_taken
 from .processes import ExecutorPids, executors_of
 from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, how_it_ended, register_apps
 from .supervisor import STEADY_AFTER, Supervisor
@@ -139,6 +139,11 @@ class Cluster:
         return self._roles["frontend"].address
 
     @property
+    def metrics(self) -> dict[str, str]:
+        """host:port of each role's metrics, of those that serve them."""
+        return {name: role.metrics for name, role in self._roles.items() if role.metrics}
+
+    @property
     def dapr_http(self) -> str:
         """host:port of the frontend's HTTP port for Dapr's clients; empty: it has none."""
         return self._roles["frontend"].dapr_http
@@ -200,11 +205,12 @@ class Cluster:
         await self._supervisor.start(store)
 
     async def _start_role(self, name: str, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
-        listen = free_if_taken(name, self.settings.free_ports, self._env, self._say)
+        listen, metrics = self._chosen_ports(name)
         program = [sys.executable, "-P", "-m", "atf.cli", name]
 
         def command(before: str) -> list[str]:
-            return [*program, "--listen", before or listen, *flags, *arguments]
+            where = ["--listen", before or listen, "--metrics-listen", role.metrics or metrics]
+            return [*program, *where, *flags, *arguments]
 
         final = _FINAL.get(name, ())
         # A controller is ready when its executors are, which import code that may take its time.
@@ -213,12 +219,18 @@ class Cluster:
         try:
             await self._supervisor.start(role, final=final)
         except EndedEarly:
-            looked_free = not listen.endswith(":0")
-            again = free_if_taken(name, self.settings.free_ports, self._env, self._say) if looked_free else listen
-            if again == listen:
+            tried = listen, metrics
+            listen, metrics = self._chosen_ports(name)
+            if (listen, metrics) == tried:
                 raise
-            listen = again  # another process took the port between our look and the role's
-            await self._supervisor.start(role, final=final)
+            await self._supervisor.start(
+                role, final=final
+            )  # another process took a port between our look and the role's
+
+    def _chosen_ports(self, name: str) -> tuple[str, str]:
+        """Where a role is to listen, and where it is to serve its metrics."""
+        listen = free_if_taken(name, self.settings.free_ports, self._env, self._say)
+        return listen, metrics_if_taken(name, listen, self._env, self._say)
 
     def _controller_flags(self) -> list[str]:
         settings = self.settings

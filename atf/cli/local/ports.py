@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from atf.config.loading import load
-from atf.config.settings import ControllerSettings, FrontendSettings, HscSettings, StoreConsumerSettings
+from atf.config.settings import (
+    ControllerSettings,
+    FrontendSettings,
+    HscSettings,
+    StoreConsumerSettings,
+    metrics_address,
+)
 
 from .role_process import Say
 
@@ -34,12 +40,25 @@ def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> st
     return wanted
 
 
+def metrics_if_taken(role: str, listen: str, env: Mapping[str, str], say: Say) -> str:
+    """Where a role that listens there is to serve its metrics: as it is set; on a free port where the one that follows from `listen` is taken."""
+    set_to: str = load(ROLES[role], table=role.replace("-", "_"), env=env).metrics_listen
+    wanted = metrics_address(ROLES[role](listen=listen, metrics_listen=set_to))
+    host, _, port = wanted.rpartition(":")
+    if set_to == "auto" and port != "0" and is_taken(host, int(port)):
+        say(role, f"port {port} is taken; its metrics will be on a free one")
+        return f"{host}:0"
+    return wanted or "none"
+
+
 def is_taken(host: str, port: int) -> bool:
     """Whether another socket has a port."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))  # without listening, which would refuse the port to a role that binds it just now
+            probe.bind(
+                (host.strip("[]"), port)
+            )  # without listening, which would refuse the port to a role that binds it just now
         except OSError:
             return True
     return False

@@ -46,6 +46,8 @@ class RoleProcess:
         self.name, self.command, self.env, self._say = name, command, env, say
         self._patience = patience
         self.address = ""
+        self.metrics = ""
+        """Where it serves its metrics, if it does."""
         self.dapr_http = ""
         """Where a frontend serves Dapr's HTTP API, if it does."""
         self._child: Child | None = None
@@ -78,6 +80,7 @@ class RoleProcess:
             await self._child.last_lines(1)
             raise EndedEarly(self.name, code, str(where.get("error", "")))
         self.address = str(where.get("address") or self.address)
+        self.metrics = str(where.get("metrics", ""))
         self.dapr_http = str(where.get("dapr_http", ""))
 
     async def wait(self) -> int:

@@ -61,11 +61,12 @@ def up(apps: tuple[str, ...], store: str | None, **flags: Any) -> int:
     settings = read(ClusterSettings, flags, "up")
     refuse_unused(flags, flags.keys() - IN_MEMORY if store == "memory" else (), "with --store memory")
     refuse_unused(flags, EMBEDDED_ONLY if settings.redis_url else (), "with --redis-url")
-    if "ATF_LISTEN" in os.environ:
-        raise ConfigError(
-            "ATF_LISTEN would have every role listen on one address: unset it, and write `listen` in atf.toml, in the tables [frontend], [hsc],"
-            " [controller] and [store_consumer]"
-        )
+    for name in ("listen", "metrics_listen"):
+        if not _fits_all_roles(os.environ.get(f"ATF_{name.upper()}", "auto"), name):
+            raise ConfigError(
+                f"ATF_{name.upper()} would have every role listen on one address: unset it, and write `{name}` in atf.toml, in the tables"
+                " [frontend], [hsc], [controller] and [store_consumer]"
+            )
     look_for(apps)
     protect_stdout()
     notice_by(lambda lines, why: under_name("atf", f"{lines} lines are missing here: {why}"))
@@ -74,6 +75,10 @@ def up(apps: tuple[str, ...], store: str | None, **flags: Any) -> int:
 
         run_in_memory(settings, apps)
     return asyncio.run(_run(settings, apps))
+
+
+def _fits_all_roles(address: str, name: str) -> bool:
+    return address == "auto" or (name == "metrics_listen" and (address in {"", "none"} or address.endswith(":0")))
 
 
 async def _run(settings: ClusterSettings, apps: tuple[str, ...]) -> int:
@@ -133,12 +138,19 @@ def announce(cluster: Cluster) -> None:
     settings = cluster.settings
     address = cluster.store if settings.redis_url else cluster.redis_url  # a URL that was given may hold a password
     if wants_json():
-        where = {"pid": os.getpid(), "store": cluster.store, "redis_url": address, "roles": cluster.addresses}
+        where = {
+            "pid": os.getpid(),
+            "store": cluster.store,
+            "redis_url": address,
+            "roles": cluster.addresses,
+            "metrics": cluster.metrics,
+        }
         print_json(where | ({"dapr_http": cluster.dapr_http} if cluster.dapr_http else {}))
     else:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
         shown = address if address != cluster.store else ""
         facts = [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items()]
+        facts.append(("metrics", ", ".join(f"{name} {address}" for name, address in cluster.metrics.items())))
         print_fields([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
         if settings.durability == "relaxed" and not settings.redis_url:
             print("durability relaxed: up to 2 s of accepted tasks may be lost when the power or the machine fails")

@@ -1,0 +1,134 @@
+"""/metrics, /livez and /readyz, over HTTP within this process."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from atf.errors import ConfigError
+from atf.metrics import server as module
+from atf.metrics.metrics import Metrics
+from atf.metrics.server import MAX_CONNECTIONS, MetricsServer
+from atf.metrics.table import LEASES_LOST, RPC_SECONDS, TASKS
+
+
+class Role:
+    """A process that serves or not."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.serves = False
+        self.reads = 0
+
+    async def read_gauges(self) -> None:
+        self.reads += 1
+        self.metrics.replace(TASKS, {("a/b", "NEW"): self.reads})
+
+
+class Site:
+    """What somebody sees who asks."""
+
+    def __init__(self, role: Role, address: str) -> None:
+        self.role, self.address = role, address
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self.address, timeout=20)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        return await asyncio.to_thread(self.get, path)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    role = Role()
+    role.metrics.begin("hsc", "0.1", "3.11")
+    server = MetricsServer(role, asyncio.get_running_loop())
+    await server.start("127.0.0.1:0")
+    yield Site(role, server.address)
+    server.close()
+
+
+async def test_a_scrape_has_counters_gauges_and_histograms(site: Site) -> None:
+    site.role.metrics.histogram(RPC_SECONDS, "Schedule").observe(0.02)
+    status, text = await site.ask("/metrics")
+
+    assert status == 200
+    families = {each.name: each for each in text_string_to_metric_families(text)}
+    assert families["atf_leases_lost"].samples[0].value == 0  # it is there before the first
+    assert families["atf_build_info"].samples[0].labels == {"role": "hsc", "version": "0.1", "python": "3.11"}
+    assert "process_start_time_seconds" in families
+    buckets = {each.labels.get("le"): each.value for each in families["atf_rpc_seconds"].samples}
+    assert (buckets["0.01"], buckets["0.025"], buckets["+Inf"]) == (0, 1, 1)
+
+
+async def test_gauges_are_read_for_each_scrape(site: Site) -> None:
+    await site.ask("/metrics")
+    _, text = await site.ask("/metrics")
+    assert 'atf_tasks{lambda="a/b",status="NEW"} 2.0' in text
+
+
+async def test_a_scrape_shows_what_there_is_where_gauges_can_not_be_read(site: Site) -> None:
+    async def fails() -> None:
+        raise RuntimeError("no store")
+
+    site.role.metrics.counter(LEASES_LOST).inc()
+    site.role.read_gauges = fails  # type: ignore[method-assign]
+    status, text = await site.ask("/metrics")
+    assert status == 200
+    assert "atf_leases_lost_total 1.0" in text
+
+
+async def test_it_is_ready_once_it_serves(site: Site) -> None:
+    assert (await site.ask("/readyz"))[0] == 503
+    site.role.serves = True
+    assert await site.ask("/readyz") == (200, "serves\n")
+
+
+async def test_it_lives_while_its_loop_turns(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await site.ask("/livez") == (200, "the loop turns\n")
+    monkeypatch.setattr(module, "LIVE_S", 0.05)
+    assert site.get("/livez") == (503, "the loop has not turned for 0.05 s\n")  # this very thread is the loop's
+
+
+async def test_other_paths_are_told_what_there_is(site: Site) -> None:
+    assert await site.ask("/") == (404, "here are /metrics, /livez and /readyz\n")
+    assert (await asyncio.to_thread(site.get, "/metrics", "POST"))[0] == 405
+
+
+async def test_so_many_connections_at_most(site: Site) -> None:
+    host, port = site.address.split(":")
+
+    def crowded() -> bytes:
+        with ExitStack() as stack:
+            for _ in range(MAX_CONNECTIONS):
+                stack.enter_context(socket.create_connection((host, int(port)), 20))
+            more = stack.enter_context(socket.create_connection((host, int(port)), 20))
+            return more.recv(1)
+
+    assert await asyncio.to_thread(crowded) == b""
+
+
+async def test_a_port_that_is_taken_is_named_with_its_setting(site: Site) -> None:
+    with pytest.raises(ConfigError, match=r"is in use.*--metrics-listen HOST:PORT \(or ATF_METRICS_LISTEN"):
+        await MetricsServer(site.role, asyncio.get_running_loop()).start(site.address)
+
+
+async def test_after_its_end_nobody_answers() -> None:
+    role = Role()
+    server = MetricsServer(role, asyncio.get_running_loop())
+    await server.start("127.0.0.1:0")
+    server.close()
+    with pytest.raises(OSError):  # noqa: PT011  refused or reset
+        await Site(role, server.address).ask("/livez")
