@@ -114,6 +114,10 @@ dapr: .venv/.ready .build/dapr-1.16/.ready .build/dapr-1.19/.ready ## drive real
 upgrade: .venv/.ready ## replace role by role of a copy of this tree, under load, and go back
 	.venv/bin/python -P tools/rolling_upgrade.py
 
+.PHONY: alerts
+alerts: .venv/.ready ## check deploy/: rules, the tests of each alert, the board; needs promtool
+	.venv/bin/python -P tools/check_alerts.py
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check

@@ -17,7 +17,6 @@ from atf.sdk.items import Elements, Target, check_target, elements_of
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.payload import short
 from atf.sdk.schedulable import Schedulable
-from atf.sdk.tracing import making
 from atf.sdk.work_items import check_batch_id
 from atf.task import check_lambda
 
@@ -93,8 +92,7 @@ class BatchUploads(BatchCalls):
             Unavailable, DeadlineExceeded, ResourceExhausted: not all could be stored within the timeout; go on likewise.
         """
         plan = self.batch_plan(of, options)
-        with making(plan.header):
-            await self._make(plan, items)
+        await self._make(plan, items)
         return self.handle_of(plan)
 
     async def _make(self, plan: BatchPlan, items: Iterable[Any] | AsyncIterable[Any]) -> None:

@@ -185,6 +185,15 @@ LIVE_WORKERS: Final = _gauge(
     (STORE_CONSUMER,),
     "Worker hosts whose executors run the lambda now. 0 is left out.",
 )
+LAMBDA_GATED: Final = _gauge(
+    "atf_lambda_gated", ("lambda",), (STORE_CONSUMER,), "1 where the lambda is paused or has a gate. 0 is left out."
+)
+SLO_RATIO: Final = _gauge(
+    "atf_lambda_slo_ratio",
+    ("lambda", "le"),
+    (STORE_CONSUMER,),
+    "The share of starts that the lambda promises within the bucket `le` of atf_task_start_delay_seconds: its slo, by default 0.95 within 5.0.",
+)
 WORKERS: Final = _gauge(
     "atf_workers",
     ("pool", "state"),
@@ -231,6 +240,8 @@ METRICS: Final = (
     QUEUE_DEPTH,
     DUE_OLDEST,
     LIVE_WORKERS,
+    LAMBDA_GATED,
+    SLO_RATIO,
     WORKERS,
     MEMORY_RATIO,
     CLAIMS_PAUSED,

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from atf.errors import InvalidArgument
+from atf.metrics.buckets import SECONDS
 
 from .durations import seconds_of
 
-EDGES: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Seconds: the buckets of the metric."""
 MIN_SHARE: Final = 0.9
 MAX_SHARE: Final = 0.9999
 """Beyond it, one late start in ten thousand would spend the budget."""
@@ -28,7 +27,7 @@ class Slo:
     """A promise about the starts of a lambda's tasks."""
 
     seconds: float
-    """Within which a task starts once it is due; one of EDGES."""
+    """Within which a task starts once it is due; one of the buckets' edges, SECONDS."""
     share: float
     """Of the starts, MIN_SHARE to MAX_SHARE."""
 
@@ -51,8 +50,8 @@ def parse_slo(text: object) -> Slo:
     seconds = seconds_of(found[1]) if found else None
     if found is None or seconds is None:
         raise InvalidArgument('write a time and a share of the starts, such as "5s 99%"')
-    if seconds not in EDGES:
-        edges = ", ".join(str(Slo(each, 0.99)).split()[0] for each in EDGES)
+    if seconds not in SECONDS:
+        edges = ", ".join(str(Slo(each, 0.99)).split()[0] for each in SECONDS)
         raise InvalidArgument(f"{found[1]} is not measured; use one of {edges}")
     share = round(float(found[2]) / 100, 8)
     if not MIN_SHARE <= share <= MAX_SHARE:

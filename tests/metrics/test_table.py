@@ -45,6 +45,7 @@ def test_no_label_names_a_host_an_executor_or_a_task() -> None:
         "code",
         "function",
         "check",
+        "le",
     }
     assert labels - {"role", "version", "python"} == expected
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import atf
-from atf.sdk.slo import EDGES, Slo, parse_slo
+from atf.metrics.buckets import SECONDS
+from atf.sdk.slo import Slo, parse_slo
 
 
-@pytest.mark.parametrize("seconds", EDGES)
+@pytest.mark.parametrize("seconds", SECONDS)
 def test_every_edge_of_the_buckets_can_be_promised_and_is_told_as_it_is_read(seconds: float) -> None:
     slo = Slo(seconds, 0.995)
     assert parse_slo(str(slo)) == slo

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "CHANGELOG.md")
-FOLDERS = "atf|frontend|store_consumer|hsc|controller|executor|tests|proof|tools|docs|requirements"
+FOLDERS = "deploy|atf|frontend|store_consumer|hsc|controller|executor|tests|proof|tools|docs|requirements"
 
 
 def text_of(page: str) -> str:
