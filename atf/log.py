@@ -103,7 +103,7 @@ def _build(level: int, *, console: bool, lines: _LineWriter, fields: dict[str, A
 
 
 def _processors(console: bool, stream: TextIO | None) -> list[Processor]:
-    shared: list[Processor] = [structlog.processors.add_log_level, _hide]
+    shared: list[Processor] = [structlog.processors.add_log_level, _trace, _hide]
     # People read the time of their own clock, and have the day at hand.
     shared.append(structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if console else "iso", utc=not console))
     if console:
@@ -128,6 +128,16 @@ def _escape(_logger: object, _method: str, event: MutableMapping[str, Any]) -> M
     for name, value in event.items():
         if isinstance(value, str) and name not in {"exception", "stack"}:
             event[name] = one_line(value)
+    return event
+
+
+def _trace(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Adds the ids of the span of OpenTelemetry that is current, if the program has loaded it."""
+    api: Any = sys.modules.get("opentelemetry.trace")
+    if api is not None and hasattr(api, "get_current_span"):  # it may be on the way in, on another thread
+        context = api.get_current_span().get_span_context()
+        if context.is_valid:
+            event.update(trace_id=f"{context.trace_id:032x}", span_id=f"{context.span_id:016x}")
     return event
 
 

@@ -24,6 +24,8 @@ from .outcome import Outcome
 from .table import SlotState, Stage, Table
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from .isolation.isolated_run import IsolatedRun
 
 
@@ -83,6 +85,8 @@ class HeldTask:
     """The body, if it is a coroutine."""
     awaiting: bool = False
     """Whether a `def` has returned something that is awaited now."""
+    span: Span | None = None
+    """Of OpenTelemetry, while it runs; None: the program has set no tracer provider."""
     isolated: IsolatedRun | None = None
     """The process of the run, once it has one of its own."""
 

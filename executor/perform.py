@@ -21,6 +21,7 @@ from atf.sdk.context import FirstTimeCheck, Flag
 from atf.sdk.redaction import NOTHING
 from atf.task import US
 
+from . import run_span
 from .around import HookRaised, await_within, call_within
 from .exception_text import text_of
 from .held import HeldTask, Ledger
@@ -43,6 +44,8 @@ from .output.current_run import current
 from .run_context import context_of
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from atf.sdk.lambdas import Lambda
 
     from .isolation.runs import IsolatedRuns
@@ -101,6 +104,7 @@ class Performer:
         first_time: gives what answers to ctx.first_time of a task, by its id and its lambda's name; None: each is the first.
         draining: whether the executor takes no more; None: it never drains.
         isolated: runs lambdas with isolate=True in processes of their own; None: they run here.
+        begin_span: begins the span of a run, given now by the wall clock (run_span.py).
     """
 
     def __init__(
@@ -110,11 +114,13 @@ class Performer:
         first_time: Callable[[str, str], FirstTimeCheck | None] = lambda _task_id, _lambda_name: None,
         draining: Flag | None = None,
         isolated: IsolatedRuns | None = None,
+        begin_span: Callable[[HeldTask, int], Span | None] = run_span.begin,
     ) -> None:
         self._lambdas = lambdas
         self._first_time = first_time
         self._draining = draining
         self._isolated = isolated
+        self._begin_span = begin_span
         self._runtime = runtime
         self.monotonic = runtime.monotonic
 
@@ -127,6 +133,7 @@ class Performer:
         """Runs a `def` to its end, and notes when that was. What it returns unawaited `finish` awaits, on an event loop."""
         step: Outcome | Unawaited | Call
         try:
+            task.span = self._begin_span(task, self._runtime.wall_us())
             step = self._run_isolated(task) or self.prepare(task)
             if isinstance(step, partial):
                 current.set(task)
@@ -146,6 +153,10 @@ class Performer:
         """Runs an `async def` likewise, or awaits what a `def` has `left`. A cancellation that was asked for is an outcome too, and goes no further."""
         step: Outcome | Unawaited | Call
         try:
+            if left is None:
+                task.span = self._begin_span(task, self._runtime.wall_us())
+            elif task.span is not None:
+                run_span.resume(task.span)
             step = self.prepare(task) if left is None else left
             while not isinstance(step, tuple):  # as outcomes are; what it gives may have to be awaited, too
                 current.set(task)
@@ -172,7 +183,11 @@ class Performer:
 
     def _ended(self, task: HeldTask, outcome: Outcome) -> Outcome:
         task.ended_at = self.monotonic()
-        return outcome if task.redact is NOTHING else redacted(outcome, task.redact)
+        if task.redact is not NOTHING:
+            outcome = redacted(outcome, task.redact)
+        if task.span is not None:
+            run_span.end(task.span, task, outcome)
+        return outcome
 
     def prepare(self, task: HeldTask) -> Call | Outcome:
         """The call of the task's lambda with its arguments; an outcome where it can't be called."""
@@ -209,6 +224,8 @@ class Performer:
         known, spec = self._lambdas.get(task.lambda_name), task.spec
         if self._isolated is None or known is None or not known.isolate:
             return None
+        if task.span is not None:
+            run_span.handed_over(task.span, task)
         # Its arguments are decoded there, and a failure of that is told there: this is so that nothing redacted is said of it here.
         task.redact = known.redactor(spec.payload, spec.encoding)
         if task.redact:

@@ -75,6 +75,8 @@ class ScheduleBatchRpc(FrontendParts):
         if header.HasField("spec"):
             await self._lambdas.load(lambdas_of(header.spec))
             made = completed(header.spec, self._lambdas, self._settings.batch_max_attempts, self._cap)
+            if made.traceparent:
+                made.traced_at_us = self._runtime.wall_us()
             told = digest(header.spec)
         opened = await self._store.open_batch(
             header.id,

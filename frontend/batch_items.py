@@ -15,6 +15,7 @@ import msgspec
 from atf import task as rules
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, task_pb2 as t
+from atf.sdk.tracing import trace_of
 from atf.sdk.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 from atf.store import keys
 from atf.store.values.batches import ItemTerms, NewItem
@@ -52,6 +53,7 @@ class ItemTemplate:
             options.max_losses,
             spec.pause_us,
             keys.labels(spec.labels),
+            trace_of(spec).SerializeToString(deterministic=True),
         )
         self._partition_for = partition_for
         self._partition = partition_for(batch_id) if single_partition else None

@@ -14,7 +14,17 @@ from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, task_pb2 as t
 
 from .lambdas import Lambdas
-from .validate import check_labels, check_size, check_spec, checked_lambda, known_fields, lambda_of, shown, within
+from .validate import (
+    check_labels,
+    check_size,
+    check_spec,
+    check_trace,
+    checked_lambda,
+    known_fields,
+    lambda_of,
+    shown,
+    within,
+)
 from .view import stored
 
 MAX_WORKERS: Final = 1_000
@@ -30,7 +40,13 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def digest(spec: b.BatchSpec) -> bytes:
-    """What tells two descriptions of one id apart."""
+    """What tells two descriptions of one id apart: all of it but the trace in which it was made."""
+    if spec.traceparent:
+        bare = b.BatchSpec()
+        bare.CopyFrom(spec)
+        bare.ClearField("traceparent")
+        bare.ClearField("tracestate")
+        spec = bare
     return hashlib.blake2b(spec.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 
 
@@ -70,6 +86,10 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
             f"max_in_flight {asked.max_in_flight} and workers {asked.workers}: of each of the workers one item runs at a time, so"
             " leave max_in_flight out"
         )
+    if asked.traceparent or asked.tracestate:
+        check_trace(asked)
+    if asked.traced_at_us:
+        raise InvalidArgument("traced_at_us: only the frontend sets it")
     check_size("spec", asked.ByteSize(), " with its callbacks")
     spec = known_fields(asked)
     known = lambdas.get(lambda_of(asked))
@@ -132,6 +152,8 @@ def _complete_callback(callback: b.Callback, lambdas: Lambdas, max_attempts_cap:
         raise InvalidArgument(
             "task: a callback has no ordering_key, concurrency or unique; it runs once when its batch has ended"
         )
+    if task.traceparent:
+        raise InvalidArgument("task.traceparent: a callback belongs to the trace of its batch; give the batch one")
     if callback.gives != b.Callback.NOTHING:
         _check_extensible(task)
     task.options.CopyFrom(lambdas.get(lambda_of(task)).options(task.options))

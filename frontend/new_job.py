@@ -30,6 +30,7 @@ _NOT_OF_TICKS: Final = {
     "concurrency": "whether its ticks run beside each other says the overlap policy",
     "unique": "a job's name and tick make it the only one",
     "affinity_key": "its ticks prefer no host",
+    "traceparent": "each tick begins a trace of its own",
 }
 """What the task of a tick can't have, and why."""
 _CODE: Final = re.compile(r"[A-Za-z0-9]{0,64}")

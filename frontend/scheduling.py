@@ -159,6 +159,8 @@ class ScheduleRpcs(FrontendParts):
         spec.options.max_attempts = max_attempts
         if tick is not None:
             spec.tick.CopyFrom(tick)
+        if asked.traceparent:
+            spec.traced_at_us = self._runtime.wall_us()
         ordering_key, concurrency, unique = spec.ordering_key, "", ""
         if asked.HasField("concurrency"):
             key = asked.concurrency
@@ -209,11 +211,13 @@ class ScheduleRpcs(FrontendParts):
 
 
 def digest(request: f.ScheduleRequest) -> bytes:
-    """What tells two requests of one id apart: a hash of the request as it was sent, but for how safe it shall be."""
-    if request.durability:
+    """What tells two requests of one id apart: a hash of the request as it was sent, but for how safe it shall be and in which trace."""
+    if request.durability or request.spec.traceparent:
         bare = f.ScheduleRequest()
         bare.CopyFrom(request)
         bare.ClearField("durability")
+        bare.spec.ClearField("traceparent")
+        bare.spec.ClearField("tracestate")
         request = bare
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from atf import task as rules
 from atf.durability import Durability
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.isolation import check_isolation
 
 DEFAULT_BACKOFF: Final = t.Backoff(base_us=rules.US, factor=2, max_us=600 * rules.US, jitter=0.1)
@@ -26,10 +26,13 @@ MAX_PARAMETER_CHARS: Final = 255
 MAX_SIGNATURE_CHARS: Final = 2_000
 MAX_SCHEDULE_CHARS: Final = 1_000
 MAX_REGISTERED_AT_ONCE: Final = 1_000
+MAX_TRACESTATE_CHARS: Final = 512
 _SHOWN_CHARS: Final = 80
 
 M = TypeVar("M", bound=Message)
 
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACESTATE: Final = re.compile(r"[ -~]*")
 _DIGEST: Final = re.compile(r"[a-z0-9_-]{1,32}")
 _ENCODINGS: Final = frozenset({t.JSON, t.RAW})
 _POLICIES: Final = frozenset(t.Concurrency.Policy.values())
@@ -76,10 +79,36 @@ def check_spec(spec: t.TaskSpec) -> None:
         _check_concurrency(spec.concurrency)
     if spec.HasField("unique"):
         _check_unique(spec.unique)
+    if spec.traceparent or spec.tracestate:
+        check_trace(spec)
+    _check_not_set(spec)
+
+
+def _check_not_set(spec: t.TaskSpec) -> None:
+    """What a caller leaves unset."""
     if spec.HasField("tick"):
         raise InvalidArgument("tick: only a job sets it")
     if spec.HasField("batch"):
         raise InvalidArgument("batch: only a batch sets it")
+    if spec.traced_at_us:
+        raise InvalidArgument("traced_at_us: only the frontend sets it")
+
+
+def check_trace(spec: t.TaskSpec | b.BatchSpec) -> None:
+    """The trace context of a TaskSpec or BatchSpec."""
+    if not spec.traceparent:
+        raise InvalidArgument(
+            f"tracestate without traceparent: give the one that it goes with, or leave {shown(spec.tracestate)!r} out"
+        )
+    if not _TRACEPARENT.fullmatch(spec.traceparent):
+        raise InvalidArgument(
+            f"traceparent {shown(spec.traceparent)!r}: give that of W3C Trace Context, such as"
+            " 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        )
+    if len(spec.tracestate) > MAX_TRACESTATE_CHARS or not _TRACESTATE.fullmatch(spec.tracestate):
+        raise InvalidArgument(
+            f"tracestate {shown(spec.tracestate)!r}: give at most {MAX_TRACESTATE_CHARS} visible characters of ASCII, or leave it out"
+        )
 
 
 def _check_concurrency(asked: t.Concurrency) -> None:

@@ -18,6 +18,7 @@ from atf.errors import AtfError, InvalidArgument, ResourceExhausted, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
+from atf.sdk.tracing import trace_of
 from atf.store.outbox import BATCH_ENDED, BATCH_SYNC
 from atf.store.store import Store
 from atf.store.values.batches import BatchAnswer, OpenedBatch
@@ -95,12 +96,13 @@ class BatchOutbox:
         ended = EndedBatch(batch, int(round_), int(ended_at), items, done, failed, cancelled)
         made = 0
         try:
-            callbacks = b.BatchSpec.FromString(batch.spec).callbacks
+            described = b.BatchSpec.FromString(batch.spec)
         except Exception as error:  # noqa: BLE001  of another release
             await self._note_error(ended, "", error)
             return
-        for place, callback in enumerate(callbacks):
+        for place, callback in enumerate(described.callbacks):
             if ended.matches(callback):
+                callback.task.MergeFrom(trace_of(described))
                 made += await self._make_callback(ended, place, callback)
         say = _log.info if failed else _log.debug  # every link of a chain is a batch, too
         say("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)

@@ -155,6 +155,8 @@ class ChainLink(NamedTuple):
 def link_of(ended: EndedBatch, place: int, callback: b.Callback) -> ChainLink:
     """What the callback at `place` becomes where others follow it."""
     described = b.BatchSpec(callbacks=callback.then, labels=callback.task.labels)
+    described.traceparent, described.tracestate = callback.task.traceparent, callback.task.tracestate
+    described.traced_at_us = callback.task.traced_at_us
     name = getattr(callback.task, "lambda")
     setattr(described, "lambda", name)
     options = callback.task.options

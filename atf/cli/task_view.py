@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from atf.rpc import task_pb2 as t
 from atf.sdk.failure import failure_of
+from atf.sdk.tracing import trace_id_of
 from atf.visible import one_line
 
 from .json_values import bytes_json, message_json
@@ -28,6 +29,7 @@ def task_json(task: t.Task) -> dict[str, Any]:
         spec = task.spec
         shown |= bytes_json("payload", spec.payload, spec.encoding) | message_json(spec, "labels ordering_key")
         shown["concurrency_key"] = spec.concurrency.key
+        shown["trace_id"] = trace_id_of(spec)
     return shown
 
 
@@ -54,6 +56,7 @@ def show_task(task: t.Task, of_failed: int = 0) -> None:
             ("labels", ", ".join(f"{name}={value}" for name, value in shown.get("labels", {}).items())),
             ("ordering key", shown.get("ordering_key", "")),
             ("concurrency", shown.get("concurrency_key", "")),
+            ("trace", shown.get("trace_id", "")),
             ("result", _text(shown, "result")),
             ("error", failed.headline),
             ("traceback", failed.traceback.partition("\n")[2]),

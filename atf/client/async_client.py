@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Never, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
 
 from atf.config.settings import FRONTEND_PORT
 from atf.errors import AtfError
@@ -21,6 +21,7 @@ from atf.sdk.option_names import check_names
 from atf.sdk.options import Duration
 from atf.sdk.payload import short
 from atf.sdk.schedulable import Prepared, Schedulable, named
+from atf.sdk.tracing import scheduled, scheduling
 
 from .calls import Calls
 from .capacity import CapacityCalls
@@ -31,6 +32,9 @@ from .jobs import JobCalls
 from .lambdas import LambdaCalls
 from .loop_bridge import OwnLoop
 from .retrying import call_timeout
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 R = TypeVar("R")
 
@@ -107,7 +111,8 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
             Unavailable, DeadlineExceeded, ResourceExhausted: it could not be stored within the timeout.
         """
         prepared = self.prepared(task, payload, options)
-        return self.stored(prepared, await self._calls.schedule(prepared.request))
+        with scheduling([prepared.request]) as span:
+            return self.stored(prepared, await self._calls.schedule(prepared.request), span)
 
     def prepared(
         self, task: Prepared[R] | str, payload: Mapping[str, Any] | bytes | None, options: CallOptions
@@ -124,8 +129,10 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         self._with_id(prepared.request)
         return prepared
 
-    def stored(self, prepared: Prepared[R], reply: f.ScheduleReply) -> Handle[R]:
-        """The handle of a task that was stored."""
+    def stored(self, prepared: Prepared[R], reply: f.ScheduleReply, span: Span | None = None) -> Handle[R]:
+        """The handle of a task that was stored, as the span of the call learns too."""
+        if span is not None:
+            scheduled(span, reply.id)
         return Handle(self, self._loop_bridge, reply.id, prepared.decode, reply.durability)
 
     async def schedule_many(self, /, tasks: Iterable[Prepared[R]], **options: Never) -> builtins.list[Handle[R]]:
@@ -146,7 +153,9 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         for each in prepared:
             if not isinstance(each, Prepared):
                 raise _not_prepared("schedule_many()", each)
-        answers = await self._calls.schedule_all([self._with_id(each.request) for each in prepared])
+        requests = [self._with_id(each.request) for each in prepared]
+        with scheduling(requests):
+            answers = await self._calls.schedule_all(requests)
         failed = [each for each in answers if isinstance(each, AtfError)]
         if failed:
             failed[0].add_note(f"{len(failed)} of {len(prepared)} tasks were not scheduled")

@@ -17,6 +17,7 @@ from atf.sdk.items import Elements, Target, check_target, elements_of
 from atf.sdk.option_kinds import BatchOptions
 from atf.sdk.payload import short
 from atf.sdk.schedulable import Schedulable
+from atf.sdk.tracing import making
 from atf.sdk.work_items import check_batch_id
 from atf.task import check_lambda
 
@@ -92,7 +93,8 @@ class BatchUploads(BatchCalls):
             Unavailable, DeadlineExceeded, ResourceExhausted: not all could be stored within the timeout; go on likewise.
         """
         plan = self.batch_plan(of, options)
-        await self._make(plan, items)
+        with making(plan.header):
+            await self._make(plan, items)
         return self.handle_of(plan)
 
     async def _make(self, plan: BatchPlan, items: Iterable[Any] | AsyncIterable[Any]) -> None:

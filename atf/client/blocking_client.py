@@ -21,6 +21,7 @@ from atf.sdk.items import Target
 from atf.sdk.option_kinds import BatchOptions, CallOptions
 from atf.sdk.options import Duration
 from atf.sdk.schedulable import Prepared, Schedulable
+from atf.sdk.tracing import making, scheduling
 
 from .async_client import AsyncClient
 from .batch_upload import BatchPlan, add_note
@@ -92,7 +93,8 @@ class Client:
         if self._direct is None:
             return self._loop_bridge.run(self._core.schedule(task, payload, **options))
         prepared = self._core.prepared(task, payload, options)
-        return self._core.stored(prepared, self._direct.schedule(prepared.request))
+        with scheduling([prepared.request]) as span:
+            return self._core.stored(prepared, self._direct.schedule(prepared.request), span)
 
     @overload
     async def schedule_async(self, task: Prepared[R], /) -> Handle[R]: ...
@@ -115,7 +117,8 @@ class Client:
     ) -> Batch[Any]:
         """See AsyncClient.batch. The iterable is iterated on the calling thread."""
         plan = self._core.batch_plan(of, options)
-        self._make(plan, items)
+        with making(plan.header):
+            self._make(plan, items)
         return self._core.handle_of(plan)
 
     def chain(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:
@@ -123,7 +126,8 @@ class Client:
         plan = self._core.chain_plan(chain, batch_id)
         if isinstance(chain.items, AsyncIterable):
             raise TypeError("the items come asynchronously: await submit_async")
-        self._make(plan, chain.items)
+        with making(plan.header):
+            self._make(plan, chain.items)
         return self._core.chain_handle_of(chain, plan)
 
     async def chain_async(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:

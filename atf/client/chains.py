@@ -14,6 +14,7 @@ from atf.sdk.batch_handle import R
 from atf.sdk.batch_info import error_of
 from atf.sdk.chain_handle import ChainHandle
 from atf.sdk.chains import Chain
+from atf.sdk.tracing import making
 
 from .batch_upload import BatchPlan, BatchUploads
 
@@ -29,7 +30,8 @@ class ChainCalls(BatchUploads):
     async def chain(self, chain: Chain[R], *, batch_id: str | None = None) -> ChainHandle[R]:
         """See Chain.submit."""
         plan = self.chain_plan(chain, batch_id)
-        await self._make(plan, chain.items)
+        with making(plan.header):
+            await self._make(plan, chain.items)
         return self.chain_handle_of(chain, plan)
 
     def chain_plan(self, chain: Chain[Any], batch_id: str | None) -> BatchPlan:

@@ -11,6 +11,7 @@ from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.messages import value_of
 from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result
+from atf.sdk.tracing import trace_id_of
 from atf.task import Status
 
 from .settings import settings_of
@@ -75,6 +76,8 @@ class TaskInfo:
     ended_runs: tuple[EndedRun, ...]
     """The last ten."""
     labels: Mapping[str, str]
+    trace_id: str
+    """Of the trace in which it was scheduled, in hexadecimal; empty: in none."""
 
     @classmethod
     def from_proto(cls, task: t.Task) -> TaskInfo:
@@ -85,6 +88,7 @@ class TaskInfo:
             result=decode_result(task.id, task.result, task.result_encoding),
             ended_runs=tuple(value_of(EndedRun, each) for each in task.ended_runs),
             labels=dict(sorted(task.spec.labels.items())),
+            trace_id=trace_id_of(task.spec),
         )
 
 

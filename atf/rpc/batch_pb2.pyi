@@ -41,7 +41,7 @@ BATCH_CANCELLED: BatchStatus
 BATCH_DELETED: BatchStatus
 
 class BatchSpec(_message.Message):
-    __slots__ = ("options", "labels", "max_in_flight", "pause_us", "workers", "callbacks", "affinity_key")
+    __slots__ = ("options", "labels", "max_in_flight", "pause_us", "workers", "callbacks", "affinity_key", "traceparent", "tracestate", "traced_at_us")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,9 @@ class BatchSpec(_message.Message):
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     CALLBACKS_FIELD_NUMBER: _ClassVar[int]
     AFFINITY_KEY_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    TRACED_AT_US_FIELD_NUMBER: _ClassVar[int]
     options: _task_pb2.TaskOptions
     labels: _containers.ScalarMap[str, str]
     max_in_flight: int
@@ -64,7 +67,10 @@ class BatchSpec(_message.Message):
     workers: int
     callbacks: _containers.RepeatedCompositeFieldContainer[Callback]
     affinity_key: str
-    def __init__(self, options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_in_flight: _Optional[int] = ..., pause_us: _Optional[int] = ..., workers: _Optional[int] = ..., callbacks: _Optional[_Iterable[_Union[Callback, _Mapping]]] = ..., affinity_key: _Optional[str] = ..., **kwargs) -> None: ...
+    traceparent: str
+    tracestate: str
+    traced_at_us: int
+    def __init__(self, options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_in_flight: _Optional[int] = ..., pause_us: _Optional[int] = ..., workers: _Optional[int] = ..., callbacks: _Optional[_Iterable[_Union[Callback, _Mapping]]] = ..., affinity_key: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., traced_at_us: _Optional[int] = ..., **kwargs) -> None: ...
 
 class Callback(_message.Message):
     __slots__ = ("when", "task", "gives", "parameter", "then", "unwrap", "as_batch")

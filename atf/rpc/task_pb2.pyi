@@ -94,7 +94,7 @@ class TaskOptions(_message.Message):
     def __init__(self, priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., max_losses: _Optional[int] = ..., timeout_us: _Optional[int] = ..., backoff: _Optional[_Union[Backoff, _Mapping]] = ..., retention_us: _Optional[int] = ...) -> None: ...
 
 class TaskSpec(_message.Message):
-    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick", "concurrency", "unique", "affinity_key", "batch")
+    __slots__ = ("payload", "encoding", "options", "labels", "ordering_key", "tick", "concurrency", "unique", "affinity_key", "batch", "traceparent", "tracestate", "traced_at_us")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +113,9 @@ class TaskSpec(_message.Message):
     UNIQUE_FIELD_NUMBER: _ClassVar[int]
     AFFINITY_KEY_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    TRACED_AT_US_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     encoding: Encoding
     options: TaskOptions
@@ -123,7 +126,10 @@ class TaskSpec(_message.Message):
     unique: Unique
     affinity_key: str
     batch: BatchInfo
-    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., concurrency: _Optional[_Union[Concurrency, _Mapping]] = ..., unique: _Optional[_Union[Unique, _Mapping]] = ..., affinity_key: _Optional[str] = ..., batch: _Optional[_Union[BatchInfo, _Mapping]] = ..., **kwargs) -> None: ...
+    traceparent: str
+    tracestate: str
+    traced_at_us: int
+    def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., concurrency: _Optional[_Union[Concurrency, _Mapping]] = ..., unique: _Optional[_Union[Unique, _Mapping]] = ..., affinity_key: _Optional[str] = ..., batch: _Optional[_Union[BatchInfo, _Mapping]] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., traced_at_us: _Optional[int] = ..., **kwargs) -> None: ...
 
 class BatchInfo(_message.Message):
     __slots__ = ("id", "number")

@@ -101,6 +101,7 @@ class BatchVerbs(BatchReading):
         queue = keys.queue(terms.lambda_name, terms.priority)
         limits = library.limits(terms.max_attempts, terms.max_losses, library.ITEM_RETENTION_US)
         common: list[Arg] = [batch_id, self.batch_partition(batch_id), queue, limits, terms.pause_us, terms.labels]
+        common.append(terms.trace)
 
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
             args = common.copy()

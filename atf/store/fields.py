@@ -140,4 +140,5 @@ PART_FIELDS: Final = {
     "walk": "version of the walk that is under way, and the number of the next item",
     "reported": "the newest report to the batch's partition, where that said that all items have ended",
     "number": "of the newest report",
+    "tp": "what the trace in which it was made adds to the spec of each item when that is claimed; missing: it was made in none",
 }

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
 from atf.errors import BY_REASON, FailedPrecondition, Internal
+from atf.executor import run_span
 from atf.executor.guarding.group import children_of, read_briefly
 from atf.executor.held import HeldTask
 from atf.executor.output import capture as output
@@ -170,13 +171,14 @@ def run(lambdas: Mapping[str, Lambda[..., Any]], connection: socket.socket, memo
     before, runtime, talk = holds(), SystemRuntime(), Talk(connection)
     task = _IsolatedTask(claim, talk, runtime.monotonic())
     output.take_process()
-    performer = Performer(lambdas, runtime, lambda _task_id, _lambda_name: talk, talk)
+    performer = Performer(lambdas, runtime, lambda _task_id, _lambda_name: talk, talk, begin_span=run_span.carry_on)
     outcome = performer.run(task)
     if isinstance(outcome, Unawaited):
         outcome = asyncio.run(performer.finish(task, outcome))
     if os.getpid() != pid:
         _flush()
         os._exit(EXIT_FORKED)  # a child that the lambda forked must not speak for it
+    run_span.flush()
     _flush()  # first: once the outcome is known, the process may be killed
     talk.tell(pack_outcome(outcome))
     with contextlib.suppress(Exception):

@@ -22,6 +22,7 @@ SPEC: dict[str, Any] = {
     "lambda": "photos/album", "payload": b'{"a":1}', "encoding": t.RAW, "options": t.TaskOptions(priority=7), "labels": {"team": "web"},
     "ordering_key": "b", "tick": t.TickInfo(job="a/b"), "concurrency": t.Concurrency(key="b"), "unique": t.Unique(key="b", window_us=US),
     "affinity_key": "b", "batch": t.BatchInfo(id="b"),
+    "traceparent": f"00-{1:032x}-{1:016x}-01", "tracestate": "a=1", "traced_at_us": 9,
 }  # fmt: skip
 OPTIONS: dict[str, Any] = {
     "priority": 7, "max_attempts": 2, "max_losses": 1, "timeout_us": 9, "backoff": t.Backoff(base_us=9), "retention_us": 9,
@@ -77,7 +78,8 @@ async def test_a_field_of_a_callback_reaches_its_task_or_is_refused(
             refused = str(error)
         if refused:
             assert name in refused
-            assert name in {"ordering_key", "concurrency", "unique", "tick", "batch"}
+            keys = {"ordering_key", "concurrency", "unique"}
+            assert name in keys | {"tick", "batch", "traceparent", "tracestate", "traced_at_us"}
             continue
         kept = (await get(bench, batch_id, with_spec=True)).spec.callbacks[0]
         assert _becomes(kept) != _becomes(

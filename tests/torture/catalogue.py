@@ -60,6 +60,7 @@ _NEW_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}"), "lambda")
 _WORD: Final = r"[!-~]{1,128}"
 _EXECUTOR: Final = Rule(_must(_WORD), "executor_id")
 _DIGEST: Final = Rule(_must("[a-z0-9_-]{1,32}"), "signature")
+_TRACE: Final = Rule(lambda text: OK if not text else INVALID, "traceparent")
 _SPEC: Final[dict[Path, Rule]] = {
     ("id",): _ID,
     ("spec", "lambda"): _LAMBDA,
@@ -68,6 +69,8 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "labels", "value"): Rule(_at_most(64), "label"),
     ("spec", "ordering_key"): Rule(_key(0), "ordering_key"),
     ("spec", "affinity_key"): Rule(_key(0), "affinity_key"),
+    ("spec", "traceparent"): _TRACE,
+    ("spec", "tracestate"): _TRACE,  # without a traceparent
     ("spec", "unique", "key"): Rule(lambda _: INVALID, "unique"),  # its window is missing
     ("spec", "concurrency", "key"): Rule(_second_key, "key"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
@@ -157,6 +160,8 @@ _UNREAD: Final = (
     "task.labels.value",
     "task.ordering_key",
     "task.affinity_key",
+    "task.traceparent",
+    "task.tracestate",
     "task.concurrency.key",
     "task.unique.key",
     "task.tick.job",
@@ -394,6 +399,8 @@ _CALLBACK: Final[dict[Path, Rule]] = {
     ("task", "labels", "value"): Rule(_at_most(64), "label"),
     ("task", "ordering_key"): Rule(lambda text: OK if not text else INVALID, "callbacks[0]"),
     ("task", "affinity_key"): Rule(_key(0), "affinity_key"),
+    ("task", "traceparent"): _TRACE,
+    ("task", "tracestate"): _TRACE,
     ("task", "concurrency", "key"): _REFUSED,
     ("task", "unique", "key"): _REFUSED,
     ("task", "tick", "job"): _REFUSED,
@@ -408,6 +415,8 @@ STREAMED: Final[dict[str, dict[Path, Rule]]] = {
         ("header", "spec", "labels", "key"): Rule(_at_most(64, 1), "label"),
         ("header", "spec", "labels", "value"): Rule(_at_most(64), "label"),
         ("header", "spec", "affinity_key"): Rule(_key(0), "affinity_key"),
+        ("header", "spec", "traceparent"): _TRACE,
+        ("header", "spec", "tracestate"): _TRACE,
         **{("header", "spec", "callbacks", *path): rule for path, rule in _CALLBACK.items()},
         ("items", "items", "payload"): _ANY,  # its texts are given; test_batches.py has what is read
         ("items", "items", "arguments"): _ANY,

@@ -64,10 +64,12 @@ _NOT_THEIRS: Final = "a caller that sets it is refused whole: test_fields.py"
 _CLAIM: Final = "of a claim that nobody gave: its verdict is LOST"
 UNBOUNDED: Final = {
     "Frontend.Schedule spec.tick": _NOT_THEIRS,
+    "Frontend.Schedule spec.traced_at_us": _NOT_THEIRS,
     "Frontend.Schedule spec.batch": _NOT_THEIRS,
     "Frontend.SetLambda set": "by name, and any that is no setting is refused",
     "Frontend.SetLambda unset": "any that is no setting is refused, and one that is named twice is as one",
     "Frontend.SetCapacity reserve": "each has a core at least, of those that the pool has",
+    "Frontend.ScheduleBatch header.spec.traced_at_us": "a caller that sets it is refused: frontend/test_traces.py",
     "Frontend.ScheduleBatch header.spec.callbacks.then": "counts with the callbacks in all, which test_batches.py bounds",
     "Frontend.ScheduleJob job.base_at_us": "the frontend writes its own over it",
     "HSC.Heartbeat claims.claim.token": _CLAIM,

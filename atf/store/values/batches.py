@@ -54,6 +54,7 @@ class ItemTerms(NamedTuple):
     max_losses: int = 3
     pause_us: int = 0  # between two items of one ordering key
     labels: str = ""  # see keys.labels
+    trace: bytes = b""  # a serialized TaskSpec that is put behind an item's own when it is claimed: in which trace the batch was made
 
 
 class NewItem(NamedTuple):

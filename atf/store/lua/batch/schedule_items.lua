@@ -3,17 +3,18 @@
 -- MOVES    schedule: (no record) -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, batch, number of its batch partition, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none),
---          labels ("" = none), then per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
+--          labels ("" = none), trace ("" = none), then per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
 --          ("" = none)
 -- RETURNS  per item 1 it was stored before, 0 it is now; {} where the batch was cancelled or is deleted: none was stored
 register('schedule_items', {}, function(keys, args)
   local P, now, batch, queue, limits, pause = keys[1], instant(args[1]), args[2], args[4], args[5], args[6]
   local at = fmt(now)
-  local closed, batch_partition = fields_of(part_key(P, batch), 'closed', 'batch_partition')
+  local closed, batch_partition, traced = fields_of(part_key(P, batch), 'closed', 'batch_partition', 'tp')
   if closed then return {} end
+  if args[8] ~= '' and not traced then redis.call('HSET', part_key(P, batch), 'tp', args[8]) end
   local answer, earliest, keyed, stored = {}, nil, false, 0
-  writes.gather((#args - 7) / 6, function(sets)
-    for i = 8, #args, 6 do
+  writes.gather((#args - 8) / 6, function(sets)
+    for i = 9, #args, 6 do
       local number, item, spec, ordering, concurrency, affinity = unpack(args, i, i + 5)
       local id = batch_parts.item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')

@@ -19,6 +19,18 @@ batch_parts.items_key = remembered(function(P, batch) return P .. ':b:' .. batch
 
 function batch_parts.item_id(P, batch, item) return number_of(P) .. '-' .. batch .. '.' .. item end
 
+-- The spec of a task as its run gets it: with the trace of its batch where it is an item. `traces`: batch -> that, as read before.
+function batch_parts.with_trace(P, id, spec, traces)
+  local batch = string.match(id, '^%d+%-([^.]+)%.')
+  if not batch then return spec end
+  local trace = traces[batch]
+  if not trace then
+    trace = redis.call('HGET', part_key(P, batch), 'tp') or ''
+    traces[batch] = trace
+  end
+  return spec .. trace
+end
+
 local STEP = 256  -- items of one step of a walk
 
 -- How many items of a batch lie here, by what they are counted as: see count_items.lua.

@@ -33,7 +33,7 @@ end
 -- `known`: the gates of lambdas as they were read; false: no lambda here has any.
 local function give_each(sets, P, now, args, answer, leased, known, kept)
   local timeout, owner, nonce, bytes, any_size = tonumber(args[7]), args[5], args[6], tonumber(args[8]), args[9] == '1'
-  local full, signatures, alive = false, args[10], {}
+  local full, signatures, alive, traces = false, args[10], {}, {}
   for i = 11, #args do
     local id = args[i]
     local status, queue, spec, scheduled_at, counter, run, attempts, losses, alone, misfit, again
@@ -65,6 +65,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
           leased[queue] = now + timeout
         end
         local attempt = fmt(tonumber(attempts or 0) + 1)
+        if string.find(id, '.', 1, true) then spec = batch_parts.with_trace(P, id, spec, traces) end
         answer[#answer + 1] = {id, fmt(counter), spec, attempt, fmt(run), losses or '0', scheduled_at, alone or '0'}
       end
     end
