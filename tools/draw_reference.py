@@ -51,6 +51,7 @@ SETTINGS: Final = (
         "Executor",
         "Of `atf executor`, and of `atf controller MODULE:APP`, which hands them on; in atf.toml in the table `[executor]`.",
     ),
+    (s.UiSettings, "Pages", "Of `atf ui`; in atf.toml in the table `[ui]`."),
     (s.StoreSettings, "Task store", "Of every role but the executor, which does not know the store."),
     (s.Timing, "Timing", "Of every role. All roles of a cluster need the same values."),
     (s.LogSettings, "Log", "Of every role."),

@@ -31,6 +31,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "status": _Command(
             "status", "status", "The whole cluster on one screen; the exit code says whether all is well."
         ),
+        "ui": _Command("roles", "ui", "Pages for a browser: tasks, failures, jobs, hosts; and what to do about them."),
     },
     "Tasks": {
         "schedule": _Command("schedule", "schedule", "Schedule a task."),

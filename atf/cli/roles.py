@@ -20,6 +20,7 @@ from atf.config.settings import (
     StoreConsumerSettings,
     StoreSettings,
     Timing,
+    UiSettings,
 )
 from atf.process.forks import without_fork_support
 
@@ -108,3 +109,13 @@ def executor(apps: tuple[str, ...], events_fd: int | None, **flags: Any) -> int:
     --executors 0. It ends when the controller is gone, and with the worker's exit code.
     """
     return _run("executor", (ExecutorSettings, Timing, LogSettings), flags, apps, events_fd)
+
+
+@click.command()
+@settings_flags(UiSettings, LogSettings)
+def ui(**flags: Any) -> int:
+    """Serve the pages on which people see and steer tasks, for browsers on this machine.
+
+    They talk to the frontend alone. Reach them from elsewhere by a tunnel, or by a proxy that signs people in.
+    """
+    return _run("ui", (UiSettings, LogSettings), flags)

@@ -24,6 +24,7 @@ from .settings import (
     StoreConsumerSettings,
     StoreSettings,
     Timing,
+    UiSettings,
 )
 
 S = TypeVar("S")
@@ -44,6 +45,7 @@ _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
     "hsc": (HscSettings, *_SHARED),
     "controller": (ControllerSettings, *_SHARED),
     "executor": (ExecutorSettings, Timing, LogSettings),
+    "ui": (UiSettings, LogSettings),
 }
 
 TABLES: Final[settings_file.Tables] = {

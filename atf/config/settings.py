@@ -13,11 +13,13 @@ from atf.task import MAX_RUNNING, US, check_pool
 from .allowed_hosts import AllowedHosts
 from .allowed_programs import AllowedPrograms
 from .dapr_names import check_app_id
+from .web import check_base_path, check_loopback, host_names
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
 CONTROLLER_PORT: Final = 7403
 STORE_CONSUMER_PORT: Final = 7404
+UI_PORT: Final = 8401
 METRICS_ABOVE: Final = 2_000
 """By how much the port of a role's metrics stands above its gRPC port, unless it is set."""
 
@@ -381,6 +383,33 @@ class ExecutorSettings:
             ConfigError: http_allow has an entry that is no host.
         """
         return AllowedHosts.parse(self.http_allow)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UiSettings:
+    """The pages for people."""
+
+    listen: str = setting(
+        f"127.0.0.1:{UI_PORT}", "host:port to serve the pages on, of this machine alone; port 0 takes a free one"
+    )
+    frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend whose tasks the pages show")
+    read_only: bool = setting(False, "whether the pages only show: every action is refused")
+    base_path: str = setting("", "path under which a proxy serves the pages, such as /atf; empty: at the root")
+    public_hosts: str = setting(
+        "",
+        "host names under which a proxy on this machine serves the pages, with commas between; those of this machine's loopback are always"
+        " taken",
+    )
+
+    def __post_init__(self) -> None:
+        check_loopback(self.listen)
+        check_base_path(self.base_path)
+        host_names(self.public_hosts)
+
+    @property
+    def root(self) -> str:
+        """The path of the first page without its last slash."""
+        return self.base_path.rstrip("/")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from .conftest import Atf
         ("hsc", settings.HscSettings),
         ("controller", settings.ControllerSettings),
         ("executor", settings.ExecutorSettings),
+        ("ui", settings.UiSettings),
     ],
 )
 def test_help_has_every_setting_with_its_variable(command: str, settings: Any, atf: Atf) -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -186,12 +187,19 @@ def test_one_address_for_every_role_is_refused(tmp_path: Path, name: str) -> Non
     assert f"write `{name}` in atf.toml" in ran.stderr
 
 
+def _page(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        found: bytes = answer.read()
+    return found
+
+
 async def test_a_task_runs_ctrl_c_ends_everything_and_the_next_start_goes_on(
     folder: Path, env: dict[str, str], ups: list[Up]
 ) -> None:
-    ups.append(Up(folder, env, "shop:app", "--executors", "2", "--json"))
+    ups.append(Up(folder, env, "shop:app", "--executors", "2", "--json", ui=True))
     where = ups[0].where()
     address = where["roles"]["frontend"]
+    assert b"<h1>shop/add" in await asyncio.to_thread(_page, f"http://{where['ui']}/lambdas/shop/add")
     assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
     later = await schedule(address, "shop/add", {"a": 1, "b": 1}, delay=3)
     begun = await schedule(address, "shop/slow", {"seconds": 1, "path": str(folder / "runs")})

@@ -14,8 +14,9 @@ from typing import Any
 class Up:
     """A running `atf up`."""
 
-    def __init__(self, folder: Path, env: dict[str, str], *arguments: str) -> None:
-        command = [sys.executable, "-P", "-m", "atf.cli", "up", *arguments]
+    def __init__(self, folder: Path, env: dict[str, str], *arguments: str, ui: bool = False) -> None:
+        pages = [] if ui or "memory" in arguments else ["--no-ui"]
+        command = [sys.executable, "-P", "-m", "atf.cli", "up", *arguments, *pages]
         self.log = folder / "up.log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

@@ -46,6 +46,7 @@ class Cluster:
         env: the processes' environment; default ours. ATF_* variables and atf.toml apply to every role.
         say: takes a process's name and a line of it or about it; default: silence.
         steady_after: seconds of life after which a role's end counts as its first again: its next start does not wait for longer.
+        ui: whether to serve the pages for people, too.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         say: Say = lambda _name, _line: None,
         steady_after: float = STEADY_AFTER,
+        ui: bool = False,
     ) -> None:
-        self.settings, self.apps, self._say = settings, list(apps), say
+        self.settings, self.apps, self._say, self._ui = settings, list(apps), say, ui
         ours = os.environ if env is None else env
         self._env = {name: value for name, value in ours.items() if name != "ATF_LISTEN"}
         self._supervisor = Supervisor(say, steady_after=steady_after)
@@ -84,7 +86,8 @@ class Cluster:
             own = {"hsc": ["--stop-delay", "0"]}  # it is asked to end when the executors have ended
             await _all([self._start_role(name, [*shared, *own.get(name, [])]) for name in first])
             last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
-            await _all([register_apps(self.apps, self.frontend_address, self._env), last])
+            pages = [self._start_role("ui", ["--frontend", self.frontend_address])] if self._ui else []
+            await _all([register_apps(self.apps, self.frontend_address, self._env), last, *pages])
         except BaseException:
             await self.stop(grace=1.0)
             raise
@@ -132,7 +135,12 @@ class Cluster:
     @property
     def addresses(self) -> dict[str, str]:
         """host:port by role."""
-        return {name: role.address for name, role in self._roles.items()}
+        return {name: role.address for name, role in self._roles.items() if name != "ui"}
+
+    @property
+    def ui_address(self) -> str:
+        """host:port of the pages for people; empty: they are not served."""
+        return self._roles["ui"].address if "ui" in self._roles else ""
 
     @property
     def frontend_address(self) -> str:
@@ -209,8 +217,8 @@ class Cluster:
         program = [sys.executable, "-P", "-m", "atf.cli", name]
 
         def command(before: str) -> list[str]:
-            where = ["--listen", before or listen, "--metrics-listen", role.metrics or metrics]
-            return [*program, *where, *flags, *arguments]
+            of_metrics = ["--metrics-listen", role.metrics or metrics] if metrics else []
+            return [*program, "--listen", before or listen, *of_metrics, *flags, *arguments]
 
         final = _FINAL.get(name, ())
         # A controller is ready when its executors are, which import code that may take its time.
@@ -228,9 +236,9 @@ class Cluster:
             )  # another process took a port between our look and the role's
 
     def _chosen_ports(self, name: str) -> tuple[str, str]:
-        """Where a role is to listen, and where it is to serve its metrics."""
+        """Where a role is to listen, and where it is to serve its metrics; the pages serve their own."""
         listen = free_if_taken(name, self.settings.free_ports, self._env, self._say)
-        return listen, metrics_if_taken(name, listen, self._env, self._say)
+        return listen, "" if name == "ui" else metrics_if_taken(name, listen, self._env, self._say)
 
     def _controller_flags(self) -> list[str]:
         settings = self.settings

@@ -12,6 +12,7 @@ from atf.config.settings import (
     FrontendSettings,
     HscSettings,
     StoreConsumerSettings,
+    UiSettings,
     metrics_address,
 )
 
@@ -24,11 +25,13 @@ ROLES: Final[dict[str, type[Any]]] = {
     "controller": ControllerSettings,
 }
 """The roles with a server, in the order of their start; the end goes the other way, the store last."""
+LISTENING: Final[dict[str, type[Any]]] = {**ROLES, "ui": UiSettings}
+"""These, and the pages for people, which no role needs."""
 
 
 def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> str:
     """Where a role is to listen: as it is set; on a free port where the default one is taken, or with `free` anyway."""
-    settings = ROLES[role]
+    settings = LISTENING[role]
     default: str = settings().listen
     wanted: str = load(settings, table=role.replace("-", "_"), env=env).listen
     host, _, port = wanted.rpartition(":")

@@ -38,8 +38,9 @@ IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
     type=click.Choice(["memory"]),
     help="memory: keep tasks in this process; nothing survives its end.",
 )
+@click.option("--no-ui", is_flag=True, help="Serve no pages for a browser.")
 @as_json
-def up(apps: tuple[str, ...], store: str | None, **flags: Any) -> int:
+def up(apps: tuple[str, ...], store: str | None, no_ui: bool, **flags: Any) -> int:
     """Run every role on this machine, with a task store and executors for your lambdas.
 
     MODULE:APP names your atf.App as `module:variable`, looked for in the current directory too.
@@ -50,7 +51,7 @@ def up(apps: tuple[str, ...], store: str | None, **flags: Any) -> int:
 
     A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; another
     Ctrl-C, a second later or more, ends everything at once. Settings of single roles come from ATF_* variables or atf.toml;
-    where a role listens stands there as `listen` in its table, such as [frontend].
+    where a role listens stands there as `listen` in its table, such as [frontend]. The pages for a browser are at http://127.0.0.1:8401/.
 
     \b
     atf up shop:app
@@ -74,15 +75,15 @@ def up(apps: tuple[str, ...], store: str | None, **flags: Any) -> int:
         from .memory import run_in_memory
 
         run_in_memory(settings, apps)
-    return asyncio.run(_run(settings, apps))
+    return asyncio.run(_run(settings, apps, ui=not no_ui))
 
 
 def _fits_all_roles(address: str, name: str) -> bool:
     return address == "auto" or (name == "metrics_listen" and (address in {"", "none"} or address.endswith(":0")))
 
 
-async def _run(settings: ClusterSettings, apps: tuple[str, ...]) -> int:
-    cluster = Cluster(settings, apps, env=_environment(), say=say)
+async def _run(settings: ClusterSettings, apps: tuple[str, ...], *, ui: bool) -> int:
+    cluster = Cluster(settings, apps, env=_environment(), say=say, ui=ui)
     asked = _StopSignals(cluster)
     starting = asyncio.create_task(cluster.start())
     waiting = asyncio.create_task(asked.first.wait())
@@ -144,12 +145,14 @@ def announce(cluster: Cluster) -> None:
             "redis_url": address,
             "roles": cluster.addresses,
             "metrics": cluster.metrics,
+            "ui": cluster.ui_address,
         }
         print_json(where | ({"dapr_http": cluster.dapr_http} if cluster.dapr_http else {}))
     else:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
         shown = address if address != cluster.store else ""
         facts = [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items()]
+        facts.append(("pages", cluster.ui_address and f"http://{cluster.ui_address}/"))
         facts.append(("metrics", ", ".join(f"{name} {address}" for name, address in cluster.metrics.items())))
         print_fields([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
         if settings.durability == "relaxed" and not settings.redis_url:

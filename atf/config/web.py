@@ -1,0 +1,64 @@
+"""Checks where the pages for people may be served, and under which names."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+from atf.errors import ConfigError
+
+_BASE_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]{1,64}){0,8}/?")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
+
+
+def check_loopback(listen: str) -> None:
+    """Whether only this machine can reach an address.
+
+    Raises:
+        ConfigError: others can too; says the two ways to serve the pages to them.
+    """
+    host = listen.rpartition(":")[0]
+    if not host or is_loopback(host):  # without a host it is no address at all, which the listener says
+        return
+    port = listen.rpartition(":")[2][:5]
+    raise ConfigError(
+        f"listen = {listen[:80]!r}: the pages ask nobody who they are, so they are served on this machine alone until there are tokens."
+        f" Use 127.0.0.1:{port}, and reach it in one of two ways: a tunnel (ssh -L {port}:127.0.0.1:{port} HOST), or a proxy on this machine"
+        " that signs people in (its name goes into public_hosts)"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, without its port, is this machine by its own loopback."""
+    name = host.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_base_path(path: str) -> None:
+    """Whether a text is a path that URLs can begin with.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    parts = path.split("/")
+    if not _BASE_PATH.fullmatch(path) or "." in parts or ".." in parts:
+        raise ConfigError(f"base_path = {path[:80]!r}: write a path such as /atf, of letters, digits and . _ ~ -")
+
+
+def host_names(text: str) -> frozenset[str]:
+    """The host names of a list with commas between them.
+
+    Raises:
+        ConfigError: one is no host name.
+    """
+    names = frozenset(each.strip().lower() for each in text.split(",") if each.strip())
+    for each in names:
+        if not _NAME.fullmatch(each):
+            raise ConfigError(f"public_hosts = {each[:80]!r}: write host names without a port, such as ops.example.com")
+    return names

@@ -1,0 +1,1 @@
+"""The pages, each as a function from a visit to a template and its values."""

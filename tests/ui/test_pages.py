@@ -1,0 +1,265 @@
+"""Every page, from a table that has to have them all: empty, full, with hostile content, in part, away, and under another path."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from atf.errors import NotFound, Unavailable
+from atf.rpc import task_pb2 as t
+from atf.ui.pages import cluster, lambdas
+from atf.ui.pages.table import PAGES
+from atf.ui.security import HEADERS
+from atf.ui.visit import PAGE_ROWS
+from tests.recorder import Recorder
+
+from .conftest import Browser, browsing
+from .hostile import EVIL, Empty, Hostile
+
+PATHS = {
+    "/": ["/"],
+    "/lambdas": ["/lambdas", "/lambdas?q=x&sort=waiting", "/lambdas?page=zz"],
+    "/lambdas/{name:.+}": ["/lambdas/a/b", *(f"/lambdas/a/b?tab={tab}" for tab in lambdas.TABS)],
+    "/tasks": ["/tasks", "/tasks?lambda=a/b", "/tasks?lambda=a/b&status=waiting&page=x", "/tasks?status=no"],
+    "/tasks/{id}": ["/tasks/0-a"],
+    "/tasks/{id}/{part}": ["/tasks/0-a/arguments", "/tasks/0-a/result", "/tasks/0-a/error"],
+    "/jobs": ["/jobs", "/jobs?q=a&page=x"],
+    "/jobs/{name:.+}": ["/jobs/a/b", "/jobs/app%7C%7Cx"],
+    "/batches": ["/batches", "/batches?lambda=a/b"],
+    "/batches/{id}": ["/batches/b1", "/batches/b1?status=dead"],
+    "/cluster": ["/cluster", *(f"/cluster?tab={tab}" for tab in cluster.TABS)],
+}
+"""By the path of each page in the table the requests that are tried."""
+ALL = [path for paths in PATHS.values() for path in paths]
+# fmt: off
+ELEMENTS = {
+    *("html", "head", "meta", "title", "link", "script", "body", "header", "main", "footer", "nav", "section", "div", "dialog"),
+    *("h1", "h2", "p", "a", "b", "span", "code", "kbd", "pre", "time", "ul", "ol", "li", "dl", "dt", "dd", "svg", "rect"),
+    *("table", "thead", "tbody", "tr", "th", "td", "form", "input", "button", "label", "select", "option", "datalist", "details", "summary"),
+}
+# fmt: on
+LISTS = [
+    "/",
+    "/lambdas",
+    "/lambdas/a/b?tab=keys",
+    "/cluster?tab=gates",
+    "/tasks?lambda=a/b",
+    "/jobs",
+    "/batches/b1",
+    "/cluster",
+]
+MAX_BYTES = 600_000
+"""Of a page with the most rows, each with two forms, and the worst text in each field."""
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page: the elements, their attributes, and the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.said = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
+
+    def of(self, *names: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.found if tag in names]
+
+
+def test_the_table_of_requests_has_every_page() -> None:
+    assert [page.path for page in PAGES] == list(PATHS)
+
+
+@pytest.mark.parametrize("frontend", [Recorder, Empty, Hostile])
+async def test_every_page_is_shown_with_every_header(frontend: Any) -> None:
+    async with browsing(frontend()) as browser:
+        for path in ALL:
+            async with browser.client.get(path) as answer:
+                text = await answer.text()
+                assert answer.status == 200, (path, text)
+                for name, value in HEADERS.items():
+                    assert answer.headers[name] == value
+                assert "style=" not in text
+                assert text.startswith("<!doctype html>")
+                assert "<main id=" in text
+
+
+async def test_hostile_content_stays_text() -> None:
+    async with browsing(Hostile()) as browser:
+        for path in ALL:
+            _, text = await browser.get(path)
+            page = Elements(text)
+            assert {tag for tag, _ in page.found} <= ELEMENTS, path
+            for tag, attributes in page.found:
+                assert not [each for each in attributes if each.startswith("on") or each == "style"], (path, tag)
+                for name in ("href", "src", "action", "hx-get"):
+                    assert (attributes.get(name) or "/").startswith(("/", "#")), (path, tag, attributes)
+            assert not [each for each in page.of("script") if not (each.get("src") or "").startswith("/static/")]
+            for hidden in "\u202e\u200b\x00\x1b":
+                assert hidden not in page.said, (path, hidden)
+            assert "<script>alert" not in text
+            assert "49" not in text.replace("{{7*7}}", "") or "{{7*7}}" in text
+
+
+async def test_a_value_that_an_action_needs_is_not_changed_by_being_shown() -> None:
+    async with browsing(Hostile()) as browser:
+        _, text = await browser.get("/lambdas/a/b?tab=keys")
+        assert EVIL in {each.get("value") for each in Elements(text.replace("\x00", "")).of("input")} | {
+            (each.get("value") or "").replace("\ufffd", "\x00") for each in Elements(text).of("input")
+        }
+
+
+async def test_a_page_is_bounded_however_much_there_is() -> None:
+    async with browsing(Hostile(rows=150)) as browser:
+        for path in LISTS:
+            _, text = await browser.get(path)
+            assert 10 < text.count("<tr") <= PAGE_ROWS + 5, path
+            assert len(text) < MAX_BYTES, (path, len(text))
+
+
+async def test_what_is_long_is_cut_until_it_is_asked_for(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    much = "z" * 1_000_000
+    spec = t.TaskSpec(payload=b'{"a": "%s"}' % much.encode(), labels={"a": much}, ordering_key="k")
+    task = t.Task(
+        id="0-a", status=t.FATAL_FAILURE, error=much, result=much.encode(), progress=much, owner=much, spec=spec
+    )
+
+    async def get_task(_self: Any, _request: Any, *, timeout: float = 10) -> t.Task:
+        return task
+
+    monkeypatch.setattr(Recorder, "get_task", get_task)
+    _, text = await browser.get("/tasks/0-a")
+    assert len(text) < 40_000
+    assert text.count("Show all of it") == 2
+    for part in ("arguments", "result", "error"):
+        assert (await browser.get(f"/tasks/0-a/{part}"))[1].count("z") > 1_000_000
+
+
+async def test_the_middle_of_a_page_is_all_that_a_refresh_gets(browser: Browser) -> None:
+    for path in ALL:
+        _, text = await browser.get(path, **{"HX-Request": "true"})
+        assert text.startswith("<main id="), path
+        assert "<html" not in text
+
+
+async def test_a_frontend_that_is_away_is_a_page_that_heals_by_itself() -> None:
+    class Away(Recorder):
+        gone = True
+
+    def raising(name: str) -> Any:
+        inner = getattr(Recorder, name)
+
+        async def call(self: Any, request: Any, *, timeout: float = 10) -> Any:
+            if Away.gone:
+                raise Unavailable("can't reach 127.0.0.1:7401")
+            return await inner(self, request)
+
+        return call
+
+    for name in ("get_status", "list_lambdas", "explain_task", "list_hosts"):
+        setattr(Away, name, raising(name))
+    async with browsing(Away()) as browser:
+        for path in ("/", "/lambdas", "/tasks/0-a", "/cluster"):
+            Away.gone = True
+            status, text = await browser.get(path)
+            assert status == 503
+            assert "can't reach 127.0.0.1:7401" in Elements(text).said
+            assert Elements(text).of("main")[0]["hx-get"] == path  # it goes on asking
+            Away.gone = False
+            browser.clock.now_us += 2_000_000
+            status, text = await browser.get(path, **{"HX-Request": "true"})
+            assert status == 200
+            browser.clock.now_us += 2_000_000
+
+
+async def test_what_is_not_there_is_a_page_with_a_sentence(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def missing(_self: Any, _request: Any, *, timeout: float = 10) -> Any:
+        raise NotFound("there is no job a/b")
+
+    monkeypatch.setattr(Recorder, "get_job", missing)
+    assert (await browser.get("/nowhere"))[0] == 404
+    assert (await browser.get("/tasks/0-a/secrets"))[0] == 404
+    status, text = await browser.get("/jobs/a/b")
+    assert status == 404
+    assert "there is no job a/b" in text
+    assert (await browser.get(f"/lambdas?q={'x' * 3_000}"))[0] == 400
+
+
+async def test_a_bug_in_a_page_is_that_pages_error(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_self: Any, _request: Any, *, timeout: float = 10) -> Any:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(Recorder, "get_job", broken)
+    status, text = await browser.get("/jobs/a/b")
+    assert status == 500
+    assert "ZeroDivisionError" in text
+    assert "secret" not in text
+    assert (await browser.get("/jobs"))[0] == 200
+
+
+async def test_all_links_stay_below_the_base_path() -> None:
+    async with browsing(Recorder(), base_path="/atf/") as browser:
+        for path in ALL:
+            status, text = await browser.get(path)
+            assert status == 200
+            for _, attributes in Elements(text).found:
+                for name in ("href", "src", "action", "hx-get"):
+                    assert (attributes.get(name) or "/atf/").startswith(("/atf/", "#")), (path, attributes)
+        assert (await browser.client.get("/tasks")).status == 404
+        assert (await browser.client.get("/atf", allow_redirects=False)).headers["Location"] == "/atf/"
+
+
+async def test_a_page_that_was_linked_to_is_found_by_its_encoded_name(browser: Browser) -> None:
+    await browser.get("/lambdas/a/b%3Fc?tab=gates")
+    asked = [request for name, request in browser.frontend.asked if name == "ListGates"]
+    assert b"a/b?c" in asked[0]
+
+
+async def test_readings_are_shared_within_a_second(browser: Browser) -> None:
+    for _ in range(20):
+        await browser.get("/cluster")
+    assert [name for name, _ in browser.frontend.asked] == ["ListHosts"]
+    browser.clock.now_us += 1_000_000
+    await browser.get("/cluster")
+    assert [name for name, _ in browser.frontend.asked] == ["ListHosts"] * 2
+
+
+async def test_find_goes_to_the_task_or_to_the_lambdas(browser: Browser) -> None:
+    for sought, where in {
+        "0-abc": "/tasks/0-abc",
+        " shop/mail": "/lambdas?q=shop%2Fmail",
+        "//evil": "/lambdas?q=%2F%2Fevil",
+    }.items():
+        async with browser.client.get("/find", params={"q": sought}, allow_redirects=False) as answer:
+            assert answer.headers["Location"] == where
+
+
+async def test_theme_and_zone_are_kept(browser: Browser) -> None:
+    async with browser.client.get(
+        "/prefs?theme=dark&zone=Europe/Paris&next=/jobs%3Fq%3Da", allow_redirects=False
+    ) as answer:
+        assert answer.headers["Location"] == "/jobs?q=a"
+    _, text = await browser.get("/tasks/0-a")
+    assert 'data-theme="dark"' in text
+    _, text = await browser.get("/cluster?tab=audit")
+    for bad in ("https://evil.example", "//evil.example", "/\\evil.example", ""):
+        async with browser.client.get(
+            "/prefs", params={"zone": "../../etc/passwd", "next": bad}, allow_redirects=False
+        ) as answer:
+            assert answer.headers["Location"] == "/"
+    assert {each.value for each in browser.client.session.cookie_jar if each.key == "atf_zone"} == {"UTC"}
+
+
+async def test_every_instant_names_its_zone() -> None:
+    async with browsing(Hostile()) as browser:
+        browser.client.session.cookie_jar.update_cookies({"atf_zone": "Europe/Paris"})
+        for path in ("/tasks/0-a", "/cluster?tab=audit", "/batches"):
+            _, text = await browser.get(path)
+            assert text.count("<time ") == text.count('<span class="zone">CET</span></time>') > 0

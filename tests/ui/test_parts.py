@@ -1,0 +1,251 @@
+"""The parts of which pages are made: texts, instants, waits, readings, static files, settings."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import pytest
+
+from atf.config.settings import UiSettings
+from atf.errors import ConfigError, Unavailable
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.task import Status
+from atf.ui.pages.task import bar_of, runs_of
+from atf.ui.reads import MOST, SharedReads
+from atf.ui.rendering import TEMPLATES
+from atf.ui.samples import Samples, total
+from atf.ui.static_files import FOLDER
+from atf.ui.texts import cut, readable, size
+from atf.ui.waits import wait_parts
+from atf.ui.words import GROUPS, STATUSES, counted
+from atf.ui.zones import Instants, duration, zone_named
+
+from .conftest import NOW_US, TurnedClock
+
+S = 1_000_000
+
+
+# --- what others wrote ------------------------------------------------------------------------------------------------
+
+
+VENDORED = [
+    line.split() for line in (FOLDER / "vendor/VENDORED.txt").read_text().splitlines() if not line.startswith("#")
+]
+
+
+def test_vendored_files_are_what_their_packages_have() -> None:
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (FOLDER / "vendor").iterdir()}
+    del found["VENDORED.txt"]
+    assert found == {name: digest for name, _, _, _, digest in VENDORED}
+
+
+def test_each_vendored_package_has_its_licence_and_one_version() -> None:
+    packages = {package for _, package, *_ in VENDORED}
+    assert {package for _, package, _, source, _ in VENDORED if source == "LICENSE"} == packages
+    assert len({(package, version) for _, package, version, *_ in VENDORED}) == len(packages) == 2
+
+
+def test_no_page_asks_another_host_for_anything() -> None:
+    own = [*TEMPLATES.glob("*.html"), FOLDER / "app.js", FOLDER / "app.css"]
+    for path in own:
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "://" not in text, path
+        assert "url(" not in text or path.suffix == ".html", path
+        assert "<script>" not in text
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8401", "[::]:8401", "10.0.0.1:1", "example.com:80"])
+def test_pages_are_not_served_off_loopback(listen: str) -> None:
+    with pytest.raises(ConfigError, match=r"until there are tokens.*ssh -L .* a proxy on this machine"):
+        UiSettings(listen=listen)
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "localhost:8401", "[::1]:8401", "127.1.2.3:9"])
+def test_pages_are_served_on_loopback(listen: str) -> None:
+    assert UiSettings(listen=listen).listen == listen
+
+
+@pytest.mark.parametrize("path", ["atf", "//x", "/a b", "/..", "/a/../b", "/" + "x" * 80])
+def test_a_base_path_that_is_none_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="base_path"):
+        UiSettings(base_path=path)
+
+
+def test_a_public_host_is_a_name() -> None:
+    assert UiSettings(base_path="/a/b/", public_hosts="a.b, C.d").root == "/a/b"
+    with pytest.raises(ConfigError, match="without a port"):
+        UiSettings(public_hosts="a.b:80")
+
+
+# --- readings ---------------------------------------------------------------------------------------------------------
+
+
+async def test_readings_that_come_together_are_one() -> None:
+    clock, asked, go_on = TurnedClock(), [], asyncio.Event()
+
+    async def call(request: f.GetTaskRequest) -> str:
+        asked.append(request.id)
+        await go_on.wait()
+        return f"answer {len(asked)}"
+
+    read = SharedReads(clock)
+    waiting = [asyncio.create_task(read(call, f.GetTaskRequest(id="a"))) for _ in range(20)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()  # the first who asked leaves
+    clock.now_us += 5 * S  # and it lasts: still nobody asks again
+    waiting.append(asyncio.create_task(read(call, f.GetTaskRequest(id="a"))))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert set(await asyncio.gather(*waiting[1:])) == {"answer 1"}
+    assert asked == ["a"]
+    assert await read(call, f.GetTaskRequest(id="a")) == "answer 2"
+    await read(call, f.GetTaskRequest(id="b"))
+    assert asked == ["a", "a", "b"]
+    read.forget()
+    await read(call, f.GetTaskRequest(id="b"))
+    assert asked == ["a", "a", "b", "b"]
+
+
+async def test_a_reading_that_failed_is_shared_and_forgotten() -> None:
+    clock, asked = TurnedClock(), []
+
+    async def call(_request: f.GetTaskRequest) -> str:
+        asked.append(1)
+        if len(asked) == 1:
+            raise Unavailable("away")
+        return "here"
+
+    read = SharedReads(clock)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await read(call, f.GetTaskRequest())
+    clock.now_us += S
+    assert await read(call, f.GetTaskRequest()) == "here"
+
+
+async def test_readings_do_not_grow() -> None:
+    clock, asked = TurnedClock(), []
+
+    async def call(request: f.GetTaskRequest) -> str:
+        asked.append(request.id)
+        return request.id
+
+    read = SharedReads(clock)
+    for number in range(MOST + 10):
+        await read(call, f.GetTaskRequest(id=str(number)))
+    await read(call, f.GetTaskRequest(id="0"))  # was dropped
+    assert asked.count("0") == 2
+
+
+def test_samples_are_an_hours() -> None:
+    clock = TurnedClock()
+    nobody: Any = None
+    samples = Samples(nobody, SharedReads(clock), clock)
+    assert samples.columns() == []
+    samples.add({"NEW": 2, "ENQUEUED": 1, "FATAL_FAILURE": 4})
+    samples.add({"NEW": 9})  # of the same second
+    clock.now_us += 10 * S
+    samples.add({"PROCESSING": 1})
+    assert samples.columns() == [[NOW_US // S, NOW_US // S + 10], [3, 0], [0, 1], [4, 0]]
+    assert total([{"NEW": 1}, {"NEW": 2, "SUCCESS": 1}]) == {"NEW": 3, "SUCCESS": 1}
+
+
+# --- words, texts, instants -------------------------------------------------------------------------------------------
+
+
+def test_every_status_has_a_word_and_a_filter() -> None:
+    assert STATUSES.keys() == set(Status)
+    assert {status for statuses in GROUPS.values() for status in statuses} == set(Status)
+    assert counted({"NEW": 1, "RETRIABLE_FAILURE": 2, "SUCCESS": 4}, "waiting") == 3
+
+
+def test_payloads_are_readable() -> None:
+    assert readable(b'{"b": [1], "a": "\\u202e"}', t.JSON) == '{\n  "b": [\n    1\n  ],\n  "a": "\u202e"\n}'
+    assert readable(b"[" * 100_000, t.JSON) == "[" * 100_000
+    assert readable(b"[" * 1_000, t.JSON) == "[" * 1_000
+    assert readable(b"\xff\x00", t.RAW) == "ff00"
+    assert readable(b"", t.JSON) == ""
+    assert cut("é" * 3_000) == ("é" * 2_048, True)
+    assert cut("short") == ("short", False)
+    assert [size(each) for each in (5, 4_096, 3 << 20)] == ["5 bytes", "4.0 KiB", "3.0 MiB"]
+
+
+@pytest.mark.parametrize(
+    ("us", "said"),
+    [
+        *((0, "0 s"), (7, "7 µs"), (86_916, "86.9 ms"), (999_900, "1000 ms"), (12_345_678, "12.3 s")),
+        *((200_900_000, "3 min 20 s"), (90_061_000_000, "1 d 1 h")),
+    ],
+)
+def test_durations_have_three_figures(us: int, said: str) -> None:
+    assert duration(us) == said
+
+
+def test_instants_name_their_zone() -> None:
+    paris, utc = (Instants(zone_named(name), NOW_US) for name in ("Europe/Paris", "No/Where"))
+    assert ">15 Jan 09:00:00 <" in paris.at(NOW_US)
+    assert ">CET<" in paris.at(NOW_US)
+    assert ">15 Jan 08:00:00 <" in utc.at(NOW_US)
+    assert "1 h ago" in utc.at(NOW_US - 3_600 * S)
+    assert "2001-09-09 01:46:40 " in utc.at(1_000_000_000 * S)
+    assert "—" in utc.at(0)
+    assert "µs after 1970" in utc.at(1 << 62)
+    for bad in ("", "../etc/passwd", "/etc/localtime", "x" * 100, "\x00"):
+        assert zone_named(bad).key == "UTC"
+
+
+# --- a task's waits and runs ------------------------------------------------------------------------------------------
+
+
+def parts(task: t.Task, reason: str, now_us: int) -> list[tuple[str, int]]:
+    return [(each.reason, each.us // S) for each in wait_parts(task, reason, now_us)]
+
+
+def test_a_wait_is_split_by_reason() -> None:
+    times: dict[str, Any] = {"created_at_us": 10 * S, "scheduled_at_us": 20 * S, "enqueued_at_us": 25 * S}
+    due = t.Task(status=t.NEW, created_at_us=10 * S, scheduled_at_us=20 * S)
+    assert parts(due, "not_due", 15 * S) == [("not due", 5)]
+    assert parts(due, "gated", 30 * S) == [("not due", 10), ("gated", 10)]
+    assert parts(due, "max_running", 30 * S) == [("not due", 10), ("over a limit", 10)]
+    queued = t.Task(status=t.ENQUEUED, **times)
+    assert parts(queued, "queued", 40 * S) == [("not due", 10), ("due", 5), ("queued", 15)]
+    assert parts(queued, "not_served", 40 * S)[-1] == ("no worker", 15)
+    running = t.Task(status=t.PROCESSING, **times, claimed_at_us=30 * S, started_at_us=31 * S)
+    ran = [("not due", 10), ("due", 5), ("queued", 5), ("claimed", 1)]
+    assert parts(running, "running", 99 * S) == ran
+    run = t.EndedRun(started_at_us=31 * S, ended_at_us=50 * S)
+    running.status, running.finished_at_us = t.SUCCESS, 50 * S
+    running.ended_runs.append(run)
+    assert parts(running, "finished", 99 * S) == ran
+    assert parts(t.Task(status=t.CANCELLED, created_at_us=10 * S, finished_at_us=12 * S), "finished", 99 * S) == [
+        ("due", 2)
+    ]
+
+
+def test_a_later_run_has_waited_since_the_one_before() -> None:
+    first = t.EndedRun(started_at_us=20 * S, ended_at_us=30 * S, why="failed: ValueError: x", attempt=1)
+    times: dict[str, Any] = {"created_at_us": 10 * S, "scheduled_at_us": 10 * S}
+    again = t.Task(
+        status=t.RETRIABLE_FAILURE, **times, enqueued_at_us=15 * S, claimed_at_us=16 * S, ended_runs=[first], runs=1
+    )
+    assert parts(again, "backing_off", 34 * S) == [("between runs", 4)]
+    again.status, again.enqueued_at_us, again.claimed_at_us, again.started_at_us = t.PROCESSING, 40 * S, 41 * S, 42 * S
+    again.runs, again.attempts = 2, 1
+    assert parts(again, "running", 60 * S) == [("between runs", 10), ("queued", 1), ("claimed", 1)]
+    newest, oldest = runs_of(again, 60 * S)
+    assert (newest["number"], newest["word"], newest["us"], newest["width"]) == (2, "runs", 18 * S, 1_000)
+    assert (oldest["number"], oldest["word"], oldest["why"], oldest["tone"]) == (1, "failed", "ValueError: x", "warn")
+
+
+def test_a_bar_fills_its_width_and_shows_the_least_part() -> None:
+    running = t.Task(status=t.CLAIMED, created_at_us=1, scheduled_at_us=1, enqueued_at_us=2, claimed_at_us=9_000_000)
+    bar = bar_of(wait_parts(running, "claimed", 9_000_010))
+    assert [each["reason"] for each in bar] == ["due", "queued", "claimed"]
+    assert all(each["width"] >= 3 for each in bar)
+    assert abs(bar[-1]["x"] + bar[-1]["width"] - 1_000) < 0.1
+    assert bar_of([]) == []
