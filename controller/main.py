@@ -15,6 +15,7 @@ from atf.config.settings import (
     Timing,
     metrics_address,
 )
+from atf.metrics.table import EXECUTOR_STARTS
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import open_channel
@@ -71,6 +72,7 @@ def main(
             host=host_name(settings.listen, process.runtime),
             guarded=guarded,
             starts=starts,
+            metrics=process.metrics,
         )
         server = await serve(
             settings.listen,
@@ -87,6 +89,7 @@ def main(
             runtime=process.runtime,
             guarded=guarded,
             starts=starts,
+            on_start=process.metrics.counter(EXECUTOR_STARTS, settings.pool).inc,
         )
 
         service.state.on_drain = pool.hold

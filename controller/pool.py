@@ -99,6 +99,8 @@ class ExecutorPool:
     """Where the ids of the executors stand whose guards run."""
     starts: Starts | None = None
     """What is known of their starts."""
+    on_start: Callable[[], None] = lambda: None
+    """Told of each executor that has started."""
 
     def __post_init__(self) -> None:
         self._starts = self.starts or Starts(self.size)
@@ -217,6 +219,7 @@ class ExecutorPool:
                 life.started.append(executor_id)
                 self.guarded.add(executor_id)
                 self._starts.began(life.slot, executor_id)
+                self.on_start()
             case Slow(why):
                 self._starts.slow(why)
             case Drains(running):

@@ -37,8 +37,11 @@ _log = get_logger(duty="report")
 class Reports:
     """The reports under way."""
 
-    def __init__(self, *, hsc: api.HSC, timing: Timing, runtime: Runtime) -> None:
-        self._hsc = hsc
+    def __init__(
+        self, *, hsc: api.HSC, timing: Timing, runtime: Runtime, lost: Callable[[str], None] = lambda _name: None
+    ) -> None:
+        """Takes the HSC, and what is told of each lambda of which a run was `lost`."""
+        self._hsc, self._lost = hsc, lost
         self._timing = timing
         self._runtime = runtime
         self._under_way: set[asyncio.Task[None]] = set()
@@ -85,6 +88,8 @@ class Reports:
         told = {each.task_id: each for each in reply.runs}
         for claim, verdict in zip(request.claims, reply.verdicts, strict=False):
             if verdict == h.OK:
+                if claim.task_id in told:
+                    self._lost(getattr(told[claim.task_id], "lambda"))
                 _say_lost(request, claim.task_id, told.get(claim.task_id))
 
     async def _set_results(self, request: h.SetResultsRequest, *, timeout: float) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Collection
 
 from atf.config.settings import ControllerSettings, Timing
 from atf.log import get_logger
+from atf.metrics.metrics import Metrics
 from atf.rpc import api, controller_pb2 as c
 from atf.runtime import Runtime, end
 from atf.store.claim_pause import PauseLog
@@ -33,6 +34,7 @@ from .poller import Poller
 from .quarantine import EVERYTHING, Quarantine
 from .reports import Reports
 from .requests import check_host, check_request
+from .run_metrics import RunMetrics
 from .starts import Starts
 
 _log = get_logger(duty="next_work")
@@ -50,6 +52,7 @@ class ControllerService:
         host: by what name others know it.
         guarded: ids of the executors whose guards run here. These are here until they die, however long they ask for nothing.
         starts: what is known of the starts of those; it is told who asks for work.
+        metrics: where it is counted how runs went.
     """
 
     def __init__(
@@ -63,7 +66,9 @@ class ControllerService:
         host: str = "",
         guarded: Collection[str] = frozenset(),
         starts: Starts | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
+        self._runs = RunMetrics(metrics or Metrics())
         self._starts = starts or Starts(0)
         self._runtime = runtime
         self._store = store
@@ -74,7 +79,7 @@ class ControllerService:
         self._open: dict[tuple[str, str], Call] = {}
         self._answers = Answers()
         self._named = LambdaSets()
-        self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime)
+        self._reports = Reports(hsc=hsc, timing=timing, runtime=runtime, lost=self._runs.lost)
         self._claims = ClaimCalls(
             hsc=hsc, reports=self._reports, timing=timing, runtime=runtime, paused=store.pause_met.set
         )
@@ -138,6 +143,15 @@ class ControllerService:
         reply = await self._take_call(request, asked, now)
         reply.set = request.set
         return reply
+
+    async def report_runs(self, request: c.ReportRunsRequest, *, timeout: float = 10) -> c.ReportRunsReply:
+        """Counts how an executor's runs went.
+
+        Raises:
+            InvalidArgument: see run_metrics.py.
+        """
+        self._runs.take(request)
+        return c.ReportRunsReply()
 
     async def _take_call(self, request: c.NextWorkRequest, asked: NamedLambdas, now: float) -> c.NextWorkReply:
         executor_id = request.executor_id

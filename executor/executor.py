@@ -17,7 +17,7 @@ from atf.runtime import Runtime, end
 from atf.sdk.lambdas import Lambda
 
 from .deadlines import Deadlines
-from .fetch import Asker, fetches
+from .fetch import LEAVE_S, Asker, fetches
 from .first_time import FirstTimes
 from .heartbeat import Heard, Heartbeats
 from .held import HeldTask, Ledger
@@ -27,6 +27,7 @@ from .perform import Performer, StartCheck
 from .pipeline import Pipeline
 from .prefetch import Prefetch
 from .report import Reporter
+from .run_reports import RunReports
 from .table import Table
 from .workers import Workers
 
@@ -94,12 +95,13 @@ class Executor:
             settings.pool,
         )
         prefetch = Prefetch()
+        self._run_reports = RunReports(executor_id, controller, runtime)
         self.pipeline = Pipeline(
             self.ledger,
             workers,
             self.deadlines,
             self.interrupts,
-            Reporter(executor_id, hsc, self.ledger, prefetch, self._beat, timing, runtime),
+            Reporter(executor_id, hsc, self.ledger, prefetch, self._beat, self._run_reports, timing, runtime),
             prefetch,
             fetches(asker, {name: each.is_async for name, each in lambdas.items()}),
             timing.heartbeat_timeout_us,
@@ -143,6 +145,7 @@ class Executor:
             spawn(pipeline.keep_releasing(), name="release"),
             spawn(reporter.results.run(), name="set_results"),
             spawn(reporter.returns.run(), name="hand_back"),
+            spawn(self._run_reports.run(), name="report_runs"),
             spawn(self._watch(), name="deadlines"),
         ]
         draining = spawn(interrupts.draining.wait(), name="draining")
@@ -160,7 +163,7 @@ class Executor:
                 if duty.done() and not duty.cancelled():
                     duty.result()  # a bug, or the wrong host: it is raised here
             if not interrupts.code:
-                await asyncio.wait({leaving})
+                await asyncio.gather(asyncio.wait({leaving}), self._run_reports.send(LEAVE_S))
             _log.info("drained", code=interrupts.code, **self.ledger.drained)
             return interrupts.code
         finally:
@@ -182,6 +185,7 @@ class Executor:
                 self.interrupts.stop(task, timed_out=True)
             for task in due.overran:
                 if self.interrupts.overran(task):
+                    self._run_reports.overran(task)
                     self.drain()
             if due.began:
                 self._beat(due.began)

@@ -26,6 +26,7 @@ from .held import HeldTask, Ledger
 from .outcome import DoesNotFit, HandedBack, Returned, RunFailed, RunStopped, Told, to_result
 from .prefetch import Prefetch
 from .run_log import say_all_ended
+from .run_reports import RunReports
 
 LIMITS: Final = CallLimits(size=3_500_000)  # gRPC refuses messages of more than 4 MiB
 _CLAIM_BYTES: Final = 256
@@ -51,6 +52,8 @@ class Reporter:
     """Counts what leaves the workers."""
     beat: Callable[[], None]
     """Has a heartbeat sent now: a task needs one before it may start."""
+    run_reports: RunReports
+    """Counts how runs went."""
     timing: Timing
     runtime: Runtime
 
@@ -94,6 +97,7 @@ class Reporter:
         for task in tasks:
             task.ended_at = task.ended_at or self.runtime.monotonic()  # 0: it never began
         self.results.add(tasks)
+        self.run_reports.add(tasks)
         say_all_ended(tasks)
 
     def hand_back(self, tasks: Sequence[HeldTask]) -> None:

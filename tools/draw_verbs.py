@@ -33,6 +33,7 @@ NO_STORE = {
     "FindDaprApp": "answered from the frontend's settings",
     "PreviewSchedule": "computed by atf.schedule",
     "NextWork": "the controller pops and claims for it",
+    "ReportRuns": "the controller counts, for its metrics",
 }
 """RPC -> why no method of the store has its name."""
 OTHER_STORE_METHOD = {

@@ -28,6 +28,7 @@ class Controller(Protocol):
     """atf.v1.Controller."""
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply: ...
+    async def report_runs(self, request: c.ReportRunsRequest, *, timeout: float = 10) -> c.ReportRunsReply: ...
 
 
 class Frontend(Protocol):

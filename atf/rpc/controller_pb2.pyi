@@ -51,3 +51,32 @@ class NextWorkReply(_message.Message):
     draining: bool
     set: int
     def __init__(self, number: _Optional[int] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., claim_sent_us: _Optional[int] = ..., draining: bool = ..., set: _Optional[int] = ...) -> None: ...
+
+class ReportRunsRequest(_message.Message):
+    __slots__ = ("executor_id", "number", "runs")
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    executor_id: str
+    number: int
+    runs: _containers.RepeatedCompositeFieldContainer[LambdaRuns]
+    def __init__(self, executor_id: _Optional[str] = ..., number: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[LambdaRuns, _Mapping]]] = ...) -> None: ...
+
+class LambdaRuns(_message.Message):
+    __slots__ = ("outcomes", "start_delays", "start_delays_us", "run_times", "run_times_us")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    START_DELAYS_FIELD_NUMBER: _ClassVar[int]
+    START_DELAYS_US_FIELD_NUMBER: _ClassVar[int]
+    RUN_TIMES_FIELD_NUMBER: _ClassVar[int]
+    RUN_TIMES_US_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedScalarFieldContainer[int]
+    start_delays: _containers.RepeatedScalarFieldContainer[int]
+    start_delays_us: int
+    run_times: _containers.RepeatedScalarFieldContainer[int]
+    run_times_us: int
+    def __init__(self, outcomes: _Optional[_Iterable[int]] = ..., start_delays: _Optional[_Iterable[int]] = ..., start_delays_us: _Optional[int] = ..., run_times: _Optional[_Iterable[int]] = ..., run_times_us: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ReportRunsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

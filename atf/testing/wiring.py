@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from atf.config.settings import (
@@ -25,6 +25,7 @@ from atf.executor.table import Table
 from atf.executor.workers import Workers
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
+from atf.metrics.metrics import Metrics
 from atf.rpc import api
 from atf.runtime import Runtime
 from atf.sdk.lambdas import Lambda
@@ -50,10 +51,12 @@ class Wiring:
     Attributes:
         runtime: their clocks, their chance and their tasks.
         timing: how long leases last.
+        metrics: what they count and measure.
     """
 
     runtime: Runtime
     timing: Timing
+    metrics: Metrics = field(default_factory=Metrics)
 
     def frontend(
         self, store: Store, settings: FrontendSettings | None = None, kind: type[FrontendService] = FrontendService
@@ -87,6 +90,7 @@ class Wiring:
             host=host,
             guarded=guarded,
             starts=starts,
+            metrics=self.metrics,
         )
 
     def executor(

@@ -39,7 +39,8 @@ class World:
     def __init__(self, runtime: VirtualRuntime) -> None:
         self.hsc = Hsc()
         hsc: Any = self.hsc
-        self.reports = Reports(hsc=hsc, timing=Timing(), runtime=runtime)
+        self.lost: list[str] = []
+        self.reports = Reports(hsc=hsc, timing=Timing(), runtime=runtime, lost=self.lost.append)
 
 
 @asynccontextmanager
@@ -62,6 +63,7 @@ def test_each_run_that_was_lost_with_its_executor_is_said_once(capsys: pytest.Ca
         claims = [t.ClaimRef(task_id=each) for each in ("0-a", "0-b", "0-c", "0-d")]
         world.reports.report_loss("e1", claims, "killed by SIGKILL")
         assert await world.reports.flush(60) == 0
+        assert world.lost == ["shop/mail"] * 2, "of each whose lambda is known"
 
     story()
     lines = capsys.readouterr().err.splitlines()

@@ -153,6 +153,9 @@ class FakeController:
         """Of either, for lambdas that do not come in great numbers."""
         self.last_requests: list[c.NextWorkRequest] = []
         """That say that the executor takes no more."""
+        self.reports: list[c.ReportRunsRequest] = []
+        self.report_errors: deque[AtfError] = deque()
+        """What the next reports are answered with."""
         self.number = 0
         self.keeps_names = True
         """Whether it knows the lambdas of a call by their number; one that was restarted does not."""
@@ -175,6 +178,12 @@ class FakeController:
     async def _tell(self) -> None:
         async with self._given:
             self._given.notify_all()
+
+    async def report_runs(self, request: c.ReportRunsRequest, *, timeout: float = 10) -> c.ReportRunsReply:
+        self.reports.append(request)
+        if self.report_errors:
+            raise self.report_errors.popleft()
+        return c.ReportRunsReply()
 
     async def next_work(self, request: c.NextWorkRequest, *, timeout: float = 70) -> c.NextWorkReply:
         if request.draining:

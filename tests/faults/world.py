@@ -231,6 +231,9 @@ class _Current:
     async def next_work(self, request: Any, *, timeout: float = 70) -> Any:
         return await self._host.to_controller.next_work(request, timeout=timeout)
 
+    async def report_runs(self, request: Any, *, timeout: float = 10) -> Any:
+        return await self._host.to_controller.report_runs(request, timeout=timeout)
+
 
 class World:
     """Everything, running.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from atf.controller.requests import MAX_ACK, MAX_LAMBDAS
+from atf.controller.run_metrics import MAX_REPORT
 from atf.cores.pool import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
 from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE
@@ -74,6 +75,12 @@ def next_work(w: World, **fields: Any) -> Message:
     given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
     given = {"signatures": ["d"] * len(given["lambdas"]), "heartbeat_timeout_us": 16_000_000, **given}
     return c.NextWorkRequest(**given)
+
+
+def _report(number: int = 1, lambdas: int = 1) -> c.ReportRunsRequest:
+    of: list[dict[str, Any]] = [{"lambda": name} for name in _names(lambdas)]
+    runs = [c.LambdaRuns(**each) for each in of]
+    return c.ReportRunsRequest(executor_id="e", number=number, runs=runs)
 
 
 def _first(ttl_us: int = 1) -> h.FirstTimeKey:
@@ -320,8 +327,10 @@ BOUNDS = {
         "NextWork", lambda w, n: next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
     ),
     "a set of lambdas": Bound("NextWork", lambda w, n: next_work(w, set=n), 0, MAX_ACK, "set"),
+    "a report of runs": Bound("ReportRuns", lambda _, n: _report(number=n), 1, MAX_REPORT, "number"),
+    "lambdas of a report": Bound("ReportRuns", lambda _, n: _report(lambdas=n), 0, MAX_BATCH, "runs"),
     "an acknowledgement": Bound("NextWork", lambda w, n: next_work(w, ack=n), 0, MAX_ACK, "ack"),
 }
-SERVICE = {"NextWork": "Controller"} | dict.fromkeys(
+SERVICE = dict.fromkeys(("NextWork", "ReportRuns"), "Controller") | dict.fromkeys(
     ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
 )

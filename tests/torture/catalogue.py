@@ -344,6 +344,10 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),
         ("signatures",): _DIGEST,
     },
+    "Controller.ReportRuns": {
+        ("executor_id",): Rule(_must(_NAME), "executor_id"),
+        ("runs", "lambda"): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
+    },
 }
 
 

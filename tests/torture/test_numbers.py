@@ -21,6 +21,7 @@ EVERY: Final[dict[str, MethodDescriptor]] = METHODS | test_batches.METHODS | tes
 _LIMITS: Final = "torture/test_limits.py::"
 _ITEMS: Final = "torture/test_batches.py::test_items_are_bounded"
 _WATCH: Final = "torture/test_watch.py::"
+_REPORTS: Final = "controller/test_run_metrics.py::test_a_report_that_is_malformed_counts_nothing"
 _HSC: Final = "hsc/test_hsc.py::test_nobody_who_counts_on_longer_leases_than_there_are_gets_one"
 
 PLACES: Final = {
@@ -56,6 +57,11 @@ TESTED: Final = {
     "HSC.SetResults results.ended_ago_us": _LIMITS + "test_the_times_of_a_run_are_cut",
     "Controller.NextWork wait_us": _LIMITS + "test_waits_are_cut_and_not_refused_where_the_frontend_answers_them",
     "Controller.NextWork heartbeat_timeout_us": "controller/test_next_work.py::test_an_executor_that_counts_on_other_leases_gets_no_task",
+    "Controller.ReportRuns runs.outcomes": _REPORTS,
+    "Controller.ReportRuns runs.start_delays": _REPORTS,
+    "Controller.ReportRuns runs.start_delays_us": _REPORTS,
+    "Controller.ReportRuns runs.run_times": _REPORTS,
+    "Controller.ReportRuns runs.run_times_us": _REPORTS,
     "Scheduler.WatchJobs initial.concurrency_limits.max_concurrent": _WATCH + "test_a_limit_is_bounded",
     "Scheduler.WatchJobs result": _WATCH + "test_messages_in_no_order_that_makes_sense_end_the_stream",
 }

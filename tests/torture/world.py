@@ -552,6 +552,11 @@ class _Valid:
             heartbeat_timeout_us=16_000_000,
         )
 
+    @staticmethod
+    def Controller_ReportRuns(_w: World) -> Message:  # noqa: N802
+        run: dict[str, Any] = {"lambda": LAMBDA, "outcomes": [0, 1, *[0] * 6], "run_times": [1, *[0] * 6]}
+        return c.ReportRunsRequest(executor_id=EXECUTOR, number=1, runs=[c.LambdaRuns(**run)])
+
 
 @contextlib.asynccontextmanager
 async def world_for(method: str, untouched: World) -> AsyncIterator[World]:
