@@ -25,6 +25,8 @@ from .reports import Reports
 PATIENCE_S: Final = 4.0
 """Seconds that a call of NextWork waits for its claims. Then it is answered without, and what they bring is handed back."""
 
+_NONCE_BITS: Final = 64
+"""Of a claim's nonce: with the counter that is told apart, of one task."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 _CLAIM_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(AtfError,), never=(InvalidArgument,))
@@ -87,7 +89,7 @@ class ClaimCalls:
         """
         request = h.ClaimTasksRequest(
             executor_id=executor_id,
-            nonce=new_id(self.runtime.random),
+            nonce=new_id(self.runtime.random, _NONCE_BITS),
             task_ids=list(ids),
             heartbeat_timeout_us=self.timing.heartbeat_timeout_us,
             signatures={

@@ -15,6 +15,7 @@ import msgspec
 from atf import task as rules
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, task_pb2 as t
+from atf.rpc.stored_spec import front
 from atf.sdk.tracing import trace_of
 from atf.sdk.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 from atf.store import keys
@@ -58,12 +59,11 @@ class ItemTemplate:
         self._partition_for = partition_for
         self._partition = partition_for(batch_id) if single_partition else None
         self._concurrency = ""
-        task = t.TaskSpec(options=spec.options, labels=spec.labels, affinity_key=spec.affinity_key)
-        setattr(task, "lambda", self.lambda_name)
+        task = t.TaskSpec(labels=spec.labels, affinity_key=spec.affinity_key)
         task.batch.id = batch_id
         if spec.max_in_flight:
             self._concurrency = self._key(task, batch_id, spec.max_in_flight)
-        self._front = task.SerializeToString(deterministic=True)
+        self._front = front(self.lambda_name, options) + task.SerializeToString(deterministic=True)
         self._chunks = [self._chunk(number) for number in range(spec.workers)]
 
     def _key(self, task: t.TaskSpec, key: str, limit: int) -> str:

@@ -12,6 +12,7 @@ from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc.stored_spec import front
 from atf.runtime import new_id
 from atf.store import keys
 from atf.store.values.tasks import NewTask, Scheduled
@@ -23,6 +24,7 @@ from .validate import (
     check_count,
     check_spec,
     check_when,
+    filled_in,
     known_fields,
     lambda_of,
     shown,
@@ -32,7 +34,7 @@ from .view import set_error
 
 MAX_REQUESTS: Final = 1_000
 """Of one ScheduleMany."""
-_DIGEST_BYTES: Final = 12
+_DIGEST_BYTES: Final = 8
 
 _log = get_logger()
 
@@ -154,9 +156,11 @@ class ScheduleRpcs(FrontendParts):
         known = self._lambdas.get(lambda_of(asked))
         full = known.options(asked.options)
         spec = known_fields(asked)
-        spec.options.CopyFrom(full)
+        spec.ClearField("lambda")
+        spec.ClearField("options")
         max_attempts = min(full.max_attempts, self._cap)
-        spec.options.max_attempts = max_attempts
+        if max_attempts < full.max_attempts:
+            full = filled_in(t.TaskOptions(max_attempts=max_attempts), full)
         if tick is not None:
             spec.tick.CopyFrom(tick)
         if asked.traceparent:
@@ -172,7 +176,7 @@ class ScheduleRpcs(FrontendParts):
             self._route(spec, task_id) if tick is None else self._store.job_partition(tick.job),
             known.record.name,
             full.priority,
-            spec.SerializeToString(deterministic=True),
+            front(known.record.name, full) + spec.SerializeToString(deterministic=True),
             digest(request),
             at_us,
             delay_us,

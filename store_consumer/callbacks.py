@@ -14,6 +14,7 @@ import msgspec
 
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, task_pb2 as t
+from atf.rpc.stored_spec import serialized
 from atf.sdk import work_items
 from atf.sdk.batch import link_id
 from atf.sdk.payload import FAILS
@@ -125,7 +126,7 @@ def task_of(ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int) ->
         ),
         lambda_name=lambda_name,
         priority=options.priority,
-        spec=spec.SerializeToString(deterministic=True),
+        spec=serialized(spec),
         digest=name.encode(),  # the same callback may be told other results when it is made once more: it is the first that counts
         at_us=None,
         delay_us=0,
@@ -173,7 +174,7 @@ def item_of(link: ChainLink, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
     labels = keys.labels(spec.labels)
     terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses, labels=labels)
     md5 = work_items.digest_of(link.lambda_name, texts)
-    return terms, NewItem(0, md5, spec.SerializeToString(deterministic=True), affinity=spec.affinity_key)
+    return terms, NewItem(0, md5, serialized(spec), affinity=spec.affinity_key)
 
 
 def _iso(instant_us: int) -> str:

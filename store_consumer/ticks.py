@@ -12,6 +12,7 @@ import hashlib
 from typing import Final
 
 from atf.rpc import job_pb2 as j, task_pb2 as t
+from atf.rpc.stored_spec import serialized
 from atf.schedule.job_plan import DEFAULT_GRACE_US, stored_plan
 from atf.schedule.plan import Plan
 from atf.store import keys
@@ -112,7 +113,7 @@ def _task(due: DueJob, spec: j.JobSpec, tick_us: int, partition: int) -> NewTask
         partition=partition,
         lambda_name=getattr(task, "lambda"),
         priority=options.priority,
-        spec=task.SerializeToString(deterministic=True),
+        spec=serialized(task),
         digest=b"",
         at_us=tick_us + late_us,
         delay_us=0,

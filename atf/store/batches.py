@@ -13,6 +13,7 @@ from typing import Any
 
 from atf.durability import Durability
 from atf.errors import FailedPrecondition
+from atf.rpc.stored_spec import packed
 from atf.store.servers.sockets import Arg
 
 from . import keys, library
@@ -107,7 +108,7 @@ class BatchVerbs(BatchReading):
             args = common.copy()
             for number, md5, spec, ordering_key, concurrency, affinity in batch:
                 ordering = keys.ordering(terms.lambda_name, ordering_key) if ordering_key else ""
-                args += (number, md5, spec, ordering, concurrency, affinity)
+                args += (number, md5, packed(queue, spec), ordering, concurrency, affinity)
             reply = await self._call("schedule_items", partition, args, demand=demand)
             if not reply:
                 raise FailedPrecondition(f"batch {batch_id} was cancelled or deleted: it takes no more items")

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from atf.errors import AtfError, ClaimsPaused, Unavailable
+from atf.rpc.stored_spec import whole
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
@@ -173,8 +174,9 @@ def _sort_in(
         elif len(answer) == 2:
             deferred.append(task_id)
         else:
-            _, counter, spec, attempt, run, losses, at, alone = answer
+            _, counter, spec, attempt, run, losses, at, alone, queue = answer
             numbers = int(attempt), int(run), int(losses), int(at)
+            spec = whole(queue.decode(), spec)
             batch.claims.append(ClaimedTask(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
     if cut and len(deferred) < len(ids):
         return deferred

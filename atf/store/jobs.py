@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atf.errors import AtfError
+from atf.rpc.stored_spec import packed
 from atf.store.servers.server_info import text
 from atf.store.servers.sockets import Arg
 
@@ -126,7 +127,16 @@ class JobVerbs(Partitions):
         limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
         queue = keys.queue(task.lambda_name, task.priority)
         floor = self.settings.floor
-        args: list[Arg] = [name, task_id, queue, task.spec, task.digest, limits, task.affinity, task.labels]
+        args: list[Arg] = [
+            name,
+            task_id,
+            queue,
+            packed(queue, task.spec),
+            task.digest,
+            limits,
+            task.affinity,
+            task.labels,
+        ]
         what, at = await self._call("run_job_now", partition, args, demand=floor)
         if what == _NO_JOB:
             return None
@@ -151,7 +161,8 @@ class JobVerbs(Partitions):
                     assert task.at_us is not None
                     args += (each.tick_us, task.at_us, f"{partition}-{task.id}")
                     limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
-                    args += (keys.queue(task.lambda_name, task.priority), task.spec, limits, task.labels)
+                    queue = keys.queue(task.lambda_name, task.priority)
+                    args += (queue, packed(queue, task.spec), limits, task.labels)
             return [done == 1 for done in await self._call("tick", partition, args)]
 
         def size(tick: Tick) -> int:

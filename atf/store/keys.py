@@ -19,6 +19,7 @@ KEYS: Final = {
     "atf:{p}:roster": "hash: who may have been answered leases, by the names under which they were -> the number of the last call that gave or renewed some",
     "atf:{p}:asked": "hash: the same of before a restart, of those who have not said yet that they were answered no higher number; @ -> the pause that they may end",
     "atf:{p}:t:<id>": "hash: a task: see fields.FIELDS; or the tombstone of its id",
+    "atf:{p}:v:<id>:<field>": "string: a value of a task's record that is long, and lies apart from it",
     "atf:{p}:due": "zset: queue -> the instant at which a store consumer must visit it: the due index, upper level",
     "atf:{p}:s:<queue>:<STATUS>": "zset: live task -> next_timestamp: the due index, lower level, and the list by status",
     "atf:{p}:f:<lambda>:<STATUS>": "zset: finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",

@@ -92,6 +92,8 @@ MIN_ENDED: Final = 20
 """Ended runs below which no automatic gate closes: a share of few says nothing."""
 JUDGE_AGAIN_US: Final = t.US
 """When a failing lambda is told of again, should nobody have dealt with it."""
+RECORD_INLINE_BYTES: Final = 64
+"""Longer values of a task's record lie apart: more is what Redis' default `hash-max-listpack-value` allows no compact hash."""
 AUDIT_KEPT: Final = 10_000
 """Entries of the audit log."""
 PLACE_PATIENCE_US: Final = t.US // 4
@@ -146,6 +148,7 @@ VERBS: Final = _texts(*_FOLDERS)
 """The verbs, each with the text of its file: one function of the same name."""
 
 _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
+    "record": {"INLINE": RECORD_INLINE_BYTES},
     "run_log": {
         "ATTEMPTS": t.DEFAULT_MAX_ATTEMPTS,
         "LOSSES": t.DEFAULT_MAX_LOSSES,

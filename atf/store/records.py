@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import Internal
+from atf.rpc.stored_spec import whole
 from atf.task import Status
 
 from . import keys
 from .values.tasks import JobTask, MisfitRecord, RunRecord, TaskRecord
 
+SUCCEEDED: Final = "succeeded"
+"""Why a run ended of which the store says nothing."""
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
 
@@ -38,7 +41,8 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
     def text(name: str) -> str:
         return field.get(name, b"").decode("utf-8", "replace")
 
-    lambda_name, _, priority = text("q").rpartition(":")
+    queue = text("q")
+    lambda_name, _, priority = queue.rpartition(":")
     score = reply[0].decode()
     return TaskRecord(
         id=task_id,
@@ -59,7 +63,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         error=text("err"),
         progress=text("p"),
         ended_runs=[_run(line) for line in text("R").split("\n")[:-1]],
-        spec=field.get("spec", b""),
+        spec=whole(queue, field.get("spec", b"")),
         ordering_key=keys.bare(text("k")),
         digest=field.get("d", b""),
         limits=text("lim"),
@@ -87,5 +91,12 @@ def _of_job(watched: str) -> JobTask | None:
 
 
 def _run(line: str) -> RunRecord:
-    owner, started, ended, attempt, why = line.split("\t", 4)
-    return RunRecord(owner=owner, started_at_us=int(started), ended_at_us=int(ended), why=why, attempt=int(attempt))
+    owner, ended, ran, attempt, why = line.split("\t", 4)
+    started_at_us = int(ended) - int(ran) if ran else 0
+    return RunRecord(
+        owner=owner,
+        started_at_us=started_at_us,
+        ended_at_us=int(ended),
+        why=why or SUCCEEDED,
+        attempt=int(attempt),
+    )

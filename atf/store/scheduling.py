@@ -9,6 +9,7 @@ from typing import Final
 from atf.calls.coalescing import again
 from atf.durability import Durability
 from atf.errors import AtfError
+from atf.rpc.stored_spec import packed
 from atf.store.servers.sockets import Arg
 
 from . import keys, library
@@ -56,7 +57,7 @@ class ScheduleVerbs(Partitions):
             at = "" if each.at_us is None else each.at_us
             queue = keys.queue(each.lambda_name, each.priority)
             more = _more_fields(each)
-            args += (task_id, queue, each.spec, each.digest, at, each.delay_us, len(more), *more)
+            args += (task_id, queue, packed(queue, each.spec), each.digest, at, each.delay_us, len(more), *more)
         demand = self._demand(batch[0])
         try:
             reply = await self._call("schedule", partition, args, demand=demand)
@@ -82,8 +83,9 @@ class ScheduleVerbs(Partitions):
             args: list[Arg] = []
             for each in batch:
                 next_at_us = -each.stopped_at_us or (_NEVER if each.cancelled else each.next_at_us)
-                fields = _restored_fields(each)
-                args += (f"{partition}-{each.id}", keys.queue(each.lambda_name, each.priority), next_at_us)
+                queue = keys.queue(each.lambda_name, each.priority)
+                fields = _restored_fields(each, queue)
+                args += (f"{partition}-{each.id}", queue, next_at_us)
                 args += (_of_job(each), len(fields), *fields)
             return list(await self._call("restore", partition, args))
 
@@ -126,9 +128,18 @@ def _more_fields(task: NewTask) -> list[Arg]:
     return fields
 
 
-def _restored_fields(task: RestoredTask) -> list[Arg]:
+def _restored_fields(task: RestoredTask, queue: str) -> list[Arg]:
     """The fields of a record that comes back, each behind its name."""
-    fields: list[Arg] = ["spec", task.spec, "d", task.digest, "at", task.scheduled_at_us, "a", task.attempts]
+    fields: list[Arg] = [
+        "spec",
+        packed(queue, task.spec),
+        "d",
+        task.digest,
+        "at",
+        task.scheduled_at_us,
+        "a",
+        task.attempts,
+    ]
     fields += ("l", task.losses, "r", task.runs, "c", task.fence)
     more = {
         "lim": task.limits,

@@ -216,8 +216,8 @@ def judge(found: Dump, ends: BatchEnds) -> Iterator[str]:
         if stored["sums"] != sums:
             yield f"batch {batch} ended with {stored['sums']}, and its items are {sums}"
         rounds = int(stored["round"])
-        callbacks = [task for task in found.tasks().values() if task.get("q", "").startswith(CALLBACK)]
-        told = [TaskSpec.FromString(task["spec"].encode("latin-1")).payload for task in callbacks]
+        callbacks = [each for each, task in found.tasks().items() if task.get("q", "").startswith(CALLBACK)]
+        told = [TaskSpec.FromString(found.spec(each)).payload for each in callbacks]
         if len(told) != rounds or len(set(told)) != rounds:
             yield f"batch {batch} had {rounds} rounds, and its callback was made {len(told)} times: {told}"
         if sum(ends.known.values()) > len(ends.known) + ends.by_hand:

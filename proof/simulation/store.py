@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 import fakeredis
 
 from atf.errors import ResourceExhausted
+from atf.rpc.stored_spec import whole
 from atf.rpc.task_pb2 import TaskSpec
 from atf.sdk.work_items import ITEM_MARK
 from atf.store import library
@@ -297,9 +298,13 @@ class StoreServer:
 
     def field(self, task_id: str, name: str) -> str | None:
         """A field of a task's record, read past the network."""
-        item = self._data.get(f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode())
-        value = item.value.get(name.encode()) if item is not None else None
-        return None if value is None else value.decode("latin-1")
+        partition = f"atf:{{{task_id.split('-', 1)[0]}}}"
+        item = self._data.get(f"{partition}:t:{task_id}".encode())
+        if item is None or (value := item.value.get(name.encode())) is None:
+            return None
+        if value == b"\0":  # it is long, and lies apart
+            value = self._data[f"{partition}:v:{task_id}:{name}".encode()].value
+        return (whole(item.value[b"q"].decode(), value) if name == "spec" else value).decode("latin-1")
 
     def has_job(self, name: str) -> bool:
         """Whether it has a job's record, read past the network; one that has ended keeps it for a while."""

@@ -56,7 +56,7 @@ class Batch:
 
     def item(self, number: int, text: str = "") -> NewItem:
         key = md5((text or str(number)).encode(), usedforsecurity=False).hexdigest()
-        return NewItem(number, key, b"spec", **self.options)
+        return NewItem(number, key, b"long" * 20, **self.options)
 
     def partition_of(self, item: NewItem) -> int:
         return self.store.partition_for(f"{self.name}.{item.md5}")

@@ -6,12 +6,13 @@ It looks into Redis by itself, past the store's own reading verbs, so that these
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from atf.store import fields, keys
+from atf.rpc.stored_spec import whole
+from atf.store import fields, keys, library
 from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
 from atf.store.status import LiveRole
@@ -71,6 +72,12 @@ class Dump:
         return {
             key.split(":t:", 1)[1]: value for key, (_, value) in self.data.items() if key[:4] == "atf:" and ":t:" in key
         }
+
+    def spec(self, task_id: str) -> bytes:
+        """A task's spec, wherever it lies."""
+        task = self.tasks()[task_id]
+        apart = f"{keys.record(int(task_id.partition('-')[0]))}:v:{task_id}:spec"
+        return whole(task["q"], (self.data[apart][1] if task["spec"] == "\0" else task["spec"]).encode("latin-1"))
 
     def without_visits(self) -> dict[str, tuple[str, Any]]:
         """Everything but the upper level of the due index: looking at a queue may score it anew."""
@@ -140,6 +147,9 @@ def _entries(
         yield name, (kind, dict(_text(value)) if kind == "zset" else _text(value))
 
 
+_MAY_BE_LONG = {"q", "k", "kc", "uk", "u", "lb", "af", "mf"}
+"""Fields that tell names and keys that somebody chose: where these are long, so is the record."""
+
 # --- invariants -------------------------------------------------------------------------------------------------------
 
 
@@ -165,7 +175,7 @@ def violations(found: Dump, now_us: int) -> list[str]:
     for key in found.data:
         if ":line:" in key and key.startswith("atf:{"):
             wrong += _line_violations(found, key, tasks)
-    wrong += _job_violations(found, tasks)
+    wrong += _job_violations(found, tasks) + _apart_violations(found, tasks)
     for key, (_, listed) in found.data.items():
         if ":o:" in key and key.startswith("atf:{"):
             ids = listed
@@ -228,6 +238,22 @@ def _line_violations(found: Dump, key: str, tasks: dict[str, dict[str, str]]) ->
     if waiting and len(slots) < int(tasks[waiting[0]]["kc"].split(" ")[1]):
         wrong.append(f"{waiting[0]} waits in {key}, of which only {list(slots)} hold slots")
     return wrong if name in found.zset(f"{record}:lines") else [*wrong, f"nobody looks at {key}"]
+
+
+def _apart_violations(found: Dump, tasks: Mapping[str, dict[str, str]]) -> list[str]:
+    """Long values lie apart from their records, and none without a record that names it."""
+    wrong = []
+    for key in found.data:
+        if ":v:" in key and key.startswith("atf:{"):
+            task_id, _, field = key.partition(":v:")[2].rpartition(":")
+            if field not in tasks.get(task_id, {}).get("ap", "").split(" "):
+                wrong.append(f"{key} lies apart, and no record names it")
+    for task_id, task in tasks.items():
+        long = {name for name, each in task.items() if len(each) > library.RECORD_INLINE_BYTES} - _MAY_BE_LONG
+        lost = {name for name, each in task.items() if each == "\0" and name not in task["ap"].split(" ")}
+        if long or lost:
+            wrong.append(f"{task_id}: {long} are too long for its record, {lost} lie nowhere")
+    return wrong
 
 
 def _task_violations(
@@ -627,7 +653,7 @@ class World:
         """Stores items of a batch in its batch partition, whether each had been stored before."""
         terms = ItemTerms("shop/items", 1, max_attempts=2)
         terms = terms._replace(**{name: options.pop(name) for name in terms._fields if name in options})
-        items = [NewItem(number, f"{number // 2:032x}", b"spec", **options) for number in numbers]
+        items = [NewItem(number, f"{number // 2:032x}", b"spec" * 20, **options) for number in numbers]
         return await self.store.schedule_items(self.store.batch_partition(batch), batch, terms, items)
 
     async def batches(self, look: Callable[[], Awaitable[object]] | None = None) -> None:

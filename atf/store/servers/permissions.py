@@ -41,6 +41,7 @@ SAMPLES: Final[dict[str, str]] = {
     # what functions call in their name
     "+del": f"DEL {_TASK}",
     "+exists": f"EXISTS {_TASK}",
+    "+get": f"GET {_TASK}",
     "+hdel": f"HDEL {_TASK} none",
     "+hexists": f"HEXISTS {_TASK} none",
     "+hget": f"HGET {_TASK} none",
@@ -56,6 +57,7 @@ SAMPLES: Final[dict[str, str]] = {
     "+lrem": f"LREM {_TASK} 1 none",
     "+rpush": f"RPUSH {_QUEUE} none",
     "+sadd": "SADD rq:queues none",
+    "+set": f"SET {_TASK} 0",
     "+smembers": "SMEMBERS rq:queues",
     "+spublish": f"SPUBLISH {_CHANNEL} none",
     "+srem": f"SREM {_TASK} none",

@@ -9,7 +9,7 @@ register('list_keys', {'no-writes'}, function(keys, args)
     local stopped = string.sub(head, 1, 1) == ordering_keys.STOPPED
     local id = stopped and string.sub(head, 2) or head
     local length = redis.call('LLEN', order_key(P, k)) - (stopped and 1 or 0)
-    local err = redis.call('HGET', task_key(P, id), 'err') or ''
+    local err = record.get(P, id, 'err', redis.call('HGET', task_key(P, id), 'err')) or ''
     answer[#answer + 1] = {k, stopped and at or '0', id, err, length}
   end
   if args[3] ~= '' then

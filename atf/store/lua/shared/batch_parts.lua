@@ -80,7 +80,7 @@ local WALKS = {
       status = 'CANCELLED'
     end
     if task.queue then sets.ZREM(done_key(P, lambda_of(task.queue), status), id) end
-    redis.call('DEL', task_key(P, id))
+    record.drop(P, id, redis.call('HGET', task_key(P, id), 'ap'))
   end,
 }
 

@@ -68,8 +68,8 @@ function concurrency_keys.admit(P, queue, status, ids, now)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         free[#free + 1], holding[id] = id, true
       elseif policy == SKIP and status == 'NEW' and tonumber(redis.call('HGET', task_key(P, id), 'r') or 0) == 0 then
-        moves.end_task(P, writes.AT_ONCE, moves.task(P, id), 'CANCELLED', now,
-          'err', 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way')
+        local why = 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way'
+        moves.end_task(P, writes.AT_ONCE, moves.task(P, id), 'CANCELLED', now, 'err', record.put(P, id, 'err', why))
         cancelled = cancelled + 1
       else
         redis.call('ZADD', line_key(P, key), redis.call('ZSCORE', live_key(P, queue, status), id), id)

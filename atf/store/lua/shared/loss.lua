@@ -40,12 +40,13 @@ function loss.record(P, id, now, why, shared)
     counted = not lapses
   end
   if counted then losses = losses + 1 end
-  started = tonumber(status == 'PROCESSING' and started or 0)
-  runs = run_log.add(runs, owner or '', started, now, tonumber(attempts or 0) + 1, 'lost: ' .. why .. (counted and '' or ' (not counted)'))
+  local ran = status == 'PROCESSING' and started and now - tonumber(started)
+  local line = 'lost: ' .. why .. (counted and '' or ' (not counted)')
+  runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner or '', now, ran, tonumber(attempts or 0) + 1, line))
   if task.flagged then
     moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now, 'l', losses, 'R', runs)
   elseif counted and losses >= most_losses then  -- mutant: one_loss_more
-    local err = 'lost with its executor ' .. losses .. ' times; last: ' .. why
+    local err = record.put(P, id, 'err', 'lost with its executor ' .. losses .. ' times; last: ' .. why)
     moves.end_task(P, writes.AT_ONCE, task, 'FATAL_FAILURE', now, 'l', losses, 'R', runs, 'err', err)
     run_ends.count(P, lambda_of(queue), 1, 1, now)
   else

@@ -106,7 +106,7 @@ function misfits.back(P, sets, id, queue, status, digest, retry, grace, err, wat
   m.digests, m.grace, m.retry = with_digest(m.digests, digest, alive), grace, retry
   m.since, m.wait = now, misfits.FIRST  -- until now it might have fitted this one
   local at = wait_on(P, id, m, now, some_other(m.digests, alive))
-  moves.move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', err, ...)
+  moves.move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', record.put(P, id, 'me', err), ...)
   moves.let_go(P, id, queue, held, now)
   if watched then ticks.hold(P, sets, id, queue, 'NEW', watched, at, nil, now) end
   note_lambda(P, name, now)
@@ -155,9 +155,10 @@ local function fail(P, id, queue, status, m, alive, now)
   local task, attempts, said = moves.task(P, id, 'a', 'me')
   local ordering, most = task.ordering, run_log.limits(task.limits)
   attempts = tonumber(attempts or 0) + 1
-  local err = (said or 'the payload does not fit') .. '. The payload is ' .. span(now - m.made) .. ' old, and for ' .. span(now - m.since)
+  local err = (record.get(P, id, 'me', said) or 'the payload does not fit') .. '. The payload is ' .. span(now - m.made) .. ' old, and for ' .. span(now - m.since)
     .. ' no executor was there that it fits. It does not fit the signatures ' .. string.gsub(m.digests, ',', ', ') .. '; '
     .. (#alive > 0 and table.concat(alive, ', ') .. (#alive > 1 and ' run now' or ' runs now') or 'none of its lambda runs now')
+  err = record.put(P, id, 'err', err)
   local last = attempts >= most
   if last then
     moves.end_task(P, writes.AT_ONCE, task, 'FATAL_FAILURE', now, 'a', attempts, 'err', err)

@@ -66,8 +66,9 @@ function moves.end_task(P, sets, task, to, now, ...)
   local batch = batch_of(id)
   sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
   sets.SADD(sweep_key(P, ''), swept(P, name, to))
-  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), 'e', '', 'o', '', ...)
-  if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end  -- empty would count as set
+  redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
+  redis.call('HDEL', task_key(P, id), 'e', 'o')
+  if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end
   moves.let_go(P, id, queue, task.held, now)
   if to == 'FATAL_FAILURE' then note_version(P, id, name) end
   if task.ordering then ordering_keys.release(P, task.ordering, id, queue, to, now) end

@@ -14,7 +14,7 @@ function parking.park(P, sets, kept, task, gate, newest, now)
   local name = lambda_of(queue)
   kept.count = kept.count + 1
   if gate.action == 'drop' then
-    moves.end_task(P, sets, task, 'CANCELLED', now, 'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name)
+    moves.end_task(P, sets, task, 'CANCELLED', now, 'err', record.put(P, id, 'err', 'dropped by gate ' .. fmt(gate.number) .. ' of ' .. name))
     kept.dropped[gate.number] = (kept.dropped[gate.number] or 0) + 1
     return
   end

@@ -7,9 +7,10 @@ function run_log.limits(text)
   return tonumber(attempts), tonumber(losses), tonumber(retention)
 end
 
--- The field R with a run more that has ended: owner, start, end, attempt, why. The last ones are kept.
-function run_log.add(runs, owner, started, ended, attempt, why)
-  local line = owner .. '\t' .. string.format('%d\t%d\t%d\t', started, ended, attempt) .. why .. '\n'
+-- The field R with a run more that has ended: owner, end, for how long it ran (nothing: it had not started), attempt, why (nothing: it
+-- succeeded). The last ones are kept.
+function run_log.add(runs, owner, ended, ran, attempt, why)
+  local line = owner .. string.format('\t%d\t%s\t%d\t', ended, ran and string.format('%d', ran) or '', attempt) .. why .. '\n'
   if not runs then return line end
   local _, count = string.gsub(runs, '\n', '')
   if count >= ENDED_RUNS_KEPT then runs = string.match(runs, '^[^\n]*\n(.*)$') end
@@ -20,5 +21,5 @@ end
 function run_log.never_ran(P, id)
   local status, attempts, started, runs = fields_of(task_key(P, id), 's', 'a', 't4', 'R')
   if status ~= 'CANCELLED' or attempts or started then return false end
-  return not string.find('\n' .. (runs or ''), '\n[^\t\n]*\t[1-9]')  -- a run that ended, and had started
+  return not string.find('\n' .. (record.get(P, id, 'R', runs) or ''), '\n[^\t\n]*\t%d+\t[^\t]')  -- a run that ended, and had started
 end

@@ -28,10 +28,10 @@ end
 
 -- Stores a task of a job, due at `at`. `more`: fields of its record, each before its value, "" where it has none.
 function ticks.store(P, name, kind, id, queue, at, digest, spec, now, more)
-  local record, of = task_key(P, id), kind == ticks.TICK and ticks.OF or ticks.BESIDE_OF
-  redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', digest, 'spec', spec, 'w', of .. name)
+  local key, of = task_key(P, id), kind == ticks.TICK and ticks.OF or ticks.BESIDE_OF
+  redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', digest, 'spec', record.put(P, id, 'spec', spec), 'w', of .. name)
   for i = 1, #more, 2 do
-    if more[i + 1] ~= '' then redis.call('HSET', record, more[i], more[i + 1]) end
+    if more[i + 1] ~= '' then redis.call('HSET', key, more[i], more[i + 1]) end
   end
   ticks.add(P, name, id, kind)
   redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)

@@ -6,7 +6,7 @@
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
 -- RETURNS  {"unlisted"} = the name is not on the roster; {"paused", then as of `claim_pauses`} while no claims are given; else per id {id, counter, spec,
---          attempt, run, losses, at, alone}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
+--          attempt, run, losses, at, alone, queue}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
 -- call, since they may be long; `kept`, what was kept in it.
@@ -42,6 +42,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
       local held_with, held_by = fields_of(task_key(P, id), 'n', 'o')
       again = held_with == nonce and held_by == owner
     end
+    if spec == record.APART and (status == 'ENQUEUED' or again) then spec = record.get(P, id, 'spec', spec) end
     if full then
       answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
     elseif status ~= 'ENQUEUED' and not again then  -- mutant: claim_of_what_is_held
@@ -66,7 +67,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
         end
         local attempt = fmt(tonumber(attempts or 0) + 1)
         if string.find(id, '.', 1, true) then spec = batch_parts.with_trace(P, id, spec, traces) end
-        answer[#answer + 1] = {id, fmt(counter), spec, attempt, fmt(run), losses or '0', scheduled_at, alone or '0'}
+        answer[#answer + 1] = {id, fmt(counter), spec, attempt, fmt(run), losses or '0', scheduled_at, alone or '0', queue}
       end
     end
   end

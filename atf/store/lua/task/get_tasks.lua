@@ -8,7 +8,9 @@ register('get_tasks', {'no-writes'}, function(keys, args)
     local task = redis.call('HGETALL', task_key(P, args[i]))
     local status, queue
     for j = 1, #task, 2 do
-      if task[j] == 's' then status = task[j + 1] elseif task[j] == 'q' then queue = task[j + 1] end
+      local field, value = task[j], task[j + 1]
+      if field == 's' then status = value elseif field == 'q' then queue = value
+      elseif value == record.APART then task[j + 1] = record.get(P, args[i], field, value) end
     end
     if not queue then
       answer[#answer + 1] = {''}

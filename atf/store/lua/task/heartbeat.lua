@@ -30,7 +30,7 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
         end
         leased[queue] = now + timeout
         if draining then redis.call('HSET', task_key(P, id), 'm', args[i + 1]) end
-        if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', args[i + 4]) end
+        if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', record.put(P, id, 'p', args[i + 4])) end
         answer[#answer + 1] = flagged and flagged ~= ticks.LAST_RUN and 3 or 1
       end
     end

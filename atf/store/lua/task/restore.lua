@@ -51,6 +51,9 @@ register('restore', {}, function(keys, args)
     if not taken and next_at < -1 and fields.spec == '' then
       stop_at(P, fields.k, id, queue, -next_at)
     elseif not taken then
+      for at = i + 5, i + 4 + count, 2 do
+        if record.FIELDS[args[at]] then args[at + 1] = record.put(P, id, args[at], args[at + 1]) end
+      end
       put(P, id, queue, next_at, job, fields, now, unpack(args, i + 5, i + 4 + count))
     end
     answer[#answer + 1] = taken and 0 or 1

@@ -14,10 +14,10 @@ local MAX_UNPACKED = 1000
 local function tasks_of(P, args)
   local starts, records, named, all_new, i = {}, {}, {}, #args > 8 + tonumber(args[8]), 2  -- of one task the same call answers all that is asked
   while i <= #args do
-    local record = task_key(P, args[i])
-    if named[record] then all_new = false end
-    named[record] = true
-    starts[#starts + 1], records[#records + 1] = i, record
+    local key = task_key(P, args[i])
+    if named[key] then all_new = false end
+    named[key] = true
+    starts[#starts + 1], records[#records + 1] = i, key
     i = i + 7 + tonumber(args[i + 6])
   end
   for first = 1, all_new and #records or 0, MAX_UNPACKED do
@@ -46,14 +46,14 @@ local REPLACED = {'lim', 'kc', 'af', 'lb'}  -- of the fields that few tasks have
 
 -- Debounce: a later call of the same window puts the task off. The task keeps its id; what it is to do, and when, are the later call's.
 local function put_off(P, task, queue, at, spec, more)
-  local id, record = task.id, task_key(P, task.id)
+  local id, key = task.id, task_key(P, task.id)
   local behind = task.ordering and redis.call('LINDEX', order_key(P, task.ordering), 0) ~= id
   if task.queue ~= queue then redis.call('ZREM', live_key(P, task.queue, 'NEW'), id) end
   redis.call('ZADD', live_key(P, queue, 'NEW'), behind and '+inf' or fmt(at), id)
-  redis.call('HDEL', record, unpack(REPLACED))
-  redis.call('HSET', record, 'q', queue, 'at', fmt(at), 'spec', spec)
+  redis.call('HDEL', key, unpack(REPLACED))
+  redis.call('HSET', key, 'q', queue, 'at', fmt(at), 'spec', record.put(P, id, 'spec', spec))
   for _, field in ipairs(REPLACED) do
-    if more[field] then redis.call('HSET', record, field, more[field]) end
+    if more[field] then redis.call('HSET', key, field, more[field]) end
   end
 end
 
@@ -65,11 +65,11 @@ end
 
 local function store_each(sets, P, now, args, starts, records, all_new, answers, earliest, keyed)
   for number, i in ipairs(starts) do
-    local record, id, queue, spec, digest, count = records[number], args[i], args[i + 1], args[i + 2], args[i + 3], tonumber(args[i + 6])
+    local key, id, queue, spec, digest, count = records[number], args[i], args[i + 1], args[i + 2], args[i + 3], tonumber(args[i + 6])
     local stored, stored_at
-    if not all_new then stored, stored_at = fields_of(record, 'd', 'at') end
+    if not all_new then stored, stored_at = fields_of(key, 'd', 'at') end
     if stored then  -- mutant: schedule_overwrites
-      local other = redis.call('HGET', record, 'u') or ''
+      local other = redis.call('HGET', key, 'u') or ''
       answers[#answers + 1] = {stored == digest and 1 or 2, stored_at or '0', other}
     else
       local more = fields_given(args, i + 7, count)
@@ -98,9 +98,10 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
         if more.k then
           if redis.call('RPUSH', order_key(P, more.k), id) > 1 then score = nil end  -- waits behind another  -- mutant: no_order
         end
-        redis.call('HSET', record, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec,
+        spec = record.put(P, id, 'spec', spec)
+        redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec,
           unpack(args, i + 7, i + 6 + count))
-        if unique then redis.call('HSET', record, 'uk', unique) end
+        if unique then redis.call('HSET', key, 'uk', unique) end
         -- at once, where the next request of this call may put it off
         local written = unique and writes.AT_ONCE or sets
         written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)

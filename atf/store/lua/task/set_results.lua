@@ -9,11 +9,11 @@
 --          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back, 7 misfit: its result is the digest
 --          of the signature that the payload does not fit, and behind a space for how long it may fit nobody, µs
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
-local WHY = {'succeeded', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
+local WHY = {'', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
 local HANDED_BACK, MISFIT = 6, 7
 local SAID = 256  -- bytes of a run's error that are kept of it
 
--- Why a run ended: how, and what it said first.
+-- Why a run ended: how, and what it said first; nothing where it succeeded.
 local function why_of(outcome, said)
   local line = outcome ~= 1 and string.match(said, '^[^\r\n]*') or ''
   if #line > SAID then line = string.gsub(string.sub(line, 1, SAID), '[\192-\255]?[\128-\191]*$', '') .. '…' end
@@ -59,9 +59,9 @@ local function record_each(sets, P, now, args, answer, ends)
       if lapses then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
       if misfit and outcome ~= MISFIT then misfits.was_read(P, id, misfit) end
       local ended = now - tonumber(args[i + 9])
-      runs = run_log.add(runs, owner or '', ran and ended - ran or 0, ended, attempts, why_of(outcome, err))
+      runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner or '', ended, ran, attempts, why_of(outcome, err)))
       if not counted and task.flagged then
-        moves.end_task(P, sets, task, 'CANCELLED', now, 'f', counter, 'R', runs, 'err', err)
+        moves.end_task(P, sets, task, 'CANCELLED', now, 'f', counter, 'R', runs, 'err', record.put(P, id, 'err', err))
       elseif not counted and outcome == MISFIT then
         local digest, grace = string.match(result, '^(%S+) (%d+)$')
         misfits.back(P, sets, id, task.queue, task.status, digest, retry_in, tonumber(grace), err, task.watched, task.held, now, 'f', counter, 'R', runs)
@@ -70,10 +70,11 @@ local function record_each(sets, P, now, args, answer, ends)
       elseif outcome == 1 then
         if encoding ~= '0' then redis.call('HSET', task_key(P, id), 'enc', encoding) end
         local returned = result  -- mutant: wrong_result
-        moves.end_task(P, sets, task, 'SUCCESS', now, 'f', counter, 'a', attempts, 'R', runs, 'res', returned)
+        moves.end_task(P, sets, task, 'SUCCESS', now, 'f', counter, 'a', attempts, 'R', runs, 'res', record.put(P, id, 'res', returned))
         count_end(ends, task.queue, false)
       else
         local last = outcome == 3 or attempts >= run_log.limits(task.limits)
+        err = record.put(P, id, 'err', err)
         if task.flagged or last then
           moves.end_task(P, sets, task, task.flagged and 'CANCELLED' or 'FATAL_FAILURE', now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
         else

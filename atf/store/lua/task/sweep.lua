@@ -9,9 +9,9 @@ local SWEPT_BESIDE = 64  -- records at most, where queues have live tasks
 
 local function drop(P, id, now)
   local key = task_key(P, id)
-  local digest, scheduled_at, succeeded, failed, cancelled = fields_of(key, 'd', 'at', 't5', 't7', 't8')
+  local digest, scheduled_at, succeeded, failed, cancelled, apart = fields_of(key, 'd', 'at', 't5', 't7', 't8', 'ap')
   local finished = math.max(tonumber(succeeded or 0), tonumber(failed or 0), tonumber(cancelled or 0))
-  redis.call('DEL', key)
+  record.drop(P, id, apart)
   if digest and finished + TOMBSTONE > now then
     redis.call('HSET', key, 's', 'TOMBSTONE', 'd', digest, 'at', scheduled_at)
     redis.call('ZADD', P .. ':tombs', fmt(finished + TOMBSTONE), id)
