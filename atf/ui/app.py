@@ -191,7 +191,7 @@ class _Pages:
             csrf=token,
             read_only=self._settings.read_only,
             theme=_theme(request),
-            zone=request.cookies.get(ZONE_COOKIE, "") or "UTC",
+            zone=zone_named(request.cookies.get(ZONE_COOKIE, "")).key,
             flash=said,
         )
         answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)

@@ -13,6 +13,7 @@ from atf.rpc.listen_address import free_address
 from atf.rpc.stubs import FrontendStub
 
 from .app import make_app
+from .probes import add_probes
 from .samples import keep_sampling
 
 DRAIN_S: Final = 2.0
@@ -26,6 +27,7 @@ def main(settings: UiSettings, logs: LogSettings) -> int:
         host, port = await free_address(settings.listen)
         channel = open_channel(settings.frontend)
         site = make_app(FrontendStub(channel), settings, process.runtime)
+        add_probes(site.app, lambda: process.serves)
         runner = web.AppRunner(site.app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
         await runner.setup()
         await web.TCPSite(runner, host.strip("[]"), port).start()

@@ -6,16 +6,20 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
+from atf.config.settings import UiSettings
 from atf.errors import NotFound, Unavailable
 from atf.rpc import task_pb2 as t
+from atf.ui.app import make_app
 from atf.ui.pages import cluster, lambdas
 from atf.ui.pages.table import PAGES
+from atf.ui.probes import add_probes
 from atf.ui.security import HEADERS
 from atf.ui.visit import PAGE_ROWS
 from tests.recorder import Recorder
 
-from .conftest import Browser, browsing
+from .conftest import Browser, TurnedClock, browsing
 from .hostile import EVIL, Empty, Hostile
 
 PATHS = {
@@ -263,3 +267,20 @@ async def test_every_instant_names_its_zone() -> None:
         for path in ("/tasks/0-a", "/cluster?tab=audit", "/batches"):
             _, text = await browser.get(path)
             assert text.count("<time ") == text.count('<span class="zone">CET</span></time>') > 0
+
+
+async def test_probes_say_how_the_process_stands() -> None:
+    serves = True
+    site = make_app(Recorder(), UiSettings(base_path="/atf"), TurnedClock())  # type: ignore[arg-type]
+    add_probes(site.app, lambda: serves)
+    async with TestClient(TestServer(site.app)) as client:
+        for path, said in {
+            "/livez": "the loop turns",
+            "/readyz": "serves",
+            "/metrics": 'atf_build_info{python="',
+        }.items():
+            async with client.get(path) as answer:
+                assert answer.status == 200
+                assert said in await answer.text()
+        serves = False
+        assert (await client.get("/readyz")).status == 503

@@ -10,7 +10,7 @@ import pytest
 
 from atf.config.settings import UiSettings
 from atf.errors import ConfigError, Unavailable
-from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.task import Status
 from atf.ui.pages.task import bar_of, runs_of
 from atf.ui.reads import MOST, SharedReads
@@ -18,6 +18,7 @@ from atf.ui.rendering import TEMPLATES
 from atf.ui.samples import Samples, total
 from atf.ui.static_files import FOLDER
 from atf.ui.texts import cut, readable, size
+from atf.ui.ticks import LINE_TICKS, of_a_day, zone_of
 from atf.ui.waits import wait_parts
 from atf.ui.words import GROUPS, STATUSES, counted
 from atf.ui.zones import Instants, duration, zone_named
@@ -249,3 +250,33 @@ def test_a_bar_fills_its_width_and_shows_the_least_part() -> None:
     assert all(each["width"] >= 3 for each in bar)
     assert abs(bar[-1]["x"] + bar[-1]["width"] - 1_000) < 0.1
     assert bar_of([]) == []
+
+
+# --- ticks of jobs ----------------------------------------------------------------------------------------------------
+
+
+def job_of(schedule: str = "", **fields: Any) -> j.Job:
+    spec = j.JobSpec(name="a/b", due_time="2020-01-01T00:00:00Z", repeats=fields.pop("repeats", None))
+    if schedule:
+        spec.schedule = schedule
+    return j.Job(spec=spec, next_tick_at_us=NOW_US + 60 * S, **fields)
+
+
+def test_a_jobs_line_has_the_ticks_of_a_day() -> None:
+    hourly = of_a_day(job_of("0 0 * * * *"), NOW_US)
+    assert hourly[0] == NOW_US + 60 * S
+    assert hourly[1] % (3_600 * S) == 0
+    assert len(hourly) == 25
+    assert len(of_a_day(job_of("@every 1s"), NOW_US)) == LINE_TICKS
+    assert len(of_a_day(job_of("@every 1s", ticks=2, repeats=5), NOW_US)) == 3
+    assert of_a_day(job_of(), NOW_US) == [NOW_US + 60 * S]
+    assert of_a_day(job_of("no schedule"), NOW_US) == [NOW_US + 60 * S]
+    assert of_a_day(job_of("@hourly", paused=True), NOW_US) == []
+    assert of_a_day(job_of("@yearly"), NOW_US - 86_400 * S) == []
+
+
+def test_the_zone_of_a_job_is_what_its_ticks_go_by() -> None:
+    assert zone_of(j.JobSpec(schedule="0 0 9 * * *", tz="Europe/Paris")) == "Europe/Paris"
+    assert zone_of(j.JobSpec(schedule="CRON_TZ=Asia/Tokyo 0 0 9 * * *")) == "Asia/Tokyo"
+    assert zone_of(j.JobSpec(schedule="@every 5s")) == "UTC"
+    assert zone_of(j.JobSpec(schedule="of a later release", tz="x")) == "x"

@@ -110,7 +110,7 @@ document.addEventListener("submit", (event) => {
 // --- keys -------------------------------------------------------------------------------------------------------------
 
 const GO = { o: 0, l: 1, t: 2, j: 3, b: 4, c: 5 };
-let going = 0;
+let going = -Infinity;
 
 function row(step) {
   const links = [...document.querySelectorAll("table.rows tbody a.row")];
@@ -128,7 +128,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   if (event.timeStamp - going < 1500 && event.key in GO) {
-    going = 0;
+    going = -Infinity;
     document.querySelectorAll("#nav a")[GO[event.key]].click();
     return;
   }
