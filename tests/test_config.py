@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atf.cli import remote, store
+from atf.cli import remote, slo, store
 from atf.cli.local import cluster_settings
 from atf.config.loading import TABLES, load
 from atf.config.settings import (
@@ -167,7 +167,7 @@ def test_no_pool_is_called_as_the_hosts_without_one(tmp_path: Path) -> None:
 
 
 def test_every_setting_may_stand_in_the_file(tmp_path: Path) -> None:
-    commands = (cluster_settings.ClusterSettings, remote.FrontendAddress, store.StoreFlags)
+    commands = (cluster_settings.ClusterSettings, remote.FrontendAddress, slo.PrometheusAddress, store.StoreFlags)
     for cls in (*commands, StoreSettings, FrontendSettings, StoreConsumerSettings, HscSettings, ControllerSettings,
                 ExecutorSettings, Timing, LogSettings):  # fmt: skip
         assert {each.name for each in fields(cls)} <= TABLES[""], cls

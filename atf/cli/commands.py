@@ -31,6 +31,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "status": _Command(
             "status", "status", "The whole cluster on one screen; the exit code says whether all is well."
         ),
+        "slo": _Command("slo", "slo", "What is left of the error budgets: of starts by lambda, and of Schedule."),
         "ui": _Command("roles", "ui", "Pages for a browser: tasks, failures, jobs, hosts; and what to do about them."),
     },
     "Tasks": {

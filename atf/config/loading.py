@@ -31,6 +31,8 @@ S = TypeVar("S")
 
 OF_COMMANDS: Final = frozenset({"store_bin", "data_dir", "maxmemory_mib", "free_ports"})
 """Settings of commands that no role has; the commands' own modules say what they mean."""
+_OF_QUESTIONS: Final = frozenset({"prometheus"})
+"""Settings of commands that only ask."""
 
 
 def _names(*classes: type[Any]) -> frozenset[str]:
@@ -49,7 +51,7 @@ _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
 }
 
 TABLES: Final[settings_file.Tables] = {
-    "": _names(*(cls for classes in _ROLES.values() for cls in classes)) | OF_COMMANDS,
+    "": _names(*(cls for classes in _ROLES.values() for cls in classes)) | OF_COMMANDS | _OF_QUESTIONS,
     **{role: _names(*classes) for role, classes in _ROLES.items()},
     "up": frozenset({"redis_url", "durability", "partitions", "executors", "threads", "http_allow", "command_allow"})
     | OF_COMMANDS,

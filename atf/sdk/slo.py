@@ -40,6 +40,10 @@ class Slo:
         return f"{amount:g}{unit} {self.share * 100:.10g}%"
 
 
+DEFAULT_SLO: Final = Slo(5.0, 0.95)
+"""Of a lambda that declares none."""
+
+
 def parse_slo(text: object) -> Slo:
     """A promise from its text.
 
@@ -57,3 +61,11 @@ def parse_slo(text: object) -> Slo:
     if not MIN_SHARE <= share <= MAX_SHARE:
         raise InvalidArgument(f"{found[2]} % can't be alerted on; use {MIN_SHARE * 100:g} % to {MAX_SHARE * 100:g} %")
     return Slo(seconds, share)
+
+
+def slo_of(text: str) -> Slo:
+    """The promise that holds of a lambda; `text`: as its spec has it. What a newer release wrote counts as none."""
+    try:
+        return parse_slo(text) if text else DEFAULT_SLO
+    except InvalidArgument:
+        return DEFAULT_SLO

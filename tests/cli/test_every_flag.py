@@ -21,9 +21,9 @@ from .conftest import Atf
 
 APART = {
     *("up", "frontend", "store-consumer", "hsc", "controller", "executor", "ui", "verify", "bench", "demo", "doctor"),
-    *("store export", "store import", "store timing", "lambda check", "status", "pause", "resume"),
+    *("store export", "store import", "store timing", "lambda check", "status", "slo", "pause", "resume"),
 }
-"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_pause.py, and below."""
+"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"],
     "batch submit": ["photos/thumbnail", "rows.jsonl"], "batch ls": [], "batch status": ["b"], "batch watch": ["b"], "batch items": ["b"],

@@ -6,7 +6,7 @@ import pytest
 
 import atf
 from atf.metrics.buckets import SECONDS
-from atf.sdk.slo import Slo, parse_slo
+from atf.sdk.slo import DEFAULT_SLO, Slo, parse_slo, slo_of
 
 
 @pytest.mark.parametrize("seconds", SECONDS)
@@ -44,3 +44,8 @@ def test_what_can_not_be_measured_is_refused_with_what_can(text: object, says: s
 def test_an_app_refuses_it_by_the_names_of_the_lambda_and_the_option() -> None:
     with pytest.raises(atf.InvalidArgument, match="lambda photos/bad: slo '3s 99%': 3s is not measured"):
         atf.App("photos").task(name="bad", slo="3s 99%")(lambda: None)
+
+
+def test_without_one_and_for_what_a_newer_release_wrote_the_default_holds() -> None:
+    assert slo_of("") == slo_of("7 of 8") == DEFAULT_SLO
+    assert slo_of("10s 99.9%") == Slo(10, 0.999)

@@ -154,6 +154,8 @@ WORD = POISON.replace("\0", "")
 COMMANDS = [
     ["status"],
     ["status", "--json"],
+    ["slo", "--prometheus", WORD],
+    ["slo", "--metrics", WORD],
     ["get", WORD],
     ["ls", WORD],
     ["ls", WORD, "--status", "new"],
