@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import signal
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -99,6 +100,7 @@ def main(
             return True  # what the executors held is reported before this process ends
 
         process.at_once = end_at_once
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, pool.replace)
         duty = process.runtime.spawn(service.run(), name="controller")
         executors = process.runtime.spawn(pool.run(), name="executors")
         stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")

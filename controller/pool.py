@@ -6,7 +6,10 @@ process is guards.py's.
 
 An executor that drains while the pool does not takes no more, and may do so for as long as its drain_timeout: so its successor starts
 at once, beside it. But one at a time: where that drains as well, the next one waits until either has ended. So there are never more than
-two processes for each executor that is asked for.
+two processes for each executor that is asked for, or MOST_REPLACED where it is replaced again and again.
+
+Who has changed the code asks for other executors by `replace`. Then the successor starts first, and an executor drains once its successor
+works: if that can't start, the one before it goes on.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ shortest wait. Else a few tasks that kill their process would keep a whole pool 
 
 SUCCESSOR_S: Final = 0.25
 """Seconds until the successor of an executor that drains starts: a stop that reaches every process may reach the executors first."""
+MOST_REPLACED: Final = 4
+"""Processes in the place of one executor, where those before the newest still drain."""
 
 _log = get_logger(duty="pool")
 
@@ -61,7 +66,9 @@ class _Life:
 
     Attributes:
         slot: the number of its place.
-        leaving: set once it drains, or has ended.
+        leaving: set once it drains, has ended, or is to be replaced.
+        guard: its process, while that runs.
+        replaced_at: since when it is to be replaced; 0: it is not.
         drains: whether it has said that it drains.
         ran: whether it ran tasks when it began to drain, or died.
         failed_start: why it never came to work; empty: it did, or nobody knows.
@@ -72,6 +79,8 @@ class _Life:
     def __init__(self, slot: int) -> None:
         self.slot = slot
         self.leaving = asyncio.Event()
+        self.guard: ExecutorGuard | None = None
+        self.replaced_at = 0.0
         self.drains = False
         self.ran = False
         self.failed_start = ""
@@ -104,7 +113,10 @@ class ExecutorPool:
 
     def __post_init__(self) -> None:
         self._starts = self.starts or Starts(self.size)
-        self._guards: list[ExecutorGuard] = []
+        self._starts.works.append(self._came_to_work)
+        self._lives: list[_Life] = []
+        self._hurries = [asyncio.Event() for _ in range(self.size)]
+        """Per place: set to have the next executor start now."""
         self._draining = asyncio.Event()
         self._released = asyncio.Event()
         self._released.set()
@@ -126,9 +138,21 @@ class ExecutorPool:
 
     def drain(self) -> None:
         """Starts no more executors, and asks those that run to end. May be called again."""
-        self._draining.set()
-        for guard in self._guards:
+        self._no_more()
+        for guard in self._guards():
             guard.drain()
+
+    def replace(self) -> None:
+        """Starts a successor beside each executor, such as after the code has changed; an executor drains once its successor works."""
+        for life in self._lives:
+            if life.drains:
+                continue
+            life.replaced_at = self.runtime.monotonic()
+            if life.guard is not None and not any(map(self._starts.is_working, life.started)):
+                life.guard.drain()  # it may have loaded the code from before
+            life.leaving.set()
+        for each in self._hurries:
+            each.set()
 
     def hold(self, held: bool) -> None:
         """Has all executors drain, and starts no more until it is called with False; while the host drains."""
@@ -137,18 +161,35 @@ class ExecutorPool:
             self._released.set()
             return
         self._released.clear()
-        for guard in self._guards:
+        for guard in self._guards():
             guard.drain()
 
     def end_at_once(self) -> None:
         """Starts no more executors, and has those that run killed."""
         self._at_once = True
-        self._draining.set()
-        for guard in self._guards:
+        self._no_more()
+        for guard in self._guards():
             guard.end_at_once()
 
+    def _no_more(self) -> None:
+        self._draining.set()
+        for each in self._hurries:
+            each.set()
+
+    def _guards(self) -> list[ExecutorGuard]:
+        return [each.guard for each in self._lives if each.guard is not None]
+
+    def _came_to_work(self, executor_id: str) -> None:
+        """An executor works: those that it replaces drain."""
+        slot = next((each.slot for each in self._lives if executor_id in each.started), -1)
+        for life in self._lives:
+            if life.slot == slot and executor_id not in life.started and life.guard and life.replaced_at:
+                life.guard.drain()
+                took_ms = round((self.runtime.monotonic() - life.replaced_at) * 1e3)
+                _log.info("executor replaced", executor=executor_id, guard=life.guard.pid, took_ms=took_ms)
+
     async def _slot(self, number: int) -> None:
-        pauses = Pauses(RetryPolicy(RESTART_FIRST_S, RESTART_MOST_S), self.runtime)
+        pauses, hurry = Pauses(RetryPolicy(RESTART_FIRST_S, RESTART_MOST_S), self.runtime), self._hurries[number]
         lives: set[asyncio.Task[None]] = set()
         try:
             await self._until_released()
@@ -156,19 +197,25 @@ class ExecutorPool:
                 began, life = self.runtime.monotonic(), _Life(number)
                 lives.add(self.runtime.spawn(self._live(life), name="executor's life"))
                 await life.leaving.wait()
-                if len(lives) > 1:  # the one before drains still
+                if len(lives) >= (MOST_REPLACED if life.replaced_at else 2):  # those before drain still
                     await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
                 for each in [each for each in lives if each.done()]:
                     lives.remove(each)
                     each.result()  # raises what was a bug
                 await self._until_released()
+                if life.replaced_at:
+                    pauses.reset()
+                    hurry.clear()
+                    continue
                 well = not life.failed_start and (life.ran or self.runtime.monotonic() - began >= HEALTHY_S)
                 if well:
                     pauses.reset()
                 wait = SUCCESSOR_S if well and life.drains else pauses.next()
                 if life.failed_start and not self._draining.is_set():
                     self._starts.failed(number, life.failed_start, wait)
-                await happens(self._draining, wait)
+                if await happens(hurry, wait):
+                    pauses.reset()
+                hurry.clear()
             if lives:
                 await asyncio.wait(lives)
         finally:
@@ -194,16 +241,16 @@ class ExecutorPool:
             life.leaving.set()
 
     async def _one_life(self, life: _Life) -> None:
-        guard = await self.start(lambda text: self._hear(life, text))
-        self._guards.append(guard)
-        if self._at_once:
-            guard.end_at_once()
-        elif self._draining.is_set() or not self._released.is_set():
-            guard.drain()
+        self._lives.append(life)
         try:
+            guard = life.guard = await self.start(lambda text: self._hear(life, text))
+            if self._at_once:
+                guard.end_at_once()
+            elif self._draining.is_set() or not self._released.is_set() or life.replaced_at:
+                guard.drain()
             code = await guard.wait()
         finally:
-            self._guards.remove(guard)
+            self._lives.remove(life)
             self.guarded.difference_update(life.started)
             for executor_id in life.started:
                 self._starts.ended(executor_id)

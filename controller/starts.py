@@ -30,12 +30,14 @@ class Starts:
 
     Attributes:
         changed: each is called when `why_not` has changed.
+        works: each is called with the id of an executor that has come to work.
         failure: why the last start failed, or where it stands; empty while some executor works, and before one has failed.
     """
 
     def __init__(self, size: int, retries: int | None = None) -> None:
         self.changed: list[Callable[[], None]] = []
         self.failure = ""
+        self.works: list[Callable[[str], None]] = []
         self._retries = retries
         self._failed = [0] * size
         self._slots: dict[str, int] = {}
@@ -82,6 +84,12 @@ class Starts:
             self._said = None
             _log.info("executors start again")
         self._tell()
+        for each in self.works:
+            each(executor_id)
+
+    def is_working(self, executor_id: str) -> bool:
+        """Whether an executor has asked for work, and its guard runs."""
+        return executor_id in self._working
 
     def slow(self, why: str) -> None:
         """An executor does not get on with its start."""

@@ -157,6 +157,7 @@ def test_a_flag_changes_what_a_command_does(command: str, flag: str, seen: Seen)
         (["cron", "next", "@every 1h", "--tz", "Europe/Paris"], "tz: only a cron expression has one"),
         (["up", "flagged:app", "--store", "memory", "--redis-url", "redis://a"], "--redis-url: of no use with --store memory"),
         (["up", "flagged:app", "--store", "memory", "--executors", "3"], "--executors: of no use with --store memory"),
+        (["up", "flagged:app", "--store", "memory", "--watch"], "--watch: of no use with --store memory"),
         (["up", "flagged:app", "--redis-url", "redis://a", "--data-dir", "b"], "--data-dir: of no use with --redis-url"),
         (["up", "flagged:app", "--store", "memory", "--redis-url", ""], "--redis-url: of no use with --store memory"),
         (["batch", "submit", "photos/thumbnail", "rows.jsonl", "--id", ""], "batch id ''"),

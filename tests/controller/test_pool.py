@@ -78,8 +78,14 @@ class World:
         self.guards: list[FakeGuard] = []
         self.deaths: list[Death] = []
         self.guarded: set[str] = set()
+        self.starts = Starts(1)
         self.pool = ExecutorPool(
-            start=self.start_guard, size=1, on_death=self.deaths.append, runtime=runtime, guarded=self.guarded
+            start=self.start_guard,
+            size=1,
+            on_death=self.deaths.append,
+            runtime=runtime,
+            guarded=self.guarded,
+            starts=self.starts,
         )
         self.running = runtime.spawn(self.pool.run(), name="pool")
 
@@ -389,3 +395,81 @@ async def test_a_pool_of_none_goes_on_until_it_drains(w: World) -> None:
     assert not running.done()
     none.drain()
     await running
+
+
+@contextlib.asynccontextmanager
+async def works(runtime: VirtualRuntime) -> AsyncIterator[World]:
+    """A pool whose first executor works."""
+    world = World(runtime)
+    await asyncio.sleep(1)
+    world.starts.called("e0")
+    yield world
+    await end([world.running])
+
+
+@virtual(works)
+async def test_an_executor_that_is_replaced_drains_once_its_successor_works(w: World) -> None:
+    w.guards[0].stays = True
+    w.pool.replace()
+    await asyncio.sleep(0.1)
+    assert [each.drained for each in w.guards] == [False, False]
+    w.starts.called("e1")
+    assert [each.drained for each in w.guards] == [True, False]
+    assert w.guarded == {"e0", "e1"}
+    w.guards[0].end()
+    await asyncio.sleep(60)
+    assert w.guarded == {"e1"}
+    assert len(w.guards) == 2
+
+
+@virtual(works)
+async def test_where_the_successor_can_not_start_the_executor_goes_on_until_one_can(w: World) -> None:
+    w.life, w.failed_start = 0, "SyntaxError: shop.py, line 3"
+    w.pool.replace()
+    await asyncio.sleep(120)
+    assert not w.guards[0].drained
+    assert len(w.guards) > 5
+    assert not w.running.done()
+    tried = len(w.guards)
+    w.life, w.failed_start = 3600, ""  # that was mended
+    w.pool.replace()
+    await asyncio.sleep(0.1)
+    assert len(w.guards) == tried + 1
+    assert not w.guards[0].drained
+    w.starts.called(f"e{tried}")
+    assert w.guards[0].drained
+
+
+@virtual(works)
+async def test_a_successor_that_does_not_work_yet_is_given_up_for_the_next(w: World) -> None:
+    w.pool.replace()
+    await asyncio.sleep(0.1)
+    w.pool.replace()
+    await asyncio.sleep(0.1)
+    assert [each.drained for each in w.guards] == [False, True, False]
+    w.starts.called("e2")
+    await asyncio.sleep(0.1)
+    assert w.guarded == {"e2"}
+
+
+@virtual(works)
+async def test_replaced_again_and_again_no_more_than_four_stand_in_the_place_of_one(w: World) -> None:
+    for number in range(6):
+        w.guards[-1].stays = True
+        w.pool.replace()
+        await asyncio.sleep(0.1)
+        w.starts.called(f"e{number + 1}")
+    assert len(w.guards) == 4
+    w.guards[0].end()
+    await asyncio.sleep(0.1)
+    assert len(w.guards) == 5
+
+
+@virtual(works)
+async def test_a_drain_ends_the_replaced_and_their_successors(w: World) -> None:
+    w.pool.replace()
+    await asyncio.sleep(0.1)
+    w.pool.drain()
+    await asyncio.sleep(0.1)
+    assert w.running.done()
+    assert [each.drained for each in w.guards] == [True, True]

@@ -26,10 +26,12 @@ from atf.errors import AtfError
 from atf.exits import EXIT_UNAVAILABLE
 
 from .cluster_settings import ClusterSettings
+from .loaded_files import loaded_files
 from .ports import free_if_taken, metrics_if_taken
 from .processes import ExecutorPids, executors_of
 from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, how_it_ended, register_apps
 from .supervisor import STEADY_AFTER, Supervisor
+from .watch import Watch
 
 _FINAL: Final = {"controller": frozenset({EXIT_UNAVAILABLE})}
 """Exit codes after which a role is not started again: a controller has tried for itself, start_retries times."""
@@ -180,6 +182,14 @@ class Cluster:
         pid = self.pid(name)
         self._supervisor.signal(name, number)
         return pid
+
+    def replace_executors(self) -> None:
+        """Has the controller start executors anew, with the code as it is now; those from before finish what they have started."""
+        self._supervisor.signal("controller", signal.SIGUSR1)
+
+    async def watch(self, folder: Path) -> None:
+        """Replaces executors whenever a file below a folder has changed that they load; until it is cancelled."""
+        await Watch(folder, lambda: loaded_files(self.apps, folder, self._env), self.replace_executors, self._say).run()
 
     async def halt(self, name: str) -> None:
         """Ends a role in order, and keeps it from being started again until `resume`."""

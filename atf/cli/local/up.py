@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from atf.process.streams import notice_by, protect_stdout
 from .cluster import Cluster
 from .cluster_settings import EMBEDDED_ONLY, ClusterSettings
 from .role_process import EndedEarly
+from .watch import check_installed
 
 IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
 """The flags that `--store memory` uses."""
@@ -39,8 +41,9 @@ IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
     help="memory: keep tasks in this process; nothing survives its end.",
 )
 @click.option("--no-ui", is_flag=True, help="Serve no pages for a browser.")
+@click.option("--watch", is_flag=True, help="Restart executors when a file of Python that they load has changed.")
 @as_json
-def up(apps: tuple[str, ...], store: str | None, no_ui: bool, **flags: Any) -> int:
+def up(apps: tuple[str, ...], store: str | None, no_ui: bool, watch: bool, **flags: Any) -> int:
     """Run every role on this machine, with a task store and executors for your lambdas.
 
     MODULE:APP names your atf.App as `module:variable`, looked for in the current directory too.
@@ -55,6 +58,7 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, **flags: Any) -> i
 
     \b
     atf up shop:app
+    atf up shop:app --watch
     atf up shop:app mail:app --executors 4 --threads 8 --data-dir /var/lib/atf
     """
     from atf.sdk.loading import look_for
@@ -69,20 +73,26 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, **flags: Any) -> i
                 " [frontend], [hsc], [controller] and [store_consumer]"
             )
     look_for(apps)
+    if watch:
+        if store == "memory":
+            raise ConfigError(
+                "--watch: of no use with --store memory, whose lambdas run in this very process; leave one out"
+            )
+        check_installed()
     protect_stdout()
     notice_by(lambda lines, why: under_name("atf", f"{lines} lines are missing here: {why}"))
     if store == "memory":
         from .memory import run_in_memory
 
         run_in_memory(settings, apps)
-    return asyncio.run(_run(settings, apps, ui=not no_ui))
+    return asyncio.run(_run(settings, apps, ui=not no_ui, watch=watch))
 
 
 def _fits_all_roles(address: str, name: str) -> bool:
     return address == "auto" or (name == "metrics_listen" and (address in {"", "none"} or address.endswith(":0")))
 
 
-async def _run(settings: ClusterSettings, apps: tuple[str, ...], *, ui: bool) -> int:
+async def _run(settings: ClusterSettings, apps: tuple[str, ...], *, ui: bool, watch: bool) -> int:
     cluster = Cluster(settings, apps, env=_environment(), say=say, ui=ui)
     asked = _StopSignals(cluster)
     starting = asyncio.create_task(cluster.start())
@@ -104,8 +114,11 @@ async def _run(settings: ClusterSettings, apps: tuple[str, ...], *, ui: bool) ->
         waiting.cancel()
         raise
     announce(cluster)
+    watching = asyncio.create_task(cluster.watch(Path.cwd())) if watch else None
     failing = asyncio.create_task(cluster.gave_up())
     await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+    if watching is not None:
+        watching.cancel()
     if failing.done():
         waiting.cancel()
         say("atf", f"{failing.result()}: its lines above say why. Stopping the others")
