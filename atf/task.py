@@ -144,6 +144,8 @@ MAX_BATCH_BYTES: Final = 4 << 20
 MAX_AHEAD_US: Final = 10 * 366 * 86_400 * US
 """How far ahead a task may be scheduled: ten years."""
 MAX_LABELS: Final = 16
+MAX_SEARCH: Final = 8
+"""Arguments by which the tasks of a lambda can be searched."""
 MIN_WINDOW_US: Final = 1_000
 """Of a unique key."""
 MAX_CONCURRENCY: Final = 10_000

@@ -16,13 +16,15 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
 from atf.store.values.lambdas import AuditEntry
+from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status
 from atf.times import instant
 
 from .audit import check_who
+from .filters import next_token, parse_token
 from .lambdas import KnownLambda
-from .parts import FrontendParts
+from .listing import ListRpcs
 from .validate import bad_page_token, check_labels, lambda_of
 from .view import stored
 
@@ -50,7 +52,7 @@ class _RedrivePosition(NamedTuple):
     page: str  # of the dead-letter set
 
 
-class RedriveRpc(FrontendParts):
+class RedriveRpc(ListRpcs):
     """The call Redrive."""
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
@@ -60,7 +62,10 @@ class RedriveRpc(FrontendParts):
         _check(request, known)
         at = parse_position(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
         first = not request.page_token
-        records, token = await self._store.list_tasks(name, Status.FATAL_FAILURE, _READ_AT_ONCE, at.page)
+        query = TaskQuery(name, statuses=[Status.FATAL_FAILURE], oldest_first=True)
+        behind, _ = parse_token(at.page, query)
+        page = await self._store.list_tasks(query, _READ_AT_ONCE, behind)
+        records, token = await self._read(page.tasks), next_token(query, page, 0)
         matching = [
             each for each in map(self._redaction.record, records) if _matches(each, request, known, at.begun_us)
         ]

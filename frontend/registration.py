@@ -19,6 +19,7 @@ from atf.store.claim_pause import ClaimPause
 from atf.store.status import LambdaCounts
 from atf.store.values.explained import QueueDepth
 from atf.store.values.lambdas import AuditEntry, LambdaRecord
+from atf.store.values.lists import TaskQuery
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, Status, check_lambda
 
 from .audit import check_who
@@ -189,15 +190,14 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         return found.waiting + found.later
 
     async def _cancel_waiting(self, name: str) -> int:
-        cancelled = 0
-        for status in _WAITING:
-            token = ""
-            while cancelled < _CANCELLED_AT_ONCE:
-                records, token = await self._store.list_tasks(name, status, MAX_BATCH, token)
-                results = await self._store.cancel_tasks([each.id for each in records]) if records else []
-                cancelled += sum(each.cancelled for each in results)
-                if not token:
-                    break
+        cancelled, query, behind = 0, TaskQuery(name, statuses=_WAITING, oldest_first=True), None
+        while cancelled < _CANCELLED_AT_ONCE:
+            page = await self._store.list_tasks(query, MAX_BATCH, behind)
+            results = await self._store.cancel_tasks([each.id for each in page.tasks]) if page.tasks else []
+            cancelled += sum(each.cancelled for each in results)
+            behind = page.next
+            if behind is None:
+                break
         return cancelled
 
 

@@ -1,31 +1,28 @@
-"""Tasks as callers ask for them: one, a page of a lambda's, those that have ended; their cancelling, retrying and explaining."""
+"""Tasks as callers ask for them: one, those that have ended; their cancelling, retrying and explaining."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.isolation import chokes
-from atf.store.values.tasks import TaskRecord
-from atf.task import US, Status
+from atf.task import US
 
 from . import view
 from .capacity import CapacityRpcs
 from .explain import explain
 from .explain_workers import waits_for_executors
 from .gates import GateRpcs
-from .validate import check_ids, check_stored_id, lambda_of, page_size
+from .listing import ListRpcs
+from .validate import check_ids, check_stored_id
 from .view import ANSWER_BYTES
 
 MAX_WAIT_S: Final = 60.0
 _READ_TOGETHER: Final = 32
-_READ_WITH_SPEC: Final = 2
-"""The same with their payloads, of 1 MiB each."""
 
 
-class TaskRpcs(GateRpcs, CapacityRpcs):
+class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
     """The calls on tasks that are there."""
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
@@ -33,33 +30,8 @@ class TaskRpcs(GateRpcs, CapacityRpcs):
         (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
         if record is None:
             raise view.no_task(request.id)
-        (record,) = await self._shown_tasks([record], request)
+        (record,) = await self._shown_tasks([record], with_spec=request.with_spec, unredacted=request.unredacted)
         return view.task(record, with_spec=request.with_spec)
-
-    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
-        """A page of a lambda's tasks. Shorter than asked for where large results or payloads would make it more than 4 MiB."""
-        await self._lambdas.known(lambda_of(request))
-        status = _status(request.status)
-        reply, token = f.ListTasksReply(), request.page_token
-        left, size = page_size(request.page_size), 0
-        while left > 0 and size < ANSWER_BYTES:
-            some = min(left, _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER)
-            records, token = await self._store.list_tasks(lambda_of(request), status, some, token)
-            shown = await self._shown_tasks(records, request)
-            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
-            left -= some
-            size = reply.ByteSize()
-            if not token:
-                break
-        reply.next_page_token = token
-        return reply
-
-    async def _shown_tasks(
-        self, records: Sequence[TaskRecord], request: f.GetTaskRequest | f.ListTasksRequest
-    ) -> list[TaskRecord]:
-        if request.with_spec:
-            return await self._redaction.with_spec(records, unredacted=request.unredacted)
-        return [self._redaction.record(each) for each in records]
 
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         """Answers when tasks have finished. At most 4 MiB of them: a caller asks again for those that are missing."""
@@ -115,10 +87,3 @@ class TaskRpcs(GateRpcs, CapacityRpcs):
         gates = await self._gates_met(found)
         core = await self._lacks_core(found) if waits_for_executors(found) else None
         return explain(found, gates, core)
-
-
-def _status(asked: int) -> Status | None:
-    try:
-        return Status(asked) if asked else None
-    except ValueError:
-        raise InvalidArgument(f"status {asked}: there is none of this number") from None

@@ -13,6 +13,7 @@ from atf.client.paging import pages
 from atf.client.registration import every_lambda
 from atf.errors import AtfError
 from atf.rpc import api, batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
+from atf.sdk.messages import of_lambda
 from atf.task import LIVE, MAX_BATCH
 
 _ENDED: Final = frozenset({b.BATCH_DONE, b.BATCH_DONE_WITH_FAILURES, b.BATCH_CANCELLED, b.BATCH_DELETED})
@@ -140,8 +141,8 @@ async def _tasks(stub: api.Frontend, info: f.LambdaInfo) -> AsyncIterator[t.Task
     seen: set[str] = set()
     # In the order in which a task goes through them, also where none had one when they were counted.
     for status in sorted(LIVE):
-        request = f.ListTasksRequest(with_spec=True, unredacted=True, status=status.name)
-        setattr(request, "lambda", info.spec.name)
+        asked = f.TaskFilter(statuses=[status.name], **of_lambda(info.spec.name))
+        request = f.ListTasksRequest(filter=asked, with_spec=True, unredacted=True, oldest_first=True)
         async for page in pages(stub.list_tasks, request):
             for task in page.tasks:
                 if task.id not in seen and task.HasField("spec"):

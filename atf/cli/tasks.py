@@ -11,13 +11,14 @@ import click
 
 from atf.client import AsyncClient
 from atf.client.paging import entries
-from atf.client.registration import every_lambda, listed
+from atf.client.registration import listed
 from atf.client.retrying import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, InvalidArgument, TaskNotFound, Unavailable
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.process.streams import protect_stdout
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
+from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
@@ -109,17 +110,8 @@ def _narrow(lambda_name: str, status: str) -> Columns:
 
 
 async def _list(stub: api.Frontend, lambda_name: str, status: str, limit: int) -> list[t.Task]:
-    if lambda_name:
-        names = [lambda_name]
-    else:  # asks no lambda that has none: there may be thousands
-        counted = [(info.spec.name, info.counts) for info in await every_lambda(stub)]
-        names = [name for name, counts in counted if counts.get(status) or (status == _ANY and any(counts.values()))]
-    tasks: list[t.Task] = []
-    for name in names:
-        request = f.ListTasksRequest(status=status)
-        setattr(request, "lambda", name)
-        tasks += await entries(stub.list_tasks, request, lambda page: page.tasks, limit - len(tasks))
-    return tasks
+    asked = f.TaskFilter(statuses=[] if status == _ANY else [status], **of_lambda(lambda_name))
+    return await entries(stub.list_tasks, f.ListTasksRequest(filter=asked), lambda page: page.tasks, limit)
 
 
 @click.command()

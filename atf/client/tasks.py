@@ -54,7 +54,8 @@ class TaskCalls:
             status: only those; None: all.
             limit: how many at most.
         """
-        request = f.ListTasksRequest(status=None if status is None else status.name, **of_lambda(lambda_name))
+        asked = f.TaskFilter(statuses=[] if status is None else [status.name], **of_lambda(lambda_name))
+        request = f.ListTasksRequest(filter=asked)
         found = await entries(self._calls.list_tasks, request, lambda page: page.tasks, limit)
         return [TaskInfo.from_proto(each) for each in found]
 

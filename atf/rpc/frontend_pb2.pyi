@@ -217,28 +217,59 @@ class GetTaskRequest(_message.Message):
     unredacted: bool
     def __init__(self, id: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ...) -> None: ...
 
-class ListTasksRequest(_message.Message):
-    __slots__ = ("status", "page_size", "page_token", "with_spec", "unredacted")
+class TaskFilter(_message.Message):
+    __slots__ = ("statuses", "priorities", "labels", "key", "error_type", "since_at_us", "until_at_us")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    STATUS_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
+    statuses: _containers.RepeatedScalarFieldContainer[_task_pb2.Status]
+    priorities: _containers.RepeatedScalarFieldContainer[int]
+    labels: _containers.ScalarMap[str, str]
+    key: str
+    error_type: str
+    since_at_us: int
+    until_at_us: int
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_task_pb2.Status, str]]] = ..., priorities: _Optional[_Iterable[int]] = ..., labels: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., error_type: _Optional[str] = ..., since_at_us: _Optional[int] = ..., until_at_us: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ListTasksRequest(_message.Message):
+    __slots__ = ("filter", "page_size", "page_token", "with_spec", "unredacted", "oldest_first")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WITH_SPEC_FIELD_NUMBER: _ClassVar[int]
     UNREDACTED_FIELD_NUMBER: _ClassVar[int]
-    status: _task_pb2.Status
+    OLDEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    filter: TaskFilter
     page_size: int
     page_token: str
     with_spec: bool
     unredacted: bool
-    def __init__(self, status: _Optional[_Union[_task_pb2.Status, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ..., **kwargs) -> None: ...
+    oldest_first: bool
+    def __init__(self, filter: _Optional[_Union[TaskFilter, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ..., oldest_first: bool = ...) -> None: ...
 
 class ListTasksReply(_message.Message):
-    __slots__ = ("tasks", "next_page_token")
+    __slots__ = ("tasks", "next_page_token", "looked_at", "of")
     TASKS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    OF_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]
     next_page_token: str
-    def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    looked_at: int
+    of: int
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., looked_at: _Optional[int] = ..., of: _Optional[int] = ...) -> None: ...
 
 class WaitTasksRequest(_message.Message):
     __slots__ = ("ids", "timeout_us", "all")

@@ -106,9 +106,9 @@ class BatchVerbs(BatchReading):
 
         async def call(_: int, batch: list[NewItem]) -> list[bool]:
             args = common.copy()
-            for number, md5, spec, ordering_key, concurrency, affinity in batch:
+            for number, md5, spec, ordering_key, concurrency, affinity, entries in batch:
                 ordering = keys.ordering(terms.lambda_name, ordering_key) if ordering_key else ""
-                args += (number, md5, packed(queue, spec), ordering, concurrency, affinity)
+                args += (number, md5, packed(queue, spec), ordering, concurrency, affinity, entries)
             reply = await self._call("schedule_items", partition, args, demand=demand)
             if not reply:
                 raise FailedPrecondition(f"batch {batch_id} was cancelled or deleted: it takes no more items")

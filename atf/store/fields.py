@@ -16,6 +16,8 @@ FIELDS: Final = {
     "kc": "concurrency key, as lambda:key, its limit, and the policy's number",
     "uk": "unique key, as lambda:key",
     "u": "of a tombstone: the task that stands for it, being the first of its unique key's window",
+    "rc": "retention of its finished set, µs, where that was rounded up",
+    "ix": "its entries of the opt-in index, as name=value with a blank between two",
     "c": "counter of the newest token",
     "n": "nonce of the newest token",
     "o": "owner: the executor that holds it; absent or empty: nobody",

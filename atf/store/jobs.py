@@ -136,6 +136,7 @@ class JobVerbs(Partitions):
             limits,
             task.affinity,
             task.labels,
+            task.entries,
         ]
         what, at = await self._call("run_job_now", partition, args, demand=floor)
         if what == _NO_JOB:
@@ -156,13 +157,13 @@ class JobVerbs(Partitions):
                 args += (each.name, each.generation, each.due_us, following)
                 args += (each.passed_over, each.why, each.retention_us)
                 if task is None:
-                    args += ("", "", "", "", "", "", "")
+                    args += [""] * 8
                 else:
                     assert task.at_us is not None
                     args += (each.tick_us, task.at_us, f"{partition}-{task.id}")
                     limits = library.limits(task.max_attempts, task.max_losses, task.retention_us)
                     queue = keys.queue(task.lambda_name, task.priority)
-                    args += (queue, packed(queue, task.spec), limits, task.labels)
+                    args += (queue, packed(queue, task.spec), limits, task.labels, task.entries)
             return [done == 1 for done in await self._call("tick", partition, args)]
 
         def size(tick: Tick) -> int:

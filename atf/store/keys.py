@@ -22,7 +22,11 @@ KEYS: Final = {
     "atf:{p}:v:<id>:<field>": "string: a value of a task's record that is long, and lies apart from it",
     "atf:{p}:due": "zset: queue -> the instant at which a store consumer must visit it: the due index, upper level",
     "atf:{p}:s:<queue>:<STATUS>": "zset: live task -> next_timestamp: the due index, lower level, and the list by status",
-    "atf:{p}:f:<lambda>:<STATUS>": "zset: finished task -> expiry; with FATAL_FAILURE the lambda's dead-letter set",
+    "atf:{p}:f:<lambda>:<STATUS>:<retention>": "zset: finished task, of one retention -> when it ended; with FATAL_FAILURE the lambda's dead-letter set",
+    "atf:{p}:n:<lambda>": "zset: task, until its record is gone -> when it was made",
+    "atf:{p}:x:<lambda>:<entry>": "zset: task that stands in the opt-in index as <name>=<value> -> when it was made",
+    "atf:{p}:lists": "zset: <lambda> or <lambda>:<STATUS>:<retention> of the lists n and f that exist, by name",
+    "atf:{p}:newest": "zset: the same -> the newest instant that was ever in it",
     "atf:{p}:q:<queue>": "hash: what a queue was ever pushed, whether it was full at its last visit, and whether tasks of it had concurrency keys",
     "atf:{p}:gates": "zset: lambda -> when a store consumer must look at its gates: one ends, was lifted, or is to let something pass",
     "atf:{p}:g:<lambda>": "hash: tasks that its gates have dropped, by gate and together; in the registry partition what people said of each gate",
@@ -47,7 +51,6 @@ KEYS: Final = {
     "atf:{p}:b:<batch>": "hash: the part of a batch that lies in this partition: see fields.PART_FIELDS",
     "atf:{p}:b:<batch>:i": "zset: work-item id of an item of a batch -> its number",
     "atf:{p}:b:<batch>:p": "hash: target, as an ordering key -> until when no item of it may start",
-    "atf:{p}:sweep": "set: <lambda>:<STATUS> of the finished sets that exist",
     "atf:{p}:tombs": "zset: tombstone -> expiry",
     "atf:{p}:outbox": "hash: number -> a change that another partition has to apply",
     "atf:{p}:outbox:due": "zset: number -> when it is delivered (again)",
@@ -138,6 +141,11 @@ def unique(lambda_name: str, key: str, window_us: int, policy: int) -> str:
 def labels(given: Mapping[str, str]) -> str:
     """A task's or a gate's labels as the store knows them: name=value, sorted, with a blank between two."""
     return " ".join(f"{stored_key(name)}={stored_key(given[name])}" for name in sorted(given))
+
+
+def entry(name: str, value: str) -> str:
+    """An entry of the opt-in index."""
+    return f"{stored_key(name)}={stored_key(value)}"
 
 
 def key_of(text: str) -> str:

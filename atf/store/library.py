@@ -77,6 +77,8 @@ BATCH_PATIENCE_US: Final = 300 * t.US
 """After which a batch's partition no longer waits for items of extensions that were announced, if no others have been meanwhile."""
 BATCHES_PER_SWEEP: Final = 4
 """Batches that one sweep begins to delete: each is told to every partition."""
+EXACT_LISTS: Final = 48
+"""Finished sets of a lambda in a partition, one for each status and retention; of any more the retention is rounded up."""
 LOOKED_AT_ITEMS: Final = 512
 """Items that one call looks at where some statuses are asked for."""
 
@@ -161,6 +163,7 @@ _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
         "REVISIT": UNBELIEVED_REVISIT_US,
         "APART": CLOCK_APART_US,
     },
+    "lists": {"EXACT": EXACT_LISTS},
     "roster": {"SPEAKS": ROSTER_SPEAKS_US, "SILENT": ROSTER_SILENT_US},
     "loss": {"DRAINING": DRAINING_LAPSES, "UNSTARTED": UNSTARTED_LAPSES},
     "batches": {"CHECK": BATCH_CHECK_US, "PATIENCE": BATCH_PATIENCE_US},

@@ -1,4 +1,4 @@
-"""Reads tasks: single ones, lists, and what surrounds one for `explain`. Reads only."""
+"""Reads tasks: single ones, how many there are, and what surrounds one for `explain`. Reads only."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from atf.errors import InvalidArgument, Unavailable
+from atf.errors import Unavailable
 from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
-from atf.store.servers.sockets import Arg
-from atf.task import FINISHED, LIVE, MAX_PRIORITY, MIN_PRIORITY, US, WAITING, Status
+from atf.task import LIVE, US, WAITING, Status
 
 from . import keys
 from .calls import by_partition
@@ -34,11 +33,6 @@ _SCAN_COUNT = 512
 _TASK_KEY = re.compile(r"atf:\{\d+\}:t:(?P<id>[^:]+)")
 """SCAN's pattern also fits a job whose name looks like one."""
 _CURSOR = re.compile(r"([0-9]{1,5})\.([0-9a-f]*)\.([0-9]{1,20})")
-_TOKEN = re.compile(
-    r"([0-9]{1,9})\.(?:([0-9]{1,5}-[A-Za-z0-9_-]{1,64}(?:\.[0-9a-f]{32}(?:-[0-9]{1,12})?)?)"
-    r"\.(-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:e\+[0-9]{1,3})?|inf))?\.?"
-)
-"""The set, then the task seen last and its score, where there is one."""
 
 
 class TaskVerbs(Partitions):
@@ -102,38 +96,6 @@ class TaskVerbs(Partitions):
             return sum(int(count) for status, count in zip(_COUNTED, counts, strict=True) if status in LIVE)
 
         return await asyncio.gather(*map(of, range(self.partitions)))
-
-    async def list_tasks(
-        self, lambda_name: str, status: Status | None, size: int, token: str
-    ) -> tuple[list[TaskRecord], str]:
-        """A page of a lambda's tasks: set by set, each in the order of next_timestamp or expiry.
-
-        Args:
-            lambda_name: the lambda.
-            status: one status, or None for all.
-            size: tasks of a page.
-            token: of the page before; "" for the first.
-
-        Returns:
-            The tasks and the next page's token, "" after the last page. A task that moves between two pages may be
-            missed or seen twice.
-
-        Raises:
-            InvalidArgument: the token is not one of ours.
-        """
-        sets = _sets(lambda_name, status)
-        end = self.partitions * len(sets)
-        index, score, last = parse_token(token, end)
-        ids: list[str] = []
-        while index < end and len(ids) < size:
-            partition, passed = divmod(index, len(sets))
-            args: list[Arg] = [score, last, size - len(ids), *(each for some in sets[passed:] for each in some)]
-            passed, *found = await self._call("list_tasks", partition, args)
-            ids += [each.decode() for each in found[::2]]
-            index += passed
-            score, last = (found[-1].decode(), ids[-1]) if len(ids) == size else ("", "")
-        records = [record for record in await self.get_tasks(ids) if record is not None]
-        return records, "" if index == end else f"{index}.{last}.{score}"
 
     async def scan(self, cursor: str) -> tuple[str, list[TaskRecord]]:
         """The live tasks of a part of the store, in no order: the cursor of the next part ("": that was all), records.
@@ -212,26 +174,3 @@ def parse_cursor(cursor: str) -> tuple[int, str, int]:
     """Which server, the process that it was, and that process's own cursor; the beginning where it is none of ours."""
     match = _CURSOR.fullmatch(cursor)
     return (int(match[1]), match[2], int(match[3])) if match else (0, "", 0)
-
-
-def _sets(lambda_name: str, status: Status | None) -> list[tuple[str, str]]:
-    """Where the tasks of a lambda are in each partition: the queue or the lambda, and the status."""
-    found = []
-    for each in (status,) if status else _COUNTED:
-        if each in FINISHED:
-            found.append((lambda_name, each.name))
-            continue
-        found += [(keys.queue(lambda_name, priority), each.name) for priority in range(MIN_PRIORITY, MAX_PRIORITY + 1)]
-    return found
-
-
-def parse_token(token: str, sets: int) -> tuple[int, str, str]:
-    """Reads the place from which a page of tasks goes on: which set, score, last id."""
-    if not token:
-        return 0, "", ""
-    match = _TOKEN.fullmatch(token)
-    if match is None or int(match[1]) >= sets:
-        raise InvalidArgument(
-            f"page_token {token[:200]!r}: give the next_page_token of the page before, with the same lambda and status"
-        )
-    return int(match[1]), match[3] or "", match[2] or ""

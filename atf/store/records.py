@@ -78,6 +78,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         held="hd" in field,
         last_run=text("x") == keys.LAST_RUN,
         labels=text("lb"),
+        entries=text("ix"),
     )
 
 

@@ -125,6 +125,8 @@ def _more_fields(task: NewTask) -> list[Arg]:
         fields += ("af", task.affinity)
     if task.labels:
         fields += ("lb", task.labels)
+    if task.entries:
+        fields += ("ix", task.entries)
     return fields
 
 
@@ -150,6 +152,7 @@ def _restored_fields(task: RestoredTask, queue: str) -> list[Arg]:
         "z": "1" if task.alone else "",
         "uk": keys.ordering(task.lambda_name, task.unique_key) if task.unique_key else "",
         "lb": task.labels,
+        "ix": task.entries,
     }
     for name, value in more.items():
         if value:

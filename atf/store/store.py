@@ -28,6 +28,7 @@ from .claims import ClaimVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
+from .listing import ListVerbs
 from .partitions import REGISTRY_PARTITION
 from .queues import QueueVerbs
 from .reading import TaskVerbs
@@ -47,6 +48,7 @@ class Store(
     ClaimVerbs,
     GateVerbs,
     JobVerbs,
+    ListVerbs,
     QueueVerbs,
     StatusVerbs,
     TaskVerbs,

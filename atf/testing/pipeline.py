@@ -23,6 +23,7 @@ from atf.executor.worker_hooks import WorkerHooks, run_here
 from atf.runtime import end
 from atf.sdk.app import App
 from atf.sdk.hooks import WorkerHook
+from atf.store.values.lists import TaskQuery
 from atf.task import FINISHED, LIVE, MAX_BATCH, WAITING, Status
 
 from .gated import GatedStore, PipelineFrontend
@@ -204,9 +205,5 @@ class HarnessRoles:
 
     async def _due(self, name: str, status: Status) -> int:
         """How many are due; some of them, where there are many."""
-        now_us, token = self.runtime.wall_us(), ""
-        while True:
-            page, token = await self.store.list_tasks(name, status, MAX_BATCH, token)
-            due = sum(0 < each.next_at_us <= now_us for each in page)
-            if due or not token:
-                return due
+        query = TaskQuery(name, statuses=[status], until_us=self.runtime.wall_us() + 1, oldest_first=True)
+        return len((await self.store.list_tasks(query, MAX_BATCH)).tasks)

@@ -530,7 +530,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         {
             "lost_task_waits": (
                 "do moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now) "
-                "redis.call('ZREM', done_key(P, lambda_of(queue), 'CANCELLED'), id) "
+                "lists.leave_finished(P, writes.AT_ONCE, id, queue, 'CANCELLED') "
+                "lists.leave(P, writes.AT_ONCE, id, lambda_of(queue)) "
                 "redis.call('DEL', task_key(P, id)) return end"
             )
         },

@@ -70,7 +70,7 @@ class FakeFrontend:
 
     async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
         self._note(request)
-        found = [task for task in self.tasks.values() if request.status in {0, task.status}]
+        found = [task for task in self.tasks.values() if task.status in (request.filter.statuses or [task.status])]
         start = int(request.page_token or 0)
         end = start + min(request.page_size, 2)  # small pages, so that paging is seen
         return f.ListTasksReply(tasks=found[start:end], next_page_token=str(end) if end < len(found) else "")

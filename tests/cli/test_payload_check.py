@@ -60,9 +60,9 @@ class Cluster:
 
     async def list_tasks(self, request: f.ListTasksRequest) -> f.ListTasksReply:
         assert request.with_spec
-        if request.status != self.status:
+        if request.filter.statuses != [self.status]:
             return f.ListTasksReply()
-        name, first = getattr(request, "lambda"), int(request.page_token or 0)
+        name, first = getattr(request.filter, "lambda"), int(request.page_token or 0)
         some = list(enumerate(self.tasks[name]))[first : first + self.page]
         more = str(first + self.page) if first + self.page < len(self.tasks[name]) else ""
         tasks = [t.Task(id=f"0-{name[5:]}{number}", spec=spec(name, payload)) for number, payload in some]

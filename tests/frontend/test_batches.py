@@ -627,7 +627,7 @@ async def test_an_item_is_a_task_like_any_other(bench: Bench) -> None:
     item, other, _ = await listed(bench)
     assert (await bench.frontend.explain_task(f.ExplainTaskRequest(id=item.task_id))).task.id == item.task_id
     asked: dict[str, Any] = {"lambda": NAME}
-    page = await bench.frontend.list_tasks(f.ListTasksRequest(**asked))
+    page = await bench.frontend.list_tasks(f.ListTasksRequest(filter=asked))
     assert {each.id for each in page.tasks} == {each.task_id for each in await listed(bench)}
     (cancelled,) = (await bench.frontend.cancel_tasks(f.CancelTasksRequest(ids=[item.task_id]))).results
     assert cancelled.cancelled

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from atf.errors import InvalidArgument, TaskNotFound, UnknownLambda
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome
+from atf.store.values.lists import TaskQuery
 from atf.task import MAX_BATCH_BYTES, US, Status
 
 from .conftest import START_US, Bench
@@ -70,10 +73,11 @@ async def test_no_such_task(bench: Bench) -> None:
         await bench.frontend.explain_task(f.ExplainTaskRequest(id="0-nobody"))
 
 
-async def pages(bench: Bench, **fields: object) -> list[f.ListTasksReply]:
-    found, token = [], ""
+async def pages(bench: Bench, size: int = 0, token: str = "", **fields: object) -> list[f.ListTasksReply]:
+    found = []
+    asked_for = f.TaskFilter(**{"lambda": "photos/thumbnail", **fields})  # type: ignore[arg-type]
     while True:
-        asked = f.ListTasksRequest(**{"lambda": "photos/thumbnail", "page_token": token, **fields})  # type: ignore[arg-type]
+        asked = f.ListTasksRequest(filter=asked_for, page_size=size, page_token=token)
         found.append(await bench.frontend.list_tasks(asked))
         token = found[-1].next_page_token
         if not token:
@@ -82,17 +86,19 @@ async def pages(bench: Bench, **fields: object) -> list[f.ListTasksReply]:
 
 async def test_pages_hold_every_task_once(bench: Bench) -> None:
     ids = {await bench.schedule(f"t{n}", delay_us=n) for n in range(95)}
-    found = await pages(bench, page_size=40)
+    found = await pages(bench, 40)
     assert [len(page.tasks) for page in found] == [40, 40, 15]
     assert {task.id for page in found for task in page.tasks} == ids
     assert sum(len(page.tasks) for page in found) == len(ids)
+    assert {page.of for page in found} == {95}
+    assert sum(page.looked_at for page in found) == 95
 
 
 async def test_a_page_may_be_of_one_status(bench: Bench) -> None:
     done = await bench.schedule("done")
     await bench.finish(done)
     await bench.schedule("later", delay_us=US)
-    (page,) = await pages(bench, status=t.SUCCESS)
+    (page,) = await pages(bench, statuses=[t.SUCCESS])
     assert [task.id for task in page.tasks] == [done]
 
 
@@ -100,23 +106,37 @@ async def test_a_page_of_large_results_stays_below_a_messages_bound(bench: Bench
     ids = [await bench.schedule(f"t{n}") for n in range(100)]
     for claim in await bench.claim(*ids):
         await bench.end(claim, result=b"x" * 65_536)
-    found = await pages(bench, page_size=256)
+    found = await pages(bench, 256)
     assert len(found) > 1
     assert max(page.ByteSize() for page in found) < MAX_BATCH_BYTES
     assert {task.id for page in found for task in page.tasks} == set(ids)
 
 
 async def test_pages_of_nonsense_are_refused(bench: Bench) -> None:
-    for bad, message in (
-        ({"page_size": -1}, "page_size -1"),
-        ({"page_size": 257}, "page_size 257"),
-        ({"status": 99}, "status 99"),
-        ({"page_token": "nonsense"}, "page_token 'nonsense'"),
-    ):
+    digest = TaskQuery("photos/thumbnail").digest
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"size": -1}, "page_size -1"),
+        ({"size": 257}, "page_size 257"),
+        ({"token": "nonsense"}, "page_token 'nonsense'"),
+        ({"token": f"{digest}.1.1.0-a", "priorities": [1]}, "with another filter"),
+        ({"statuses": [99]}, r"statuses \[99\]"),
+        ({"statuses": [1] * 65}, "65 statuses"),
+        ({"priorities": [10]}, "priority 10"),
+        ({"priorities": [-1]}, "priority -1"),
+        ({"labels": {"": "x"}}, "label ''"),
+        ({"key": "a\nb"}, "key 'a"),
+        ({"error_type": "a b"}, "error_type 'a b'"),
+        ({"since_at_us": -1}, "since_at_us -1: at least 0"),
+        ({"since_at_us": 2, "until_at_us": 2}, "give first the earlier instant"),
+        ({"lambda": "photos"}, "write namespace/name"),
+        ({"lambda": "a b/*"}, "write namespace/name"),
+        ({"lambda": "*/*"}, "write namespace/name"),
+    ]
+    for fields, message in bad:
         with pytest.raises(InvalidArgument, match=message):
-            await pages(bench, **bad)
+            await pages(bench, **fields)
     with pytest.raises(UnknownLambda, match="Did you mean photos/thumbnail"):
-        await pages(bench, **{"lambda": "photos/thumbnai"})
+        await pages(bench, 0, **{"lambda": "photos/thumbnai"})
 
 
 async def test_cancel_answers_for_each_id(bench: Bench) -> None:

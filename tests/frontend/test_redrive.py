@@ -58,7 +58,7 @@ async def test_so_many_a_second_become_due_over_all_pages(bench: Bench) -> None:
     assert max(due) == START_US + round(6.9 * US)
     assert await bench.counts() == {"NEW": 70}
     listed = await bench.frontend.list_tasks(
-        f.ListTasksRequest(**cast("Any", {"lambda": NAME}), status=t.NEW, page_size=256)
+        f.ListTasksRequest(filter=cast("Any", {"lambda": NAME, "statuses": [t.NEW]}), page_size=256)
     )
     assert sorted(each.next_at_us for each in listed.tasks) == [START_US + number * US // 10 for number in range(70)]
     entries = (await bench.frontend.list_audit(f.ListAuditRequest())).entries

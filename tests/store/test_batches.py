@@ -18,6 +18,7 @@ from atf.store.library import BATCH_CHECK_US, BATCH_PATIENCE_US
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchPlace, BatchRecord, ItemTerms, NewItem
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.lists import ListedTask, TaskQuery
 from atf.store.values.passes import OutboxRecord
 from atf.task import TOMBSTONE_US, US, Status
 from tests.store_calls import call_function, list_outbox
@@ -913,11 +914,12 @@ async def test_items_are_found_among_the_tasks_of_their_lambda(world: World) -> 
     batch = Batch(world)
     await batch.make(6)
     await world.finish(Outcome.FAILED_FATAL, *(await batch.take())[:3], error="no")
-    for status, count in ((Status.FATAL_FAILURE, 3), (None, 6)):
-        found, token = await world.store.list_tasks(LAMBDA, status, 1, "")
-        while token:
-            page, token = await world.store.list_tasks(LAMBDA, status, 1, token)
-            found += page
+    for statuses, count in (([Status.FATAL_FAILURE], 3), ([], 6)):
+        found = list[ListedTask]()
+        page = await world.store.list_tasks(TaskQuery(LAMBDA, statuses=statuses), 1)
+        while page.tasks:
+            found += page.tasks
+            page = await world.store.list_tasks(TaskQuery(LAMBDA, statuses=statuses), 1, page.tasks[-1])
         assert len({each.id for each in found}) == len(found) == count
 
 

@@ -25,6 +25,7 @@ from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import US, Status
 from tests.known import know
@@ -211,7 +212,10 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 await store.watch_tasks(some())
                 await store.explain_task(some()[0])
                 await store.counts(LAMBDA)
-                await store.list_tasks(LAMBDA, chance.choice([None, Status.NEW, Status.SUCCESS]), 3, "")
+                statuses = chance.choice([(), (Status.NEW,), (Status.SUCCESS, Status.RETRIABLE_FAILURE)])
+                labels, oldest_first = chance.choice(["", "a=b"]), chance.random() < 0.5
+                query = TaskQuery(chance.choice(["", LAMBDA]), "", statuses, labels=labels, oldest_first=oldest_first)
+                await store.list_tasks(query, 3, (await store.list_tasks(query, 3)).next, count=True)
             case 14:
                 await (store.pause_lambda if chance.random() < 0.4 else store.resume_lambda)(LAMBDA)
                 old = RestoredTask(

@@ -14,6 +14,7 @@ from rq import Queue
 import atf.store
 from atf.errors import Unavailable
 from atf.store import fields, keys, library
+from atf.store.library import EXACT_LISTS
 from atf.store.values.claims import Outcome
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.passes import OutboxRecord
@@ -32,6 +33,8 @@ _PARTS = {
     "<STATUS>": "|".join(status.name for status in Status).join("()"),
     "<key>": rf"(?:{_NAME}/{_NAME}:)?{_NAME}",
     "<number>": r"\d+",
+    "<retention>": r"\d+",
+    "<entry>": r"[A-Za-z0-9._%-]+=[A-Za-z0-9._%-]*",
     "<digests>": r"[a-z0-9_,-]{1,263}",
     "<job>": rf"{_NAME}/.{{1,255}}",
     "<pool>": r"[A-Za-z0-9._-]{0,64}",
@@ -101,6 +104,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.cores()
     await world.placed(look)
     await world.misfits(look)
+    await world.retentions(EXACT_LISTS + 1)
     await look()
     world.clock.advance(60)
     await world.pop()

@@ -10,6 +10,7 @@ from atf.errors import InvalidArgument
 from atf.store.values.claims import HeldClaim, Outcome
 from atf.store.values.keys import KeyAnswer
 from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.lists import TaskQuery
 from atf.task import US, Status
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Dump, World, held
@@ -401,9 +402,9 @@ async def test_one_key_is_shown_as_it_stands(world: World) -> None:
 
 async def test_what_waits_is_listed_counted_and_explained(world: World) -> None:
     await line_up(world, "a", "b", "c")
-    records, _ = await world.store.list_tasks("shop/mail", Status.NEW, 10, "")
-    assert [record.id for record in records] == ["0-a", "0-b", "0-c"]
-    assert records[2].next_at_us == 0
+    query = TaskQuery("shop/mail", statuses=[Status.NEW], oldest_first=True)
+    assert [task.id for task in (await world.store.list_tasks(query, 10)).tasks] == ["0-a", "0-b", "0-c"]
+    assert (await world.get("0-c")).next_at_us == 0
     around = await world.store.explain_task("0-c")
     assert around is not None
     assert (around.behind, around.position, around.in_queue) == ("0-a", 2, False)

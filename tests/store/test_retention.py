@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from atf.store.library import EXACT_LISTS
 from atf.store.values.claims import HeldClaim, Outcome
 from atf.task import TOMBSTONE_US, US, Status
 
@@ -137,3 +138,26 @@ async def test_retry_lifts_the_retention(world: World) -> None:
     assert await sweep(world) == 0  # it counts from the new end
     world.clock.advance(1)
     assert await sweep(world) == 1
+
+
+async def test_of_many_retentions_the_further_ones_are_rounded_up(world: World) -> None:
+    """None is kept for less than was asked for, and a lambda has few finished sets."""
+    ids = await world.retentions(EXACT_LISTS + 40)
+    await world.store.retry_tasks(ids[-3:-1])  # leaves the set that it was in
+    await world.check()
+    await world.store.cancel_tasks(ids[-3:-1])
+    found = await world.check()
+    assert sum(":f:" in key for key in found.data) == EXACT_LISTS + 1
+    world.clock.advance(60 + (EXACT_LISTS - 1) / US)
+    assert await sweep(world) == EXACT_LISTS
+    world.clock.advance(2**26 / US - 60)
+    assert await sweep(world) == 40
+    assert not [key for key in (await dump(world.store)).data if ":f:" in key or ":n:" in key or ":x:" in key]
+
+
+async def test_when_they_are_too_many_the_oldest_of_all_retentions_go(world: World) -> None:
+    for number in range(6):
+        await finish(world, f"t{number}", retention_us=(3600 if number % 2 else 7200) * US)
+        world.clock.advance(1)
+    assert await sweep(world, max_finished=3) == 3
+    assert await world.statuses([f"0-t{number}" for number in range(6)]) == ["", "", "", *["SUCCESS"] * 3]

@@ -17,6 +17,7 @@ from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
+from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import DEFAULT_RETENTION_US, US, Status
 
@@ -107,9 +108,10 @@ async def whole_life(world: World) -> None:
     assert explained.record.status is Status.SUCCESS
     counts = await store.counts(LAMBDA)
     assert {status: count for status, count in counts.items() if count} == {Status.SUCCESS: 9, Status.CANCELLED: 2}
-    page, token = await store.list_tasks(LAMBDA, Status.SUCCESS, 5, "")
-    rest, _ = await store.list_tasks(LAMBDA, Status.SUCCESS, 5, token)
-    assert len({each.id for each in page + rest}) == 9
+    query = TaskQuery(LAMBDA, statuses=[Status.SUCCESS])
+    page = await store.list_tasks(query, 5)
+    rest = await store.list_tasks(query, 5, page.next)
+    assert len({each.id for each in page.tasks + rest.tasks}) == 9
     spec = RestoredTask("old", LAMBDA, 1, b"s", b"d", world.clock.us, 0, "", "", 1, 0, 1, 7, "rain")
     assert await store.restore([spec]) == [1]
     assert await store.restore([spec]) == [0]

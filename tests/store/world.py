@@ -169,6 +169,7 @@ def violations(found: Dump, now_us: int) -> list[str]:
             if key.startswith("atf:{") and mark in key:
                 for task_id, score in value.items():
                     places[task_id].append((key, score))
+    wrong += _list_violations(found, tasks)
     for task_id, task in tasks.items():
         wrong += _task_violations(found, now_us, task_id, task, places.pop(task_id, []))
     wrong += [f"{task_id} has no record and stands in {where}" for task_id, where in places.items()]
@@ -185,6 +186,31 @@ def violations(found: Dump, now_us: int) -> list[str]:
             ordered = [task_id for task_id in ids if Status[tasks[task_id]["s"]] in LIVE]
             if ordered != ids or len(set(ids)) != len(ids):
                 wrong.append(f"{key} holds {ids}, unfinished among them {ordered}")
+    return wrong
+
+
+def _list_violations(found: Dump, tasks: dict[str, dict[str, str]]) -> list[str]:
+    """Whether the lists hold exactly the tasks that have records, and are known by name, none newer than it is said."""
+    wrong = []
+    made: dict[str, set[str]] = defaultdict(set)
+    indexed: dict[str, set[str]] = defaultdict(set)
+    for task_id, task in tasks.items():
+        if task["s"] != "TOMBSTONE":
+            record, name = keys.record(int(task_id.split("-", maxsplit=1)[0])), task["q"].rpartition(":")[0]
+            made[f"{record}:n:{name}"].add(task_id)
+            for entry in task.get("ix", "").split():
+                indexed[f"{record}:x:{name}:{entry}"].add(task_id)
+    for mark, expected in ((":n:", made), (":x:", indexed)):
+        stands = {key: set(value) for key, (_, value) in found.data.items() if key.startswith("atf:{") and mark in key}
+        if stands != expected:
+            wrong.append(f"tasks by {mark} are {dict(expected)}, and listed {stands}")
+    for key, (_, listed) in found.data.items():
+        record, mark, name = key.partition(":n:") if ":n:" in key else key.partition(":f:")
+        if not mark or not key.startswith("atf:{"):
+            continue
+        newest = found.zset(f"{record}:newest").get(name)
+        if name not in found.zset(f"{record}:lists") or newest is None or newest < max(listed.values()):
+            wrong.append(f"{key} is not found by its name, or by its newest entry ({newest})")
     return wrong
 
 
@@ -267,17 +293,17 @@ def _task_violations(
         return [f"{task_id}: unknown fields {set(task) - set(fields.FIELDS)}"]
     status, queue = Status[task["s"]], task["q"]
     name = queue.rpartition(":")[0]
-    own_set = f"{record}:f:{name}:{status.name}" if status in FINISHED else f"{record}:s:{queue}:{status.name}"
+    retention = task.get("rc") or task.get("lim", f"- - {DEFAULT_RETENTION_US}").split(" ")[2]
+    own_set = (
+        f"{record}:f:{name}:{status.name}:{retention}" if status in FINISHED else f"{record}:s:{queue}:{status.name}"
+    )
     if [key for key, _ in places] != [own_set]:
         return [f"{task_id}: {status.name}, and stands in {places}"]
     if status in FINISHED:
-        listed = f"{name}:{status.name}" in found.data.get(f"{record}:sweep", ("set", ()))[1]
+        if places[0][1] != int(task[f"t{status.value}"]):
+            return [f"{task_id}: ended at {task[f't{status.value}']}, and is listed at {places[0][1]}"]
         left = not {"x", "w"} & set(task) and not (task.get("e") or task.get("o"))
-        return (
-            []
-            if listed and left
-            else [f"{task_id}: finished, not to be swept ({listed}) or with fields of a live task {task}"]
-        )
+        return [] if left else [f"{task_id}: finished, with fields of a live task {task}"]
     score = places[0][1]
     ordering = found.list(f"{record}:o:{task['k']}") if "k" in task else []
     if "k" in task and task_id not in ordering:
@@ -363,6 +389,7 @@ class World:
         unique: str = "",
         affinity: str = "",
         labels: str = "",
+        entries: str = "",
     ) -> NewTask:
         """A task to schedule; unless told otherwise, due now in partition 0."""
         return NewTask(
@@ -382,6 +409,7 @@ class World:
             unique=unique,
             affinity=affinity,
             labels=labels,
+            entries=entries,
         )
 
     async def schedule(self, *names: str, **options: Any) -> list[str]:
@@ -431,6 +459,15 @@ class World:
     ) -> list[Verdict]:
         beats = [ClaimRenewal(each, started, progress) for each in claims]
         return await self.store.heartbeat(beats, draining=draining)
+
+    async def retentions(self, many: int) -> list[str]:
+        """Cancelled tasks, each with another retention and an entry in the index."""
+        tasks = [
+            self.task(f"r{number}", retention_us=60 * US + number, entries=f"n={number} of=r") for number in range(many)
+        ]
+        ids = [each.id for each in await self.store.schedule(tasks)]
+        await self.store.cancel_tasks(ids)
+        return ids
 
     async def finish(self, outcome: Outcome, *claims: HeldClaim, **fields: Any) -> list[Verdict]:
         return await self.store.set_results([RunResult(each, outcome, **fields) for each in claims])

@@ -15,6 +15,7 @@ from atf.sdk.batch import link_id
 from atf.store import keys
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchRecord, ItemTerms, NewItem
 from atf.store.values.claims import Outcome, RunResult
+from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
 from tests.store_calls import list_outbox
@@ -80,7 +81,8 @@ async def record(w: World, name: str = NAME) -> BatchRecord:
 async def made(w: World, *names: str) -> list[TaskRecord]:
     found = []
     for name in names or ("shop/done",):
-        tasks, _ = await w.store.list_tasks(name, None, 100, "")
+        page = await w.store.list_tasks(TaskQuery(name, oldest_first=True), 100)
+        tasks = [each for each in await w.store.get_tasks([task.id for task in page.tasks]) if each is not None]
         assert {each.labels for each in tasks} <= {keys.labels({"to": name}), ""}  # "": items of `make`
         found += tasks
     return found

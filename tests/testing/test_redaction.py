@@ -103,7 +103,7 @@ async def test_payloads_are_shown_without_the_values(w: HarnessRoles) -> None:
     def asked(**how: Any) -> list[Awaitable[Any]]:
         return [
             frontend.get_task(f.GetTaskRequest(id=old.id, with_spec=True, **how)),
-            frontend.list_tasks(f.ListTasksRequest(**of, with_spec=True, **how)),  # type: ignore[arg-type]
+            frontend.list_tasks(f.ListTasksRequest(filter=of, with_spec=True, **how)),
             frontend.list_batch_items(b.ListBatchItemsRequest(id=batch.id, with_arguments=True, **how)),
             frontend.get_batch(b.GetBatchRequest(id=batch.id, with_spec=True, **how)),
         ]

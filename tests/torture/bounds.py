@@ -100,7 +100,11 @@ def _unique(**fields: Any) -> t.Unique:
 
 
 def page_of_tasks(**fields: Any) -> Message:
-    return f.ListTasksRequest(**{"lambda": LAMBDA, **fields})
+    return f.ListTasksRequest(**{"filter": {"lambda": LAMBDA}, **fields})
+
+
+def _filtered(**fields: Any) -> Message:
+    return f.ListTasksRequest(filter=f.TaskFilter(**fields))
 
 
 def _cores(**fields: Any) -> Message:
@@ -250,7 +254,15 @@ BOUNDS = {
         MAX_BATCH,
         "page_size",
     ),
-    "a status": Bound("ListTasks", lambda _w, n: page_of_tasks(status=n), 0, 8, "status"),
+    "a status": Bound("ListTasks", lambda _w, n: _filtered(statuses=[n]), 1, 8, "statuses"),
+    "labels of a filter": Bound(
+        "ListTasks", lambda _w, n: _filtered(labels={str(each): "" for each in range(n)}), 0, 16, "labels"
+    ),
+    "statuses": Bound("ListTasks", lambda _w, n: _filtered(statuses=[1] * n), 0, 64, "statuses"),
+    "a priority of a filter": Bound("ListTasks", lambda _w, n: _filtered(priorities=[n]), 0, 9, "priority"),
+    "priorities": Bound("ListTasks", lambda _w, n: _filtered(priorities=[1] * n), 0, 64, "priorities"),
+    "the beginning of a span": Bound("ListTasks", lambda _w, n: _filtered(since_at_us=n), 0, 1 << 53, "since"),
+    "the end of a span": Bound("ListTasks", lambda _w, n: _filtered(until_at_us=n), 0, 1 << 53, "until"),
     "an encoding": Bound("Schedule", lambda _w, n: schedule("a", encoding=n), 0, 1, "encoding"),
     "an executor of the HSC": Bound(
         "Heartbeat", lambda _w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"

@@ -182,13 +182,21 @@ _MADE_JOB: Final[dict[Path, Rule]] = {
     ("request_id",): _ID,
 }
 
+_FILTER: Final[dict[Path, Rule]] = {
+    ("lambda",): Rule(lambda text: OK if re.fullmatch(rf"|{_NAME}/\*", text) else _LAMBDA.code(text), "lambda"),
+    ("labels", "key"): Rule(_at_most(64, 1), "label"),
+    ("labels", "value"): Rule(_at_most(64), "label"),
+    ("key",): Rule(_key(0), "key"),
+    ("error_type",): Rule(_must(r"|[A-Za-z_][A-Za-z0-9_]{0,254}"), "error_type"),
+}
+
 RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.Schedule": _SPEC,
     "Frontend.ScheduleMany": {("requests", *path): rule for path, rule in _SPEC.items()},
     "Frontend.GetTask": {("id",): _STORED},
     "Frontend.ListTasks": {
-        ("lambda",): _LAMBDA,
-        ("page_token",): Rule(_must(r"|\d+\.\..*"), "page_token"),
+        ("page_token",): Rule(_must(r""), "page_token"),
+        **{("filter", *path): rule for path, rule in _FILTER.items()},
     },
     "Frontend.WaitTasks": {("ids",): _STORED},
     "Frontend.CancelTasks": {("ids",): Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")},

@@ -23,6 +23,7 @@ from atf.store.backup.export_records import ExportedLambda, ExportedPage, Export
 from atf.store.backup.exporting import export_tasks
 from atf.store.backup.importing import import_tasks
 from atf.store.store import Store
+from atf.store.values.lists import TaskQuery
 
 from .examples import JSON_VALUES, NUMBERS, TEXTS, fuzz, understood_or
 from .texts import BOMBS
@@ -58,8 +59,8 @@ async def imported(path: Path) -> tuple[int, int]:
             made = await store.enqueue(0, 0)
             if not (made.enqueued or made.outbox):
                 break
-        records, _ = await store.list_tasks("shop/mail", None, 100, "")
-        await store.cancel_tasks([record.id for record in records])
+        page = await store.list_tasks(TaskQuery("shop/mail"), 100)
+        await store.cancel_tasks([task.id for task in page.tasks])
         await store.close()
 
 

@@ -25,13 +25,14 @@ from atf.config.allowed_hosts import AllowedHosts, split_authority
 from atf.config.allowed_programs import AllowedPrograms
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import ConfigError, Internal as InternalError, InvalidArgument
-from atf.frontend import batches, jobs, redrive
+from atf.frontend import batches, filters, jobs, redrive
 from atf.frontend.dapr import http
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
 from atf.sdk.items import NamedElements
 from atf.store import reading, user_keys
 from atf.store.backup import export_files
+from atf.store.values.lists import TaskQuery
 from proof.chaos.frame import PRODUCT
 from tests.schedule import test_fuzz as schedules
 
@@ -57,8 +58,8 @@ FUZZED: Final = {
     "atf/store/keys.py::parse_rq_name": _DECODERS + "test_names_and_ids_are_of_their_alphabet_or_refused",
     "atf/store/user_keys.py::parse_token": _TOKENS,
     "atf/store/reading.py::parse_cursor": _TOKENS,
-    "atf/store/reading.py::parse_token": _TOKENS,
     "frontend/batches.py::parse_token": _TOKENS,
+    "frontend/filters.py::parse_token": _TOKENS,
     "frontend/jobs.py::parse_token": _TOKENS,
     "frontend/redrive.py::parse_position": _TOKENS,
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
@@ -231,11 +232,13 @@ PAGE_TOKENS = st.one_of(
 @fuzz
 @given(token=PAGE_TOKENS, most=st.integers(1, 16_384))
 def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
-    for read in (user_keys.parse_token, reading.parse_token, jobs.parse_token):
+    for read in (user_keys.parse_token, jobs.parse_token):
         with understood_or(InvalidArgument):
             assert 0 <= read(token, most)[0] < most
     with understood_or(InvalidArgument):
         redrive.parse_position(token)
+    with understood_or(InvalidArgument):
+        filters.parse_token(token, TaskQuery())
     with understood_or(InvalidArgument):
         place = batches.parse_token(token, most)
         assert place is None or 0 <= place.partition < most

@@ -276,7 +276,11 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListTasks(_w: World) -> Message:  # noqa: N802
-        return f.ListTasksRequest(**cast("Any", {"lambda": LAMBDA}), status=t.NEW, page_size=5, page_token="0..")
+        asked = f.TaskFilter(
+            **cast("Any", {"lambda": LAMBDA}), statuses=[t.NEW], key="k", labels={"a": "b"}, priorities=[1]
+        )
+        asked.error_type, asked.since_at_us, asked.until_at_us = "TimeoutError", 1, 2
+        return f.ListTasksRequest(filter=asked, page_size=5)
 
     @staticmethod
     def Frontend_WaitTasks(w: World) -> Message:  # noqa: N802

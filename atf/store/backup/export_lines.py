@@ -22,6 +22,7 @@ from atf.task import (
     MAX_KEY_CHARS,
     MAX_LABELS,
     MAX_PAYLOAD_BYTES,
+    MAX_SEARCH,
     check_id,
     check_job,
     check_key,
@@ -61,6 +62,7 @@ _UNIQUE: Final = re.compile(_KEY)
 _CONCURRENCY: Final = re.compile(rf"({_KEY} [0-9]{{1,6}} [0-2])?")
 _LABEL: Final = r"[A-Za-z0-9._~%-]{1,768}=[A-Za-z0-9._~%-]{0,768}"
 _LABELS: Final = re.compile(rf"({_LABEL}( {_LABEL}){{0,{MAX_LABELS - 1}}})?")
+_ENTRIES: Final = re.compile(rf"({_LABEL}( {_LABEL}){{0,{MAX_SEARCH - 1}}})?")
 _LAPSES: Final = re.compile(rf"([0-{DRAINING_LAPSES}] [0-{UNSTARTED_LAPSES}])?")
 _LIMITS: Final = re.compile(r"([0-9]{1,15} [0-9]{1,15} [0-9]{1,16})?")
 
@@ -174,6 +176,9 @@ def _check_task(line: ExportedTask) -> None:
     if not _LABELS.fullmatch(line.labels):
         said = f"at most {MAX_LABELS} of name=value, with a blank between two"
         raise InvalidArgument(f"labels {clip(line.labels, MAX_TEXT_BYTES)!r}: {said}")
+    if not _ENTRIES.fullmatch(line.entries):
+        said = f"at most {MAX_SEARCH} of name=value, with a blank between two"
+        raise InvalidArgument(f"entries {clip(line.entries, MAX_TEXT_BYTES)!r}: {said}")
     if not _LAPSES.fullmatch(line.lapses):
         said = f"0 to {DRAINING_LAPSES} and 0 to {UNSTARTED_LAPSES}, or nothing"
         raise InvalidArgument(f"lapses {clip(line.lapses, MAX_TEXT_BYTES)!r}: {said}")

@@ -94,11 +94,13 @@ class ExportedTask(msgspec.Struct, tag="task", omit_defaults=True):
     job: str = ""  # whose task it is
     beside: bool = False  # it was made beside that job's ticks
     labels: str = ""  # see keys.labels
+    entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
 
 
 CARRIED: Final = (
     "id", "lambda_name", "priority", "spec", "digest", "scheduled_at_us", "limits", "ordering_key", "concurrency",
     "attempts", "losses", "lapses", "alone", "runs", "fence", "error", "labels",
+    "entries",
 )  # fmt: skip
 """What TaskRecord, ExportedTask and RestoredTask have under one name, and an export and an import pass on."""
 

@@ -66,6 +66,7 @@ class NewItem(NamedTuple):
     ordering_key: str = ""
     concurrency: str = ""  # see keys.concurrency
     affinity: str = ""  # its affinity key
+    entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
 
 
 class BatchRecord(NamedTuple):

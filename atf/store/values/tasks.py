@@ -32,6 +32,7 @@ class NewTask(NamedTuple):
         False  # it is unique, and stored nowhere: it is answered with the task that stands for it, or left out
     )
     labels: str = ""  # see keys.labels
+    entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
 
     @property
     def stored_id(self) -> str:
@@ -127,6 +128,7 @@ class TaskRecord(NamedTuple):
     held: bool = False  # its job is paused, and keeps it
     last_run: bool = False  # its job was deleted while it ran: there is no further run
     labels: str = ""  # see keys.labels
+    entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
 
     @property
     def most_attempts(self) -> int:
@@ -166,6 +168,7 @@ class RestoredTask(NamedTuple):
     )
     of_job: JobTask | None = None
     labels: str = ""  # see keys.labels
+    entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
 
 
 class JobTask(NamedTuple):

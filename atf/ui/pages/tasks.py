@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.messages import of_lambda
 from atf.ui.lambda_list import every_lambda
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS
@@ -26,11 +27,8 @@ async def tasks(visit: Visit) -> PageView:
         "next": "",
     }
     if name:
-        wanted = GROUPS.get(status, ())
-        request = f.ListTasksRequest(page_size=ROWS, page_token=visit.query.get("page", ""))
-        if wanted:
-            request.status = int(wanted[-1])  # type: ignore[assignment]
-        setattr(request, "lambda", name)
+        asked = f.TaskFilter(statuses=[each.name for each in GROUPS.get(status, ())], **of_lambda(name))
+        request = f.ListTasksRequest(filter=asked, page_size=ROWS, page_token=visit.query.get("page", ""))
         found = await visit.read(visit.frontend.list_tasks, request)
         values |= {"rows": found.tasks[:ROWS], "next": found.next_page_token}
     return PageView("tasks.html", "Tasks", values)

@@ -4,7 +4,7 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, batch, number of its batch partition, queue, limits ("" = defaults), pause between two items of one ordering key (0 = none),
 --          labels ("" = none), trace ("" = none), then per item: number, md5, spec, lambda:ordering key ("" = none), concurrency ("" = none), affinity key
---          ("" = none)
+--          ("" = none), entries of the index ("" = none)
 -- RETURNS  per item 1 it was stored before, 0 it is now; {} where the batch was cancelled or is deleted: none was stored
 register('schedule_items', {}, function(keys, args)
   local P, now, batch, queue, limits, pause = keys[1], instant(args[1]), args[2], args[4], args[5], args[6]
@@ -13,9 +13,9 @@ register('schedule_items', {}, function(keys, args)
   if closed then return {} end
   if args[8] ~= '' and not traced then redis.call('HSET', part_key(P, batch), 'tp', args[8]) end
   local answer, earliest, keyed, stored = {}, nil, false, 0
-  writes.gather((#args - 8) / 6, function(sets)
-    for i = 9, #args, 6 do
-      local number, item, spec, ordering, concurrency, affinity = unpack(args, i, i + 5)
+  writes.gather((#args - 8) / 7, function(sets)
+    for i = 9, #args, 7 do
+      local number, item, spec, ordering, concurrency, affinity, entries = unpack(args, i, i + 6)
       local id = batch_parts.item_id(P, batch, item)
       local holder = redis.call('HGET', task_key(P, id), 'i')
       local known = holder == number  -- mutant: identical_items_are_one
@@ -39,8 +39,10 @@ register('schedule_items', {}, function(keys, args)
         end
         if affinity ~= '' then fields[#fields + 1] = 'af'; fields[#fields + 1] = affinity end
         if args[7] ~= '' then fields[#fields + 1] = 'lb'; fields[#fields + 1] = args[7] end
+        if entries ~= '' then fields[#fields + 1] = 'ix'; fields[#fields + 1] = entries end
         redis.call('HSET', task_key(P, id), unpack(fields))
         sets.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+        lists.enter(P, sets, id, lambda_of(queue), entries ~= '' and entries or nil, now)
         sets.ZADD(batch_parts.items_key(P, batch), number, item)
         if score then earliest = math.min(earliest or score, score) end
         stored = stored + 1

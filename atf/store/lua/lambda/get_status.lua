@@ -24,27 +24,33 @@ local function look(P, queue, now, found)
   end
 end
 
--- Dead letters expire a retention after they failed; mostly all of a lambda have the same, so the newest tells when the others failed.
-local function recent_of(P, set, now, span)
-  local newest = redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES')
-  local failed = tonumber(redis.call('HGET', task_key(P, newest[1]), 't7') or 0)
-  if failed < now - span then return 0, newest[1], fmt(failed) end
-  return redis.call('ZCOUNT', set, fmt(tonumber(newest[2]) - (failed - now + span)), '+inf'), newest[1], fmt(failed)
+-- A lambda's dead letters: how many, how many of them failed since an instant, the newest, and when that failed.
+local function dead_letters(P, name, since)
+  local dead, recent, newest, failed_at = 0, 0, '', 0
+  for _, list in ipairs(lists.finished_of(P, name)) do
+    local _, status = lists.parts(list)
+    local set = status == 'FATAL_FAILURE' and done_key(P, list)
+    local last = set and redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES') or NOTHING
+    if last[1] then
+      dead, recent = dead + redis.call('ZCARD', set), recent + redis.call('ZCOUNT', set, fmt(since), '+inf')
+      if tonumber(last[2]) > failed_at then newest, failed_at = last[1], tonumber(last[2]) end
+    end
+  end
+  return dead, recent, newest, fmt(failed_at)
 end
 
 register('get_status', {'no-writes'}, function(keys, args)
   local P, now, span, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args do
-    local sets, failed = due_index.sets_of(P, args[i], LIVE), done_key(P, args[i], 'FATAL_FAILURE')
-    local dead = redis.call('ZCARD', failed)
+    local sets = due_index.sets_of(P, args[i], LIVE)
+    local dead, recent, newest, failed_at = dead_letters(P, args[i], now - span)
     local lives = redis.call('EXISTS', unpack(sets)) > 0
     if lives or dead > 0 then
-      local found, recent, newest, failed_at = {due = 0, later = 0, running = 0, since = math.huge}, 0, '', '0'
+      local found = {due = 0, later = 0, running = 0, since = math.huge}
       for priority = 0, lives and MAX_PRIORITY or -1 do
         local first = priority * #LIVE + 1
         if redis.call('EXISTS', unpack(sets, first, first + #LIVE - 1)) > 0 then look(P, args[i] .. ':' .. priority, now, found) end
       end
-      if dead > 0 then recent, newest, failed_at = recent_of(P, failed, now, span) end
       local since = found.since < math.huge and fmt(found.since) or '0'
       for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest, failed_at}) do answer[#answer + 1] = each end
     end

@@ -79,7 +79,10 @@ local WALKS = {
       moves.end_task(P, sets, task, 'CANCELLED', now)
       status = 'CANCELLED'
     end
-    if task.queue then sets.ZREM(done_key(P, lambda_of(task.queue), status), id) end
+    if task.queue then
+      lists.leave_finished(P, sets, id, task.queue, status)
+      lists.leave(P, sets, id, lambda_of(task.queue))
+    end
     record.drop(P, id, redis.call('HGET', task_key(P, id), 'ap'))
   end,
 }

@@ -10,7 +10,10 @@ local part_key = remembered(function(P, batch) return P .. ':b:' .. batch end)
 
 local live_key = remembered(function(P, queue, status) return P .. ':s:' .. queue .. ':' .. status end)
 
-local done_key = remembered(function(P, name, status) return P .. ':f:' .. name .. ':' .. status end)
+-- `list`: a finished set's name, "<lambda>:<STATUS>:<retention class>"; see lists.lua.
+local done_key = remembered(function(P, list) return P .. ':f:' .. list end)
+
+local created_key = remembered(function(P, name) return P .. ':n:' .. name end)
 
 local queue_key = remembered(function(P, queue) return P .. ':q:' .. queue end)
 

@@ -42,10 +42,6 @@ function moves.let_go(P, id, queue, held, now)
   end
 end
 
-local sweep_key = remembered(function(P) return P .. ':sweep' end)
-
-local swept = remembered(function(_, name, status) return name .. ':' .. status end)
-
 local task = {}  -- one for all calls: to make it costs as much as a command
 
 -- A task by name: what its end takes; it holds until the next one is read. And more fields of its record, in their order.
@@ -56,7 +52,7 @@ function moves.task(P, id, ...)
   return task, unpack(found, 8)
 end
 
--- Ends a task: out of the due index, into the set of its lambda and status until its retention is over. `task`: see moves.task. More fields
+-- Ends a task: out of the due index, into the finished set of its lambda, status and retention. `task`: see moves.task. More fields
 -- to set may follow.
 function moves.end_task(P, sets, task, to, now, ...)
   local id, queue, from, watched = task.id, task.queue, task.status, task.watched
@@ -64,10 +60,12 @@ function moves.end_task(P, sets, task, to, now, ...)
   local _, _, retention = run_log.limits(task.limits)
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
-  sets.ZADD(done_key(P, name, to), fmt(now + retention), id)
-  sets.SADD(sweep_key(P, ''), swept(P, name, to))
+  local list, class = lists.finished(P, name, to, retention)
+  sets.ZADD(done_key(P, list), fmt(now), id)
+  sets.NOTE(P, list, now)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
   redis.call('HDEL', task_key(P, id), 'e', 'o')
+  if class then redis.call('HSET', task_key(P, id), 'rc', class) end
   if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end
   moves.let_go(P, id, queue, task.held, now)
   if to == 'FATAL_FAILURE' then note_version(P, id, name) end
@@ -100,8 +98,8 @@ function moves.start_afresh(P, id, queue, status, key, now, at, sets)
   elseif key then
     waits = redis.call('RPUSH', order_key(P, key), id) > 1
   end
-  redis.call('ZREM', done_key(P, lambda_of(queue), status), id)
-  redis.call('HDEL', task_key(P, id), 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd')
+  lists.leave_finished(P, sets or writes.AT_ONCE, id, queue, status)
+  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if not waits then due_index.visit_by(P, queue, at) end

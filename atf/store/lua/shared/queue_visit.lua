@@ -82,6 +82,7 @@ local function end_leases(P, pass, most)
         lost, pass.expired[#pass.expired + 1] = lost + 1, id
       else
         redis.call('ZREM', live_key(P, queue, status), id)
+        lists.leave(P, writes.AT_ONCE, id, lambda_of(queue))
       end
     end
   end
@@ -112,6 +113,7 @@ local function push_again(P, pass, most, most_again)
     visit.looked = visit.looked + 1
     if not status then
       redis.call('ZREM', live_key(P, queue, 'ENQUEUED'), id)
+      lists.leave(P, writes.AT_ONCE, id, lambda_of(queue))
     elseif entry and entry > visit.pushed - visit.length then  -- mutant: backlog_pushed_again
       redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), fmt(visit.expires), id)
       pass.standing = pass.standing + 1
@@ -141,6 +143,7 @@ local function push_some(P, room, status, ids, apart, slotted)
     local number = not apart[id] and fmt(pushed + #found + 1) or ''
     if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', number) == 3 then
       redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
+      lists.leave(P, writes.AT_ONCE, id, lambda_of(queue))
     else
       if status == 'RETRIABLE_FAILURE' then moves.recount(P, writes.AT_ONCE, id, status, 'ENQUEUED', now) end
       if room and room.running then redis.call('HSET', task_key(P, id), 'h', slotted and slotted[id] and 'kp' or 'p') end

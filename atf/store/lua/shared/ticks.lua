@@ -28,13 +28,17 @@ end
 
 -- Stores a task of a job, due at `at`. `more`: fields of its record, each before its value, "" where it has none.
 function ticks.store(P, name, kind, id, queue, at, digest, spec, now, more)
-  local key, of = task_key(P, id), kind == ticks.TICK and ticks.OF or ticks.BESIDE_OF
+  local key, of, entries = task_key(P, id), kind == ticks.TICK and ticks.OF or ticks.BESIDE_OF, nil
   redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', digest, 'spec', record.put(P, id, 'spec', spec), 'w', of .. name)
   for i = 1, #more, 2 do
-    if more[i + 1] ~= '' then redis.call('HSET', key, more[i], more[i + 1]) end
+    if more[i + 1] ~= '' then
+      redis.call('HSET', key, more[i], more[i + 1])
+      if more[i] == 'ix' then entries = more[i + 1] end
+    end
   end
   ticks.add(P, name, id, kind)
   redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
+  lists.enter(P, writes.AT_ONCE, id, lambda_of(queue), entries, now)
   due_index.visit_by(P, queue, tonumber(at))
 end
 

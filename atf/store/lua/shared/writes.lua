@@ -4,7 +4,7 @@
 writes.AT_ONCE = {
   ZADD = function(key, score, member) redis.call('ZADD', key, score, member) end,
   ZREM = function(key, member) redis.call('ZREM', key, member) end,
-  SADD = function(key, member) redis.call('SADD', key, member) end,
+  NOTE = function(P, list, newest) lists.note(P, list, newest) end,
   COUNT = function(P, batch, from, to, now) batch_parts.count(P, batch, {[from] = -1, [to] = 1}, now) end,
 }
 
@@ -13,7 +13,7 @@ writes.AT_ONCE = {
 -- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
 function writes.gather(tasks, work, ...)
   if tasks == 1 then return work(writes.AT_ONCE, ...) end
-  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}, SADD = {}}, {}, nil
+  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil
   local function list(command, key)
     local into = values[command][key]
     if not into then
@@ -33,11 +33,10 @@ function writes.gather(tasks, work, ...)
       local into = list('ZREM', key)
       into[#into + 1] = member
     end,
-    SADD = function(key, member)
-      if noted[member] then return end
-      noted[member] = true
-      local members = list('SADD', key)
-      members[#members + 1] = member
+    NOTE = function(P, of, newest)  -- the same instant all through a call
+      if noted[of] then return end
+      noted[of] = true
+      lists.note(P, of, newest)
     end,
     COUNT = function(P, batch, from, to, now)
       counts = counts or {P = P, now = now, of = {}}
@@ -49,7 +48,7 @@ function writes.gather(tasks, work, ...)
       mine[from], mine[to] = (mine[from] or 0) - 1, (mine[to] or 0) + 1
     end,
   }, ...)
-  for _, command in ipairs({'SADD', 'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
+  for _, command in ipairs({'ZADD', 'ZREM'}) do  -- in this order: what was renewed and then moved has left
     for _, each in ipairs(order) do
       for first = 1, each[1] == command and #each[3] or 0, PART do
         redis.call(command, each[2], unpack(each[3], first, math.min(first + PART - 1, #each[3])))

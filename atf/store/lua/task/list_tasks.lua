@@ -1,27 +1,167 @@
--- list_tasks: a page of tasks of some sets, one set after the other, each in the order of its scores
+-- list_tasks: a page of the tasks that lie here and match a filter, newest first or oldest first
 -- KEYS[1]  the partition's record
--- ARGV     now, score and id of the last one seen in the first set ("", "" = from the start), ids at most, then per set: queue (of a live
---          status) or lambda (of a finished one), status
--- RETURNS  how many sets were passed before the page was full, then id, score, id, score, ...
+-- ARGV     now, "oldest" or "newest", score and id of the entry that the page goes on behind ("", "" = from the start), ids at most, tasks
+--          looked at, at most, "1" where it is to be counted among how many, then the filter: what is asked for, each value behind its name:
+--            lambda, or namespace (with its slash), or lambdas (those that declare the entries): with none of them all
+--            statuses, by name; priorities, as digits; since, until: scores from here on, and before there
+--            entries: of the opt-in index, all of which a task must stand in; labels: as the record has them
+--            key: an ordering or concurrency key, as stored; error: the type of an exception
+--          Lists have a blank between two.
+-- RETURNS  among how many (-1: not counted), tasks looked at, score and id of the last of them where there are more ("" = that was all), then
+--          id, score, ...
+--
+-- The score is when the task was made, where no status is asked for; when it ended, or its next instant, where one is.
+local WALKED = 64  -- names of lists that are read at once
 
--- From which rank on a set is listed.
-local function start_of(set, score, last)
-  if last == '' then return 0 end
-  local rank = redis.call('ZRANK', set, last)
-  if rank and redis.call('ZSCORE', set, last) == score then return rank + 1 end
-  return redis.call('ZCOUNT', set, '-inf', '(' .. score)  -- it has moved on meanwhile
+local function words(text)
+  local found = {}
+  for word in string.gmatch(text or '', '%S+') do found[#found + 1] = word end
+  return found
+end
+
+local function is_named(q, name)
+  if q.lambda then return name == q.lambda end
+  return not q.namespace or string.sub(name, 1, #q.namespace) == q.namespace
+end
+
+-- Whether tasks of a list may be asked for: then its key and its lambda.
+local function asked_for(P, q, list)
+  local name, status = lists.parts(list)
+  if q.wanted then return name and q.wanted[status] and is_named(q, name) and done_key(P, list), name end
+  return not name and is_named(q, list) and created_key(P, list), list
+end
+
+-- The names of the lists that there are, from the one with the newest entry on, as a function that says the next: key, newest, lambda.
+local function by_newest(P, q)
+  local rank, chunk, at = 0, NOTHING, 1
+  return function()
+    while true do
+      if at > #chunk then
+        chunk = redis.call('ZRANGE', beside_key(P, 'newest'), fmt(rank), fmt(rank + WALKED - 1), 'REV', 'WITHSCORES')
+        rank, at = rank + WALKED, 1
+        if #chunk == 0 then return nil end
+      end
+      local key, name = asked_for(P, q, chunk[at])
+      local newest = tonumber(chunk[at + 1])
+      at = at + 2
+      if q.since and newest < q.since then return nil end
+      if key then return key, newest, name end
+    end
+  end
+end
+
+-- The same of one lambda, or of those of its entries in the index that exist.
+local function of_lambda(P, q)
+  local found, at = {}, 0
+  if q.entries[1] then
+    for _, name in ipairs(q.lambda and {q.lambda} or words(q.lambdas)) do found[#found + 1] = {index.key(P, name, q.entries[1]), name} end
+  elseif q.wanted then
+    for _, list in ipairs(lists.finished_of(P, q.lambda)) do
+      local key = asked_for(P, q, list)
+      if key then found[#found + 1] = {key, q.lambda} end
+    end
+  else
+    found[1] = {created_key(P, q.lambda), q.lambda}
+  end
+  return function()
+    at = at + 1
+    if found[at] then return found[at][1], nil, found[at][2] end
+  end
+end
+
+-- The lists that a filter asks for, but for those of live tasks; a function as above.
+local function lists_of(P, q)
+  if q.only_live then return function() end end
+  return (q.lambda or q.entries[1]) and of_lambda(P, q) or by_newest(P, q)
+end
+
+-- Adds the sets of live tasks that are asked for, where they exist.
+local function add_live(P, q, add)
+  if #q.live == 0 then return end
+  local names = q.lambda and {q.lambda} or redis.call('ZRANGE', beside_key(P, 'lists'), 0, -1)
+  for _, name in ipairs(names) do
+    local sets = not string.find(name, ':', 1, true) and is_named(q, name) and due_index.sets_of(P, name, q.live)
+    if sets and redis.call('EXISTS', unpack(sets)) > 0 then
+      for i, set in ipairs(sets) do
+        local priority = math.floor((i - 1) / #q.live)
+        if not q.priorities or string.find(q.priorities, priority, 1, true) then add(set, name) end
+      end
+    end
+  end
+end
+
+-- The filter as it is used: what the sets answer, and what has to be read of records.
+local function query(args)
+  local q = {}
+  for i = 8, #args, 2 do q[args[i]] = args[i + 1] end
+  q.since, q.until_ = tonumber(q.since), tonumber(q['until'])
+  q.entries, q.live, q.of = words(q.entries), {}, {}
+  for _, status in ipairs(words(q.statuses)) do q.of[status] = true end
+  local by_status = q.statuses and not q.entries[1]
+  for _, status in ipairs(by_status and LIVE or NOTHING) do
+    if q.of[status] then q.live[#q.live + 1] = status end
+  end
+  q.wanted = by_status and {SUCCESS = q.of.SUCCESS, FATAL_FAILURE = q.of.FATAL_FAILURE, CANCELLED = q.of.CANCELLED} or nil
+  if q.wanted and not next(q.wanted) then q.wanted, q.only_live = nil, true end
+  q.read_status, q.read_priority = q.statuses and not by_status, q.priorities and not q.only_live
+  q.labels = q.labels and words(q.labels)
+  q.reads = q.read_status or q.read_priority or q.labels or q.key or q.error
+  return q
+end
+
+local function has_labels(text, labels)
+  text = ' ' .. (text or '') .. ' '
+  for _, each in ipairs(labels) do
+    if not string.find(text, ' ' .. each .. ' ', 1, true) then return false end
+  end
+  return true
+end
+
+-- Whether a task matches what its set has not answered.
+local function matches(P, q, id, name)
+  for i = 2, #q.entries do
+    if not redis.call('ZSCORE', index.key(P, name, q.entries[i]), id) then return false end
+  end
+  if not q.reads then return true end
+  local status, queue, labels, ordering, concurrency, err = fields_of(task_key(P, id), 's', 'q', 'lb', 'k', 'kc', 'err')
+  if not queue or q.read_status and not q.of[status] then return false end
+  if q.read_priority and not string.find(q.priorities, string.sub(queue, -1), 1, true) then return false end
+  if q.labels and not has_labels(labels, q.labels) then return false end
+  local key = q.key and name .. ':' .. q.key
+  if key and ordering ~= key and string.match(concurrency or '', '^%S+') ~= key then return false end
+  return not q.error or string.match(record.get(P, id, 'err', err) or '', '^%s*([%w_]+)%f[:\n%z]') == q.error
+end
+
+-- How many tasks the sets hold that a filter asks for.
+local function counted(P, q)
+  local sum = 0
+  local function add(key)
+    if not key then return false end
+    local all = not q.since and not q.until_
+    sum = sum + (all and redis.call('ZCARD', key) or redis.call('ZCOUNT', key, fmt(q.since or 0), q.until_ and '(' .. fmt(q.until_) or '+inf'))
+    return true
+  end
+  local more = lists_of(P, q)
+  while add((more())) do end
+  add_live(P, q, add)
+  return sum
 end
 
 register('list_tasks', {'no-writes'}, function(keys, args)
-  local P, last, most, answer = keys[1], args[3], 1 + 2 * tonumber(args[4]), {0}
-  for i = 5, #args, 2 do
-    local owner, status = args[i], args[i + 1]
-    local set = FINISHED[status] and done_key(P, owner, status) or live_key(P, owner, status)
-    local start = start_of(set, args[2], last)
-    local found = redis.call('ZRANGE', set, fmt(start), fmt(start + (most - #answer) / 2 - 1), 'WITHSCORES')
-    for _, each in ipairs(found) do answer[#answer + 1] = each end
-    if #answer == most then return answer end
-    answer[1], last = answer[1] + 1, ''
+  local P, most, budget, counts, q = keys[1], tonumber(args[5]), tonumber(args[6]), args[7] == '1', query(args)
+  local m = {oldest = args[2] == 'oldest', since = q.since, until_ = q.until_}
+  if args[4] ~= '' then m.from, m.after = args[3] == 'inf' and math.huge or tonumber(args[3]), args[4] end
+  merge.open(m, lists_of(P, q))
+  add_live(P, q, function(key, name) merge.add(m, key, nil, name) end)
+  local answer = {counts and counted(P, q) or -1, 0, '', ''}
+  while answer[2] < budget and #answer < 4 + 2 * most do
+    local id, score, of = merge.next(m)
+    if not id then break end
+    answer[2], answer[3], answer[4] = answer[2] + 1, score == math.huge and 'inf' or fmt(score), id
+    if matches(P, q, id, of) then
+      answer[#answer + 1], answer[#answer + 2] = id, answer[3]
+    end
   end
+  if not merge.goes_on(m) then answer[3], answer[4] = '', '' end
   return answer
 end)

@@ -31,6 +31,7 @@ local function put(P, id, queue, next_at, job, fields, now, ...)
   redis.call('HSET', task_key(P, id), 's', status, 'q', queue, 't1', fmt(now), ...)
   if fields.kc then redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
   redis.call('ZADD', live_key(P, queue, status), waits and '+inf' or fmt(at), id)
+  lists.enter(P, writes.AT_ONCE, id, lambda_of(queue), fields.ix, now)
   if stopped then
     moves.end_task(P, writes.AT_ONCE, {id = id, queue = queue, status = status, limits = fields.lim}, 'FATAL_FAILURE', now)
     stop_at(P, fields.k, id, queue, -next_at)

@@ -42,7 +42,7 @@ local function open_window(P, key, id, until_)
   redis.call('ZADD', P .. ':uniques:expiry', fmt(until_), key)
 end
 
-local REPLACED = {'lim', 'kc', 'af', 'lb'}  -- of the fields that few tasks have, those that the newest call of a debounce decides
+local REPLACED = {'lim', 'kc', 'af', 'lb', 'ix'}  -- of the fields that few tasks have, those that the newest call of a debounce decides
 
 -- Debounce: a later call of the same window puts the task off. The task keeps its id; what it is to do, and when, are the later call's.
 local function put_off(P, task, queue, at, spec, more)
@@ -50,6 +50,7 @@ local function put_off(P, task, queue, at, spec, more)
   local behind = task.ordering and redis.call('LINDEX', order_key(P, task.ordering), 0) ~= id
   if task.queue ~= queue then redis.call('ZREM', live_key(P, task.queue, 'NEW'), id) end
   redis.call('ZADD', live_key(P, queue, 'NEW'), behind and '+inf' or fmt(at), id)
+  index.replace(P, id, lambda_of(queue), more.ix)
   redis.call('HDEL', key, unpack(REPLACED))
   redis.call('HSET', key, 'q', queue, 'at', fmt(at), 'spec', record.put(P, id, 'spec', spec))
   for _, field in ipairs(REPLACED) do
@@ -105,6 +106,7 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
         -- at once, where the next request of this call may put it off
         local written = unique and writes.AT_ONCE or sets
         written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+        lists.enter(P, written, id, lambda_of(queue), more.ix, now)
         if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
         if score then earliest[queue] = math.min(earliest[queue] or score, score) end
         answers[#answers + 1] = {0, fmt(at), ''}

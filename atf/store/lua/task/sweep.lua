@@ -7,9 +7,10 @@
 -- An id stays taken for a while after its task finished: its record shrinks to a tombstone that only a retried Schedule sees.
 local SWEPT_BESIDE = 64  -- records at most, where queues have live tasks
 
-local function drop(P, id, now)
+local function drop(P, id, name, now)
   local key = task_key(P, id)
-  local digest, scheduled_at, succeeded, failed, cancelled, apart = fields_of(key, 'd', 'at', 't5', 't7', 't8', 'ap')
+  local digest, scheduled_at, succeeded, failed, cancelled, apart, entries = fields_of(key, 'd', 'at', 't5', 't7', 't8', 'ap', 'ix')
+  if entries then index.leave(P, writes.AT_ONCE, id, name, entries) end
   local finished = math.max(tonumber(succeeded or 0), tonumber(failed or 0), tonumber(cancelled or 0))
   record.drop(P, id, apart)
   if digest and finished + TOMBSTONE > now then
@@ -18,17 +19,64 @@ local function drop(P, id, now)
   end
 end
 
--- Removes finished tasks of a lambda and status: those that are too many, else those whose retention is over. Returns how many.
-local function sweep_finished(P, member, kept, now, budget)
-  local name, status = string.match(member, '^(.*):([A-Z_]+)$')
-  local set, ids = done_key(P, name, status), NOTHING
-  local excess = redis.call('ZCOUNT', set, '-inf', fmt(ITEM_RETENTION)) - kept  -- without items, which go with their batch
-  if excess > 0 then ids = redis.call('ZRANGE', set, 0, fmt(math.min(excess, budget) - 1)) end
-  if #ids == 0 then ids = redis.call('ZRANGE', set, '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(budget)) end
-  for _, id in ipairs(ids) do drop(P, id, now) end
-  if #ids > 0 then redis.call('ZREM', set, unpack(ids)) end
-  if redis.call('EXISTS', set) == 0 then redis.call('SREM', P .. ':sweep', member) end
-  return #ids
+-- Removes tasks from the finished set of a lambda, and their records.
+local function remove(P, list, name, ids, now)
+  if #ids == 0 then return end
+  for _, id in ipairs(ids) do drop(P, id, name, now) end
+  redis.call('ZREM', done_key(P, list), unpack(ids))
+  redis.call('ZREM', created_key(P, name), unpack(ids))  -- mutant: created_forgotten
+end
+
+-- Removes the oldest finished tasks of a lambda and status, as many as there are too many: of all its sets together.
+local function remove_oldest(P, group, excess, now)
+  local m, ids = merge.open({oldest = true}), {}
+  for _, list in ipairs(group) do
+    merge.add(m, done_key(P, list), nil, list)
+    ids[list] = {}
+  end
+  for _ = 1, excess do
+    local id, _, list = merge.next(m)
+    ids[list][#ids[list] + 1] = id
+  end
+  for _, list in ipairs(group) do remove(P, list, group.name, ids[list], now) end
+end
+
+-- Removes finished tasks whose retention is over, and the names of lists that are empty. Returns how many tasks, and the sets that are left, but
+-- for those of items, which go with their batch: together those of one lambda and status, which follow one another by name.
+local function sweep_expired(P, now, budget)
+  local swept, groups, group = 0, {}, {}
+  for _, list in ipairs(redis.call('ZRANGE', beside_key(P, 'lists'), 0, -1)) do
+    local name, status, retention = lists.parts(list)
+    local key = name and done_key(P, list) or created_key(P, list)
+    local there = redis.call('ZCARD', key)
+    if there == 0 then
+      lists.forget(P, list)
+    elseif name and retention < ITEM_RETENTION then
+      local ids = redis.call('ZRANGE', key, '-inf', fmt(now - retention), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+      remove(P, list, name, ids, now)
+      swept = swept + #ids
+      if group.name ~= name or group.status ~= status then
+        group = {name = name, status = status, count = 0}
+        groups[#groups + 1] = group
+      end
+      group[#group + 1], group.count = list, group.count + there - #ids
+    end
+    if swept == budget then break end
+  end
+  return swept, groups
+end
+
+-- Removes finished tasks whose time is over, or that are too many. Returns how many.
+local function sweep_finished(P, kept, now, budget)
+  local swept, groups = sweep_expired(P, now, budget)
+  for _, group in ipairs(groups) do
+    local excess = math.min(group.count - kept, budget - swept)
+    if excess > 0 then
+      remove_oldest(P, group, excess, now)
+      swept = swept + excess
+    end
+  end
+  return swept
 end
 
 local function sweep_job(P, name, now)
@@ -50,14 +98,11 @@ local HASHES = {':firsts', ':uniques', ':near'}  -- each beside an index that sa
 
 register('sweep', {'allow-oom'}, function(keys, args)
   local P, now, kept, budget = keys[1], instant(args[1]), tonumber(args[2]), tonumber(args[3])
-  local swept = 0
   misfits.tidy(P)
   roster.strike(P, now)
   if redis.call('EXISTS', P .. ':due') == 1 then budget = math.min(budget, SWEPT_BESIDE) end
-  for _, member in ipairs(redis.call('SMEMBERS', P .. ':sweep')) do
-    swept = swept + sweep_finished(P, member, kept, now, budget - swept)
-    if swept >= budget then return swept end
-  end
+  local swept = sweep_finished(P, kept, now, budget)
+  if swept >= budget then return swept end
   for _, each in ipairs(EXPIRE) do
     local most = math.min(each[3] or budget, budget - swept)
     local expired = redis.call('ZRANGE', P .. each[1], '-inf', fmt(now), 'BYSCORE', 'LIMIT', 0, fmt(most))

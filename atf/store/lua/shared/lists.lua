@@ -1,0 +1,90 @@
+-- The lists that people look at tasks by. Each is a sorted set of task ids: of a lambda's tasks by when they were made (n), and of its
+-- finished tasks by when they ended, one for each status and retention (f). Those of live tasks are the due index itself.
+--
+-- Two sets name the lists that exist: `lists` by name, and `newest` with the instant of the newest entry that each list ever had, so that
+-- a page over all lambdas leaves out those that have nothing for it. A list is named "<lambda>", or "<lambda>:<STATUS>:<retention>".
+--
+-- A finished set holds tasks of one retention, so that its order by end is also that in which they expire. A lambda whose tasks ask for
+-- many different retentions would have as many sets: beyond the first few, a retention is rounded up to a power of two. Items of a batch go
+-- with it; theirs is longer than time will last.
+
+local function list_name(name, status, retention) return name .. ':' .. status .. ':' .. fmt(retention) end
+
+local usual = remembered(function(_, name, status) return list_name(name, status, run_log.RETENTION) end)
+local of_items = remembered(function(_, name, status) return list_name(name, status, ITEM_RETENTION) end)
+
+-- Notes that a list has an entry of this instant.
+function lists.note(P, list, newest)
+  if redis.call('ZADD', beside_key(P, 'newest'), 'GT', fmt(newest), list) == 1 then
+    redis.call('ZADD', beside_key(P, 'lists'), 0, list)
+  end
+end
+
+-- Forgets a list that is empty.
+function lists.forget(P, list)
+  redis.call('ZREM', beside_key(P, 'newest'), list)
+  redis.call('ZREM', beside_key(P, 'lists'), list)
+end
+
+-- A task has been made; `entries`: of the index (index.lua), nil where it has none.
+function lists.enter(P, sets, id, name, entries, now)
+  sets.ZADD(created_key(P, name), fmt(now), id)
+  sets.NOTE(P, name, now)
+  if entries then index.enter(P, sets, id, name, entries, now) end
+end
+
+-- A task's record is about to go.
+function lists.leave(P, sets, id, name)
+  local entries = redis.call('HGET', task_key(P, id), 'ix')
+  if entries then index.leave(P, sets, id, name, entries) end
+  sets.ZREM(created_key(P, name), id)
+end
+
+-- The names of a lambda's finished sets.
+function lists.finished_of(P, name)
+  return redis.call('ZRANGE', beside_key(P, 'lists'), '[' .. name .. ':', '(' .. name .. ';', 'BYLEX')  -- ; follows :
+end
+
+-- The parts of the name of a finished set: lambda, status, retention; nil where it is a lambda.
+function lists.parts(list)
+  local name, status, retention = string.match(list, '^(.*):([A-Z_]+):(%d+)$')
+  return name, status, tonumber(retention)
+end
+
+-- The finished set for a task of a retention; and the retention as text, where it was rounded up.
+function lists.finished(P, name, status, retention)
+  if retention == run_log.RETENTION then return usual('', name, status) end
+  if retention == ITEM_RETENTION then return of_items('', name, status) end
+  local list = list_name(name, status, retention)
+  if redis.call('ZSCORE', beside_key(P, 'lists'), list) then return list end
+  if #lists.finished_of(P, name) < lists.EXACT then return list end
+  local rounded = 1000000
+  while rounded < retention do rounded = rounded * 2 end
+  return list_name(name, status, rounded), fmt(rounded)
+end
+
+-- A finished task leaves its set.
+function lists.leave_finished(P, sets, id, queue, status)
+  local rounded, limits = fields_of(task_key(P, id), 'rc', 'lim')
+  local _, _, retention = run_log.limits(limits)
+  sets.ZREM(done_key(P, list_name(lambda_of(queue), status, rounded or retention)), id)
+end
+
+-- How many tasks of a lambda are in each status: NEW, RETRIABLE_FAILURE, ENQUEUED, CLAIMED, PROCESSING, SUCCESS, FATAL_FAILURE, CANCELLED.
+function lists.counts(P, name)
+  local counts, finished = {}, {SUCCESS = 0, FATAL_FAILURE = 0, CANCELLED = 0}
+  local sets = due_index.sets_of(P, name, LIVE)
+  for number = 1, #LIVE do counts[number] = 0 end
+  if redis.call('EXISTS', unpack(sets)) > 0 then  -- mostly not: one call instead of one per set
+    for i, set in ipairs(sets) do
+      local number = (i - 1) % #LIVE + 1
+      counts[number] = counts[number] + redis.call('ZCARD', set)
+    end
+  end
+  for _, list in ipairs(lists.finished_of(P, name)) do
+    local _, status = lists.parts(list)
+    finished[status] = finished[status] + redis.call('ZCARD', done_key(P, list))
+  end
+  for _, status in ipairs({'SUCCESS', 'FATAL_FAILURE', 'CANCELLED'}) do counts[#counts + 1] = finished[status] end
+  return counts
+end

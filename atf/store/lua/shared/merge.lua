@@ -1,0 +1,128 @@
+-- Reads several sorted sets as one, newest or oldest first, a chunk of each at a time; and none that can't have the next entry. Entries of one
+-- score come in the order of their ids' bytes: Lua's own comparison would go by the server's locale.
+--
+-- A merge is {oldest = whether it goes that way, from, after = score and id that it goes on behind (nil = from the start), since, until_ =
+-- bounds of scores: since <= score < until_ (nil = none)}; its heap holds sets, the one with the next entry first. A set that has not been
+-- opened stands in it with a score that none of its entries comes before.
+
+local CHUNK = 16
+
+-- Whether id a comes before id b.
+local function less(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
+-- Whether an entry comes before another one.
+local function before(m, score, id, other_score, other)
+  if score ~= other_score then return (score < other_score) == m.oldest end
+  if not id or not other then return not id end  -- what has not been opened may begin with any
+  return id ~= other and less(id, other) == m.oldest
+end
+
+local function push(m, set)
+  local heap, at = m.heap, #m.heap + 1
+  while at > 1 do
+    local above = math.floor(at / 2)
+    if not before(m, set.score, set.id, heap[above].score, heap[above].id) then break end
+    heap[at], at = heap[above], above
+  end
+  heap[at] = set
+end
+
+local function pop(m)
+  local heap = m.heap
+  local first, last = heap[1], heap[#heap]
+  heap[#heap] = nil
+  local at, count = 1, #heap
+  if count == 0 then return first end
+  while 2 * at <= count do
+    local below = 2 * at
+    if below < count and before(m, heap[below + 1].score, heap[below + 1].id, heap[below].score, heap[below].id) then below = below + 1 end
+    if not before(m, heap[below].score, heap[below].id, last.score, last.id) then break end
+    heap[at], at = heap[below], below
+  end
+  heap[at] = last
+  return first
+end
+
+local function score_text(score) return score == math.huge and '+inf' or fmt(score) end
+
+-- The rank of a set's first entry for this merge, counted from where it begins.
+local function first_rank(m, key)
+  local function passed(bound)  -- entries that come before a score, or with it
+    if m.oldest then return redis.call('ZCOUNT', key, '-inf', bound) end
+    return redis.call('ZCOUNT', key, bound, '+inf')
+  end
+  if not m.from then
+    if m.oldest then return m.since and passed('(' .. fmt(m.since)) or 0 end
+    return m.until_ and passed(fmt(m.until_)) or 0
+  end
+  local text = score_text(m.from)
+  local low, high = passed('(' .. text), passed(text)
+  while low < high do  -- among those of this very score
+    local middle = math.floor((low + high) / 2)
+    local id = m.oldest and redis.call('ZRANGE', key, fmt(middle), fmt(middle))[1] or redis.call('ZRANGE', key, fmt(middle), fmt(middle), 'REV')[1]
+    if id ~= m.after and less(m.after, id) == m.oldest then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- Moves a set on to its next entry; false: it has no more for this merge.
+local function advance(m, set)
+  set.at = set.at + 2
+  if set.at > #set.chunk then
+    if set.at > 1 and #set.chunk < 2 * CHUNK then return false end
+    local to = fmt(set.rank + CHUNK - 1)
+    set.chunk = m.oldest and redis.call('ZRANGE', set.key, fmt(set.rank), to, 'WITHSCORES') or redis.call('ZRANGE', set.key, fmt(set.rank), to, 'REV', 'WITHSCORES')
+    set.rank, set.at = set.rank + CHUNK, 1
+    if #set.chunk == 0 then return false end
+  end
+  local score = set.chunk[set.at + 1]
+  set.id, set.score = set.chunk[set.at], (score == 'inf' or score == '+inf') and math.huge or tonumber(score)
+  if m.oldest then return not m.until_ or set.score < m.until_ end
+  return not m.since or set.score >= m.since
+end
+
+-- Adds a set to a merge. `newest`: a score that none of its entries is above; nil: not known.
+function merge.add(m, key, newest, of)
+  push(m, {key = key, score = m.oldest and -math.huge or newest or math.huge, of = of})
+end
+
+-- A new merge; see above. `more` says the next set, as merge.add takes it, and nil after the last: sets whose newest entries are known, in the
+-- order of these, behind those of which that is not known.
+function merge.open(m, more)
+  m.heap, m.more = {}, more
+  if more then m.key, m.newest, m.of = more() end
+  return m
+end
+
+-- Adds the sets that may have the next entry.
+local function reach(m)
+  while m.key and (m.oldest or not m.newest or not m.heap[1] or m.newest >= m.heap[1].score) do
+    merge.add(m, m.key, m.newest, m.of)
+    m.key, m.newest, m.of = m.more()
+  end
+end
+
+-- Whether there may be more entries.
+function merge.goes_on(m) return (m.heap[1] or m.key) ~= nil end
+
+-- The next entry: id, score, and what was given as `of` with its set; nil: that was the last one.
+function merge.next(m)
+  reach(m)
+  while m.heap[1] do
+    local set = pop(m)
+    local id, score = set.id, set.score
+    if id then
+      if advance(m, set) then push(m, set) end
+      return id, score, set.of
+    end
+    set.rank, set.chunk, set.at = first_rank(m, set.key), NOTHING, -1
+    if advance(m, set) then push(m, set) end
+    reach(m)
+  end
+end

@@ -1,0 +1,61 @@
+"""Lists of tasks over all lambdas, by filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from atf.rpc import frontend_pb2 as f
+from atf.store.values.lists import ListedTask, TaskQuery
+from atf.store.values.tasks import TaskRecord
+
+from . import view
+from .filters import next_token, parse_token, task_query, token_behind
+from .parts import FrontendParts
+from .validate import page_size
+from .view import ANSWER_BYTES
+
+_READ_TOGETHER: Final = 32
+_READ_WITH_SPEC: Final = 2
+"""The same with their payloads, of 1 MiB each."""
+
+
+class ListRpcs(FrontendParts):
+    """The calls that find tasks."""
+
+    async def list_tasks(self, request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        """A page of tasks. It is shorter than asked for where large results or payloads would make it more than 4 MiB."""
+        query = await self._query(request.filter, oldest_first=request.oldest_first)
+        size = page_size(request.page_size)
+        behind, of = parse_token(request.page_token, query)
+        page = await self._store.list_tasks(query, size, behind, count=of < 0)
+        of = page.of if of < 0 else of
+        reply = f.ListTasksReply(looked_at=page.looked_at, of=of, next_page_token=next_token(query, page, of))
+        step = _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER
+        for start in range(0, len(page.tasks), step):
+            some = page.tasks[start : start + step]
+            records = await self._read(some)
+            shown = await self._shown_tasks(records, with_spec=request.with_spec, unredacted=request.unredacted)
+            reply.tasks.extend(view.task(record, with_spec=request.with_spec) for record in shown)
+            if reply.ByteSize() >= ANSWER_BYTES and start + step < len(page.tasks):
+                reply.next_page_token = token_behind(query, some[-1], of)
+                break
+        return reply
+
+    async def _query(self, asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
+        """A filter, checked: its lambda is known."""
+        query = task_query(asked, oldest_first=oldest_first)
+        if query.lambda_name:
+            await self._lambdas.known(query.lambda_name)
+        return query
+
+    async def _read(self, tasks: Sequence[ListedTask]) -> list[TaskRecord]:
+        """The records of listed tasks, without those that have gone meanwhile."""
+        return [each for each in await self._store.get_tasks([task.id for task in tasks]) if each is not None]
+
+    async def _shown_tasks(
+        self, records: Sequence[TaskRecord], *, with_spec: bool, unredacted: bool
+    ) -> list[TaskRecord]:
+        if with_spec:
+            return await self._redaction.with_spec(records, unredacted=unredacted)
+        return [self._redaction.record(each) for each in records]
