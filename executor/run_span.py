@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading  # noqa: TID251  an exporter may block for as long as it likes
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ PARENT_WITHIN_US: Final = 60 * US
 """Of what was scheduled longer ago, the trace has long been looked at: its run begins one of its own."""
 PARENT_OF_ITEMS: Final = 1_000
 """Of a batch, so many items at most belong to the trace of whoever made it: a trace of millions of spans helps nobody."""
-FLUSH_MS: Final = 2_000
+FLUSH_S: Final = 1.0
 _OUTCOMES: Final[Mapping[type[Any], str]] = {
     Returned: "succeeded",
     RunFailed: "failed",
@@ -131,8 +132,12 @@ def handed_over(span: Span, task: HeldTask) -> None:
         task.spec.traceparent, task.spec.tracestate = text
 
 
-def flush() -> None:
-    """Has the spans of this process sent, which is about to end without a goodbye."""
+def flush(within_s: float = FLUSH_S) -> None:
+    """Has the spans of this process sent, which is about to end without a goodbye. A collector that is away holds it up so long at most."""
     flush_of = getattr(provider_of_spans(), "force_flush", None)
     if flush_of is not None:
-        flush_of(FLUSH_MS)
+        sending = threading.Thread(
+            target=flush_of, name="flush", daemon=True
+        )  # what it is given as a timeout it may ignore
+        sending.start()
+        sending.join(within_s)

@@ -49,6 +49,8 @@ from .packets import DESCRIPTORS, MAX_PACKET_BYTES, pack, pair, unpack
 
 _AGAIN: Final = " once more, for isolated runs"
 """The worker has done it before."""
+_STARTED_AGAIN: Final = ("OtelBatch", "OtelPeriodic")
+"""How the threads of OpenTelemetry's SDK are named that send what was recorded: in a forked process it starts them again."""
 _LOOKS: Final = 30
 _LOOK_S: Final = 0.01
 """A thread that has ended is the system's for a moment more, and one may be about to end: so many looks, so far apart."""
@@ -92,13 +94,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check_threads(isolated: Mapping[str, Lambda[..., Any]], apps: Sequence[str]) -> None:
-    """Raises ConfigError if threads run beside this one that a fork would leave out. Those that a library ends by itself at a fork don't count."""
+    """Raises ConfigError if threads run beside this one that a fork would leave out. Those that a library ends, or starts again, by itself at a fork don't count."""
     child = os.fork()
     if not child:
         os._exit(0)
     os.waitpid(child, 0)
     looks = 1
-    while (others := _threads()) and looks < _LOOKS:
+    while (others := [each for each in _threads() if not each.startswith(_STARTED_AGAIN)]) and looks < _LOOKS:
         time.sleep(_LOOK_S)  # noqa: TID251  nothing else is to be done
         looks += 1
     if others:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ import atf
 from atf import log
 from atf.config.settings import LogSettings
 from atf.errors import UnknownLambda
+from atf.executor import run_span
 from atf.testing import Harness
 
 app = atf.App("traced")
@@ -254,6 +256,38 @@ def test_log_lines_say_which_span_is_current(traces: Traces, h: Harness, monkeyp
     trace_id, span_id = ids(traces.one("process"))
     assert (within["trace_id"], within["span_id"]) == (f"{trace_id:032x}", f"{span_id:016x}")
     assert "trace_id" not in outside
+
+
+def test_a_collector_that_is_away_does_not_hold_up_a_process_that_ends(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, asked = threading.Event(), threading.Event()
+
+    def force_flush() -> None:
+        asked.set()
+        away.wait()
+
+    monkeypatch.setattr(traces.provider, "force_flush", force_flush)
+    run_span.flush(0.01)
+    assert asked.is_set()
+    away.set()
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_end"])
+def test_a_processor_that_fails_fails_no_run(
+    traces: Traces, h: Harness, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    failed: list[str] = []
+
+    def fail(_self: object, span: ReadableSpan, **_: object) -> None:
+        if span.name.startswith("process"):
+            failed.append(span.name)
+            raise RuntimeError("the processor is broken")
+
+    monkeypatch.setattr(SimpleSpanProcessor, method, fail)
+    assert h.result(double.schedule(4)) == 8
+    assert failed == ["process traced/double"]
+    assert traces.spans("process") == []
 
 
 def test_the_same_request_in_another_trace_is_the_same_request(traces: Traces, h: Harness) -> None:
