@@ -32,10 +32,6 @@ _STOP_GRACE: Final = 20.0
 _REWRITE_MIB: Final = 16
 """The append-only file is rewritten when it is twice as large as after its last rewrite, and larger than this. What it holds is
 executed once more at a start, so that the default of 64 would keep all roles waiting for seconds after a crash."""
-_LISTPACK_BYTES: Final = 1024
-"""A record is kept in one compact block while no field is longer than this. The default of 64 bytes would turn nearly every
-record into a hash table, at about three times the memory, since the field with the task's spec is longer. A record has few
-fields, so walking the block stays cheap, and moving 1 KiB within it is a matter of nanoseconds."""
 _LOG_BYTES: Final = 4 << 20
 """A server log longer than this is put aside as server.log.old at the next start."""
 MALLOC: Final = "glibc.malloc.tcache_count=10000:glibc.malloc.tcache_max=256"
@@ -159,7 +155,6 @@ class EmbeddedStore:
             "save": "",  # the append-only file is everything; snapshots beside it would only cost
             "maxmemory": f"{self.maxmemory_mib}mb",
             "maxmemory-policy": "noeviction",
-            "hash-max-listpack-value": str(_LISTPACK_BYTES),
         }
         return [str(self.binary.path), *(word for name, value in settings.items() for word in (f"--{name}", value))]
 

@@ -17,7 +17,6 @@ RELAXED: Final = (
     ("appendfsync", "everysec"),
     ("auto-aof-rewrite-min-size", "16mb"),
     ("maxmemory-policy", "noeviction"),
-    ("hash-max-listpack-value", "1024"),
 )
 """As `atf up --durability relaxed` sets its own."""
 

@@ -41,7 +41,6 @@ DURABLE: Final = {
     "appendfsync": "always",
     "save": "",
     "maxmemory-policy": "noeviction",
-    "hash-max-listpack-value": "1024",
     "auto-aof-rewrite-min-size": "16mb",
 }
 """Of every store: what was answered is on this server's disk."""

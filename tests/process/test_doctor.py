@@ -26,7 +26,7 @@ from .roles import end, line
 pytestmark = pytest.mark.timeout(180)
 
 HERE = Path(__file__).parent
-SOUND = {"appendonly": "yes", "appendfsync": "always", "maxmemory": "1gb", "hash-max-listpack-value": "1024"}
+SOUND = {"appendonly": "yes", "appendfsync": "always", "maxmemory": "1gb"}
 HSC = """
 import sys
 from atf.process import store_watch
