@@ -14,6 +14,7 @@ from atf.errors import AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.store.claim_pause import ClaimPause
 from atf.store.servers.check_results import State
+from atf.store.servers.settings import retention
 from atf.store.status import LambdaCounts
 from atf.task import MAX_AHEAD_US, MAX_BATCH, US
 
@@ -58,6 +59,9 @@ class StatusRpc(JobRpcs):
             found = standing.lambdas.get(each.record.name)
             if found is not None or each.record.paused or each.record.gated:
                 reply.lambdas.append(_lambda(each, found or _NOTHING, served))
+        early = retention(standing.early_us, standing.now_us)
+        if early.state is not State.OK:
+            reply.check_results.add(check=early.check, state=early.state.value, sentence=early.sentence)
         await self._add_servers(reply)
         await self._add_jobs(reply, {each.record.name: each for each in known}, served)
         return reply

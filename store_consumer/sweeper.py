@@ -1,5 +1,7 @@
 """Removes finished tasks whose retention is over, a small batch at a time, so that no other call of the store waits for it.
 
+Where a server's memory is too full, finished tasks go before that, the oldest first.
+
 It is in no hurry: a rest follows each batch. One that has not come to its end within a sweep_interval rests less, so that it
 keeps up with whatever ends.
 """
@@ -31,6 +33,8 @@ class Sweeper:
         self._settings = settings
         self._runtime = runtime
         self._trouble = Trouble(_log, "store")
+        self._early: set[int] = set()
+        """Partitions from which finished tasks went early when they were last swept."""
 
     async def run(self) -> None:
         """Sweeps all partitions each sweep_interval, in an order of chance, until cancelled."""
@@ -46,15 +50,45 @@ class Sweeper:
 
     async def once(self, partition: int) -> int:
         """Sweeps one partition until nothing is left to remove. Returns the number of records removed or reduced."""
-        total, behind_at = 0, self._runtime.monotonic() + self._settings.sweep_interval
-        while True:
-            began = self._runtime.monotonic()
-            swept = await self._store.sweep(partition, self._settings.max_finished)
-            if swept == 0:
-                break
+        total = 0
+        behind_at = self._runtime.monotonic() + self._settings.sweep_interval
+        while swept := await self._sweep(partition, behind_at):
             total += swept
-            now = self._runtime.monotonic()
-            await asyncio.sleep((PAUSE_TIMES if now < behind_at else PAUSE_TIMES_BEHIND) * (now - began))
         if total:
             _log.debug("sweep", partition=partition, records=total)
+        return total + await self.make_room(partition)
+
+    async def make_room(self, partition: int) -> int:
+        """Removes finished tasks before their retention is over, while their server's memory is too full; for one sweep_interval at most.
+
+        Returns:
+            The number of tasks.
+        """
+        bound, total = self._settings.retention_memory, 0
+        until = self._runtime.monotonic() + self._settings.sweep_interval
+        while bound < 1 and self._runtime.monotonic() < until:
+            if await self._store.memory_ratio(partition) <= bound:
+                break
+            if not (swept := await self._sweep(partition, until, early=True)):
+                break
+            total += swept
+        if total and not self._early:
+            _log.warning(
+                "finished tasks go before their retention: a store server is fuller than it may be", bound=bound
+            )
+        if total:
+            self._early.add(partition)
+        elif partition in self._early:
+            self._early.remove(partition)
+            if not self._early:
+                _log.info("no more finished tasks go before their retention")
         return total
+
+    async def _sweep(self, partition: int, behind_at: float, *, early: bool = False) -> int:
+        """A batch, and a rest behind it."""
+        began = self._runtime.monotonic()
+        swept = await self._store.sweep(partition, self._settings.max_finished, early=early)
+        if swept:
+            now = self._runtime.monotonic()
+            await asyncio.sleep((PAUSE_TIMES if now < behind_at else PAUSE_TIMES_BEHIND) * (now - began))
+        return swept

@@ -259,10 +259,15 @@ class StoreConsumerSettings:
     )
     sweep_interval: float = setting(5.0, "seconds between two sweeps of expired records")
     max_finished: int = setting(1_000_000, "finished tasks kept per lambda, status and partition; the oldest go first")
+    retention_memory: float = setting(
+        0.8,
+        "part of a store server's maxmemory above which finished tasks go before their retention is over; 1: none does",
+    )
 
     def __post_init__(self) -> None:
         _within(self, "sweep_interval", 0.01, _DAY_S)
         _within(self, "max_finished", 0, 1 << 53)
+        _within(self, "retention_memory", 0.1, 1)
 
 
 def _pool(name: str) -> None:

@@ -11,6 +11,7 @@ from atf.errors import Unavailable
 from atf.store.servers.checks import Memory
 from atf.task import US
 
+from . import keys
 from .partitions import REGISTRY_PARTITION, Partitions
 from .servers import checks
 
@@ -56,6 +57,7 @@ class StoreStatus(NamedTuple):
     now_us: int
     lambdas: dict[str, LambdaCounts]  # those with unfinished tasks or dead letters
     away: int  # partitions that can't be reached
+    early_us: int  # when finished tasks last went before their retention; 0: they never did
 
 
 class LiveRole(NamedTuple):
@@ -76,15 +78,15 @@ class StatusVerbs(Partitions):
             names: of the lambdas.
             recent_us: how long ago a failure counts as recent.
         """
-        now_us = away = 0
+        now_us = away = early_us = 0
         found: dict[str, LambdaCounts] = {}
 
         async def look(partition: int) -> None:
-            nonlocal now_us
+            nonlocal now_us, early_us
             for start in range(0, max(len(names), 1), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
-                now, reply = await self._call("get_status", partition, [recent_us, *some])
-                now_us = max(now_us, int(now))
+                now, early, reply = await self._call("get_status", partition, [recent_us, *some])
+                now_us, early_us = max(now_us, int(now)), max(early_us, int(early))
                 for at in range(0, len(reply), _FIELDS):
                     number, waiting, later, running, since, dead, recent, newest, failed = reply[at : at + _FIELDS]
                     here = LambdaCounts(waiting, later, running, int(since), dead, recent, newest.decode(), int(failed))
@@ -98,7 +100,7 @@ class StatusVerbs(Partitions):
                 raise error
         if away == self.partitions:
             raise Unavailable("no partition of the task store can be reached")
-        return StoreStatus(now_us, found, away)
+        return StoreStatus(now_us, found, away, early_us)
 
     async def served(self) -> set[tuple[str, str]]:
         """(pool, lambda) of what live workers run; the lambda is "*" where some of a pool did not say."""
@@ -130,6 +132,15 @@ class StatusVerbs(Partitions):
             each.decode().split(" ", 2) for each in await self._call("live_roles", REGISTRY_PARTITION, [_MOST_ROLES])
         ]
         return sorted(LiveRole(*each) for each in found)
+
+    async def memory_ratio(self, partition: int) -> float:
+        """What the server of a partition uses, as a part of its maxmemory; 0 where it has no bound, or is a fake in this process."""
+        if self._link.in_process:
+            return 0
+        key = keys.record(partition)
+        said = checks.said_of(await checks.told(self._link.link_for(key) or self._link, "INFO", "memory"))
+        most = int(said.get("maxmemory", 0))
+        return int(said.get("used_memory", 0)) / most if most else 0
 
     async def memory(self) -> list[Memory]:
         """What each server that takes writes uses; none of a fake in this process, nor where one may not be asked."""

@@ -238,9 +238,12 @@ class Store(
 
         return await by_partition(asked, lambda each: self.partition_for(name(each)), call)
 
-    async def sweep(self, partition: int, max_finished: int) -> int:
-        """Removes a batch of records whose time is over; returns how many, 0 when none are left."""
-        return int(await self._call("sweep", partition, [max_finished, MAX_BATCH]))
+    async def sweep(self, partition: int, max_finished: int, *, early: bool = False) -> int:
+        """Removes a batch of records whose time is over; returns how many, 0 when none are left.
+
+        With `early`, where none is left, of the finished tasks the oldest instead: those that succeeded first, dead letters last.
+        """
+        return int(await self._call("sweep", partition, [max_finished, MAX_BATCH, int(early)]))
 
 
 def _status(name: bytes) -> Status | None:

@@ -353,7 +353,9 @@ async def test_a_sweep_says_how_many_records_it_removed(w: World) -> None:
 async def test_a_sweep_leaves_four_fifths_of_the_time_to_others_until_it_falls_behind(w: World) -> None:
     begun, left = list[float](), [256] * 6
 
-    async def sweep(_partition: int, _kept: int) -> int:
+    async def sweep(_partition: int, _kept: int, *, early: bool) -> int:
+        if early:
+            return 0
         begun.append(w.runtime.monotonic())
         await asyncio.sleep(0.1)
         return left.pop() if left else 0
@@ -362,3 +364,39 @@ async def test_a_sweep_leaves_four_fifths_of_the_time_to_others_until_it_falls_b
     sweeper = Sweeper(store=w.store, settings=StoreConsumerSettings(sweep_interval=1.0), runtime=w.runtime)
     assert await sweeper.once(0) == 6 * 256
     assert [round(then - first, 3) for first, then in pairwise(begun)] == [0.5, 0.5, 0.2, 0.2, 0.2, 0.2]
+
+
+@virtual(world())
+async def test_finished_tasks_go_early_only_while_their_server_is_too_full(w: World) -> None:
+    full, calls = [0.81, 0.9, 0.8], list[bool]()
+
+    async def sweep(_partition: int, _kept: int, *, early: bool) -> int:
+        calls.append(early)
+        return 64 if early else 0
+
+    async def memory_ratio(_partition: int) -> float:
+        return full.pop(0)
+
+    w.store.sweep, w.store.memory_ratio = sweep, memory_ratio  # type: ignore[method-assign, assignment]
+    sweeper = Sweeper(store=w.store, settings=StoreConsumerSettings(retention_memory=0.8), runtime=w.runtime)
+    assert (await sweeper.once(0), calls) == (128, [False, True, True])
+    full.append(0.5)
+    assert await sweeper.once(0) == 0
+    off = Sweeper(store=w.store, settings=StoreConsumerSettings(retention_memory=1), runtime=w.runtime)
+    assert await off.once(0) == 0, "it does not even ask"
+
+
+@virtual(world())
+async def test_a_server_that_stays_too_full_holds_a_sweep_up_for_one_interval(w: World) -> None:
+    async def sweep(_partition: int, _kept: int, *, early: bool) -> int:
+        await asyncio.sleep(0.1)
+        return 64 if early else 0
+
+    async def memory_ratio(_partition: int) -> float:
+        return 1.0
+
+    w.store.sweep, w.store.memory_ratio = sweep, memory_ratio  # type: ignore[method-assign, assignment]
+    settings = StoreConsumerSettings(sweep_interval=2.0, retention_memory=0.8)
+    begun = w.runtime.monotonic()
+    assert await Sweeper(store=w.store, settings=settings, runtime=w.runtime).once(0) == 4 * 64
+    assert w.runtime.monotonic() - begun < 3

@@ -16,9 +16,10 @@ from atf.store.servers.check_results import CheckResult, ok, refuse, warn
 from atf.store.servers.checks import told
 from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
+from atf.store.servers.settings import retention
 from atf.task import US
 
-_FIELDS: Final = ("partitions", "data", "timeout", "pause_until", "pause_over", "cause")
+_FIELDS: Final = ("partitions", "data", "timeout", "pause_until", "pause_over", "cause", "early")
 _PAUSE: Final = "@"
 """Among those who are asked after a restart: the pause that their answers may end."""
 _LIBRARY: Final = re.compile(r"atf_(\d+)_[0-9a-f]+")
@@ -129,6 +130,7 @@ def judge_partitions(
         *_data(records),
         _timing(records, ours),
         _claims(records, now_us),
+        retention(max(int(each.get("early", 0)) for each in records), now_us),
     ]
 
 

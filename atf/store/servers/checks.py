@@ -98,11 +98,15 @@ async def memory(link: Link) -> list[Memory]:
     """
     found = []
     for each in await link.masters():
-        lines = text(await told(each, "INFO", "memory") or b"").splitlines()
-        said = dict(line.split(":", 1) for line in lines if ":" in line)
+        said = said_of(await told(each, "INFO", "memory"))
         if "used_memory" in said:
             found.append(Memory(each.where, int(said["used_memory"]), int(said.get("maxmemory", 0))))
     return found
+
+
+def said_of(info: object) -> dict[str, str]:
+    """What an answer to INFO says; nothing where there is none."""
+    return dict(line.split(":", 1) for line in text(info or b"").splitlines() if ":" in line)
 
 
 async def used_bytes(link: Link) -> int | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from atf.store import fields
 from atf.store.library import RECORD_INLINE_BYTES
+from atf.task import US
 
 from .check_results import CheckResult, ok, refuse, warn
 
@@ -17,6 +18,7 @@ _LISTPACK_BYTES: Final = RECORD_INLINE_BYTES
 _LISTPACK_FIELDS: Final = len(fields.FIELDS)
 """A record has no more fields."""
 _MAX_LAG_S: Final = 2
+_EARLY_LATELY_US: Final = 600 * US
 
 READ: Final = (
     "appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "min-replicas-max-lag",
@@ -150,6 +152,24 @@ def maxmemory(info: Info) -> CheckResult:
             "maxmemory", shown, "it is nearly full, and will accept no tasks then", "raise maxmemory, or add executors"
         )
     return ok("maxmemory", shown, "a store that is full refuses tasks, and drains")
+
+
+def retention(early_us: int, now_us: int) -> CheckResult:
+    """Whether finished tasks stay for their retention.
+
+    Args:
+        early_us: when some last went before that, since their server's memory was too full; 0: none ever did.
+        now_us: by the store's clock.
+    """
+    ago_us = now_us - early_us
+    if not early_us or ago_us > _EARLY_LATELY_US:
+        return ok("retention", "kept", "finished tasks stay until their retention is over")
+    return warn(
+        "retention",
+        f"cut {max(ago_us, 0) // US} s ago",
+        "finished tasks go before their retention is over: a store server uses more of its maxmemory than retention_memory allows",
+        "raise maxmemory, or give tasks a shorter retention",
+    )
 
 
 def policy(info: Info) -> CheckResult:

@@ -1,7 +1,7 @@
 -- get_status: how some lambdas stand in this partition, for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, how long ago a failure counts as recent, then the lambdas
--- RETURNS  now, then per lambda that has unfinished tasks or dead letters: its number in
+-- RETURNS  now, when finished tasks last went before their retention (0: they never did), then per lambda that has unfinished tasks or dead letters: its number in
 --          ARGV from 0, tasks that are due and wait, that are due later, that run, since when the first of those that wait is due (0: none),
 --          dead letters, how many of these failed recently, the newest of them ("": none), and when that failed
 
@@ -55,5 +55,5 @@ register('get_status', {'no-writes'}, function(keys, args)
       for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest, failed_at}) do answer[#answer + 1] = each end
     end
   end
-  return {fmt(now), answer}
+  return {fmt(now), redis.call('HGET', P, 'early') or '0', answer}
 end)

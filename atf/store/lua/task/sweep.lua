@@ -1,11 +1,12 @@
--- sweep: SUCCESS, FATAL_FAILURE, CANCELLED whose retention is over, or that are too many -> (no record)
+-- sweep: SUCCESS, FATAL_FAILURE, CANCELLED whose retention is over, that are too many, or that have to make room -> (no record)
 -- KEYS[1]  the partition's record
--- ARGV     now, finished tasks kept per lambda and status, records at most
+-- ARGV     now, finished tasks kept per lambda and status, records at most, 1 = finished tasks have to make room where nothing else is to go
 -- RETURNS  records removed or reduced, and batches looked at
 --
 -- While tasks are alive a call removes fewer: they wait behind it.
 -- An id stays taken for a while after its task finished: its record shrinks to a tombstone that only a retried Schedule sees.
 local SWEPT_BESIDE = 64  -- records at most, where queues have live tasks
+local FIRST_TO_GO = {'SUCCESS', 'CANCELLED', 'FATAL_FAILURE'}  -- where they have to make room
 
 local function drop(P, id, name, now)
   local key = task_key(P, id)
@@ -27,18 +28,21 @@ local function remove(P, list, name, ids, now)
   redis.call('ZREM', created_key(P, name), unpack(ids))  -- mutant: created_forgotten
 end
 
--- Removes the oldest finished tasks of a lambda and status, as many as there are too many: of all its sets together.
-local function remove_oldest(P, group, excess, now)
-  local m, ids = merge.open({oldest = true}), {}
-  for _, list in ipairs(group) do
+-- Removes the oldest tasks of some finished sets together. Returns how many.
+local function remove_oldest(P, sets, most, now)
+  local m, ids, removed = merge.open({oldest = true}), {}, 0
+  for _, list in ipairs(sets) do
     merge.add(m, done_key(P, list), nil, list)
     ids[list] = {}
   end
-  for _ = 1, excess do
+  while removed < most do
     local id, _, list = merge.next(m)
+    if not id then break end
     ids[list][#ids[list] + 1] = id
+    removed = removed + 1
   end
-  for _, list in ipairs(group) do remove(P, list, group.name, ids[list], now) end
+  for _, list in ipairs(sets) do remove(P, list, (lists.parts(list)), ids[list], now) end
+  return removed
 end
 
 -- Removes finished tasks whose retention is over, and the names of lists that are empty. Returns how many tasks, and the sets that are left, but
@@ -71,12 +75,23 @@ local function sweep_finished(P, kept, now, budget)
   local swept, groups = sweep_expired(P, now, budget)
   for _, group in ipairs(groups) do
     local excess = math.min(group.count - kept, budget - swept)
-    if excess > 0 then
-      remove_oldest(P, group, excess, now)
-      swept = swept + excess
-    end
+    if excess > 0 then swept = swept + remove_oldest(P, group, excess, now) end
   end
-  return swept
+  return swept, groups
+end
+
+-- Removes the oldest finished tasks before their time is over; of all lambdas together, but one status after the other.
+local function make_room(P, groups, now, budget)
+  local removed = 0
+  for _, status in ipairs(FIRST_TO_GO) do
+    local sets = {}
+    for _, group in ipairs(groups) do
+      for _, list in ipairs(group.status == status and group or NOTHING) do sets[#sets + 1] = list end
+    end
+    removed = removed + remove_oldest(P, sets, budget - removed, now)
+  end
+  if removed > 0 then redis.call('HSET', P, 'early', fmt(now)) end
+  return removed
 end
 
 local function sweep_job(P, name, now)
@@ -101,7 +116,7 @@ register('sweep', {'allow-oom'}, function(keys, args)
   misfits.tidy(P)
   roster.strike(P, now)
   if redis.call('EXISTS', P .. ':due') == 1 then budget = math.min(budget, SWEPT_BESIDE) end
-  local swept = sweep_finished(P, kept, now, budget)
+  local swept, groups = sweep_finished(P, kept, now, budget)
   if swept >= budget then return swept end
   for _, each in ipairs(EXPIRE) do
     local most = math.min(each[3] or budget, budget - swept)
@@ -121,5 +136,6 @@ register('sweep', {'allow-oom'}, function(keys, args)
     end
     swept = swept + #expired
   end
+  if swept == 0 and args[4] == '1' then swept = make_room(P, groups, now, budget) end
   return swept
 end)
