@@ -26,7 +26,7 @@ register('schedule_items', {}, function(keys, args)
       end
       if not known then
         local score = now
-        local fields = {'s', 'NEW', 'q', queue, 'at', at, 't1', at, 'd', '', 'spec', record.put(P, id, 'spec', spec), 'i', number}
+        local fields = {'s', 'NEW', 'q', queue, 'at', at, 't1', at, 'd', '', 'spec', record.put(P, id, 'spec', spec, true), 'i', number}
         if limits ~= '' then fields[#fields + 1] = 'lim'; fields[#fields + 1] = limits end
         if ordering ~= '' then
           fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering

@@ -8,11 +8,11 @@ record.FIELDS = {spec = true, res = true, err = true, R = true, p = true, me = t
 
 local function apart_key(P, id, field) return P .. ':v:' .. id .. ':' .. field end
 
--- Stores a value of a field, if it is long. Returns what the hash is to have of it.
-function record.put(P, id, field, value)
+-- Stores a value of a field, if it is long. Returns what the hash is to have of it. `new`: the record is being made, and nothing of it lies apart.
+function record.put(P, id, field, value, new)
   if #value <= record.INLINE and value ~= record.APART then return value end
   redis.call('SET', apart_key(P, id, field), value)
-  local named = redis.call('HGET', task_key(P, id), 'ap')
+  local named = not new and redis.call('HGET', task_key(P, id), 'ap')
   if not named then
     redis.call('HSET', task_key(P, id), 'ap', field)
   elseif not string.find(' ' .. named .. ' ', ' ' .. field .. ' ', 1, true) then

@@ -29,7 +29,7 @@ end
 -- Stores a task of a job, due at `at`. `more`: fields of its record, each before its value, "" where it has none.
 function ticks.store(P, name, kind, id, queue, at, digest, spec, now, more)
   local key, of, entries = task_key(P, id), kind == ticks.TICK and ticks.OF or ticks.BESIDE_OF, nil
-  redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', digest, 'spec', record.put(P, id, 'spec', spec), 'w', of .. name)
+  redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', at, 't1', fmt(now), 'd', digest, 'spec', record.put(P, id, 'spec', spec, true), 'w', of .. name)
   for i = 1, #more, 2 do
     if more[i + 1] ~= '' then
       redis.call('HSET', key, more[i], more[i + 1])

@@ -99,7 +99,7 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
         if more.k then
           if redis.call('RPUSH', order_key(P, more.k), id) > 1 then score = nil end  -- waits behind another  -- mutant: no_order
         end
-        spec = record.put(P, id, 'spec', spec)
+        spec = record.put(P, id, 'spec', spec, true)
         redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec,
           unpack(args, i + 7, i + 6 + count))
         if unique then redis.call('HSET', key, 'uk', unique) end
