@@ -165,12 +165,15 @@ async def _get(requests: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
                     if query
                     else "give the addresses that `atf up` printed, or those of --metrics-listen, by --metrics; or --prometheus URL"
                 )
-                raise Unavailable(
-                    f"{url} can't be reached: {str(error) or type(error).__name__}. See whether it runs, or {mend}"
-                ) from None
+                raise Unavailable(f"{url} can't be reached: {_why(error)}. See whether it runs, or {mend}") from None
 
         return list(await asyncio.gather(*(get(url, query) for url, query in requests)))
 
 
 def _what(query: dict[str, str]) -> str:
     return "a Prometheus" if query else "a role's metrics"
+
+
+def _why(error: Exception) -> str:
+    """Why a server can't be reached; aiohttp's own words name its settings, too."""
+    return str(getattr(error, "os_error", "") or error) or f"no answer within {_SECONDS} s"

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from atf.cli.budgets import BURN_QUERY, SLO_QUERY
+from atf.config.settings import METRICS_ABOVE
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
@@ -149,7 +150,7 @@ def test_the_budgets_since_roles_started(atf: Atf, frontend: FakeFrontend, serve
         (["--metrics", "web-1"], 2, "--metrics = 'web-1': write host:port"),
         (["--prometheus", "http://127.0.0.1:1"], 4, "http://127.0.0.1:1/api/v1/query can't be reached: "),
         (["--metrics", "127.0.0.1:1"], 4, "or --prometheus URL"),
-        ([], 4, "http://127.0.0.1:9403/metrics can't be reached"),
+        ([], 4, "http://127.0.0.1:1/metrics can't be reached"),
     ],
 )
 def test_what_can_not_be_asked_is_said(
@@ -162,7 +163,8 @@ def test_what_can_not_be_asked_is_said(
 ) -> None:
     if not words:
         port = int(serve(lambda _: FRONTEND).rpartition(":")[2])
-        monkeypatch.setenv("ATF_FRONTEND", f"127.0.0.1:{port - 2_000}")
+        monkeypatch.setenv("ATF_FRONTEND", f"127.0.0.1:{port - METRICS_ABOVE}")
+        monkeypatch.setattr("atf.cli.slo.CONTROLLER_PORT", 1 - METRICS_ABOVE)  # nobody listens at port 1
     ran = atf("slo", *words)
     assert ran.code == code, ran
     assert says in ran.err
