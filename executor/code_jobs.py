@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from atf.client.registration import left_jobs
+from atf.client.whoami import signed
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, job_pb2 as j
@@ -14,6 +15,8 @@ from atf.rpc.api import Frontend
 
 _AT_ONCE: Final = 32
 """Jobs that are looked up and made at once: one after the other thousands would keep an executor from starting for a minute."""
+
+_WHY: Final = "its lambda's code declares it"
 
 _log = get_logger(duty="jobs")
 
@@ -53,7 +56,9 @@ async def _register(frontend: Frontend, job: j.JobSpec) -> None:
         _log.warning("job was made by hand; what the code says of it is not used", job=job.name)
     elif known.spec.code != job.code:  # also where it has ended: the same again would tick again
         try:
-            await frontend.schedule_job(f.ScheduleJobRequest(job=job, overwrite=bool(known.spec.code)))
+            await frontend.schedule_job(
+                f.ScheduleJobRequest(job=job, overwrite=bool(known.spec.code), **signed(why=_WHY))
+            )
             _log.info("job of the code", job=job.name, schedule=job.schedule)
         except AlreadyExists:
             pass  # a peer was faster

@@ -9,7 +9,6 @@ from typing import Final
 
 from atf import task as rules
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound
-from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import happens
 from atf.sdk.work_items import MAX_ITEMS, check_batch_id, check_work_item_id
@@ -17,6 +16,7 @@ from atf.store.values.batches import BatchCommandAnswer, BatchPlace, BatchRecord
 from atf.task import US, Status
 
 from . import batch_view as view
+from .audit import AuditDraft
 from .parts import FrontendParts
 from .validate import bad_page_token, lambda_of, page_size, shown
 
@@ -33,8 +33,6 @@ _FIRST_READ: Final = 32
 """Items of the first read of a page: of results of 64 KiB each they are 2 MiB. Later ones go by what was found."""
 _LOOKED_AT: Final = 10
 """Reads of one call of ListBatchItems or ListBatches: where few of very many match, a page is short rather than late."""
-
-_log = get_logger()
 
 
 class BatchRpcs(FrontendParts):
@@ -144,13 +142,18 @@ class BatchRpcs(FrontendParts):
 
     async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Cancels every item that has not started, and asks those that run to stop."""
-        await self._command(request.id, "cancel_batch", self._store.cancel_batch)
-        return view.batch(await self._record(request.id))
+        async with self._audit.write("cancel_batch", request, detail=f"batch {shown(request.id)}") as draft:
+            await self._command(draft, request.id, self._store.cancel_batch)
+            record = await self._record(request.id)
+            draft.lambda_name = record.lambda_name
+        return view.batch(record)
 
     async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Starts the items afresh that failed for good."""
-        done = await self._command(request.id, "retry_batch", self._store.retry_batch)
-        record = await self._record(request.id)
+        async with self._audit.write("retry_batch", request, detail=f"batch {shown(request.id)}") as draft:
+            done = await self._command(draft, request.id, self._store.retry_batch)
+            record = await self._record(request.id)
+            draft.lambda_name = record.lambda_name
         if record.unmade:
             raise FailedPrecondition(
                 f"batch {request.id} is a step of a chain that could not be made ({record.error}): submit the rest of the chain anew"
@@ -164,7 +167,8 @@ class BatchRpcs(FrontendParts):
     async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
         """Deletes a batch that has ended; it need not exist."""
         try:
-            done = await self._command(request.id, "delete_batch", self._store.delete_batch)
+            async with self._audit.write("delete_batch", request, detail=f"batch {shown(request.id)}") as draft:
+                done = await self._command(draft, request.id, self._store.delete_batch)
         except NotFound:
             return b.DeleteBatchReply(existed=False)
         if done is BatchCommandAnswer.NOT_ENDED:
@@ -174,13 +178,12 @@ class BatchRpcs(FrontendParts):
         return b.DeleteBatchReply(existed=True)
 
     async def _command(
-        self, batch_id: str, event: str, verb: Callable[[str], Awaitable[BatchCommandAnswer]]
+        self, draft: AuditDraft, batch_id: str, verb: Callable[[str], Awaitable[BatchCommandAnswer]]
     ) -> BatchCommandAnswer:
         done = await verb(check_batch_id(shown(batch_id)))
         if done is BatchCommandAnswer.MISSING:
             raise view.no_batch(batch_id)
-        if done is not BatchCommandAnswer.NOTHING:
-            _log.info(event, batch=batch_id, done=done.name)
+        draft.changed = done is BatchCommandAnswer.DONE
         return done
 
 

@@ -12,7 +12,6 @@ import msgspec
 from atf.cores.groups import deal, group_on
 from atf.cores.pool import MAX_CORES, CoreClaim, CorePool, CoreSettings
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable, UnknownLambda
-from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.capacity import CapacityRecord
 from atf.store.values.explained import ExplainedTask
@@ -30,8 +29,6 @@ _NUMBERS: Final = (
     *("cores", "lookahead", "max_retries"),
     *("hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us"),
 )
-
-_log = get_logger()
 
 
 class CapacityRpcs(FrontendParts):
@@ -83,7 +80,7 @@ class CapacityRpcs(FrontendParts):
         """Changes a pool's cores: every claim is kept."""
         name = _pool_name(request.pool)
         ending = request.HasField("cores") and request.cores == 0
-        others = [field.name for field, _ in request.ListFields() if field.name not in {"pool", "cores"}]
+        others = [field.name for field, _ in request.ListFields() if field.name not in {"pool", "cores", "who", "why"}]
         if ending and others:
             raise InvalidArgument(
                 f"cores 0 takes all cores of the pool away, so {others[0]} means nothing beside it: leave it out, or use 1 to"
@@ -92,16 +89,24 @@ class CapacityRpcs(FrontendParts):
         if not ending:  # else the call may be a repeat, after which a pool that had nothing but cores is unknown
             await self._pools.check_known(name)
         await self._check_reserved(request)
+        async with self._audit.write("set_capacity", request, detail=_said(request)) as draft:
+            draft.changed = await self._change_capacity(name, request, ending=ending)
+        return f.Capacity(pool=pool_called(name)) if ending else await self._get_capacity(name)
+
+    async def _change_capacity(self, name: str, request: f.SetCapacityRequest, *, ending: bool) -> bool:
+        """Whether this made a difference."""
         for _ in range(_TRIES):
             record = await self._store.get_capacity(name)
             pool = CorePool.decode(record.state) if record is not None else None
             if ending:
                 if record is None or await self._store.set_capacity(name, record.version, b""):
-                    _log.info("set_capacity", pool=name, cores=0)
-                    return f.Capacity(pool=pool_called(name))
+                    return record is not None
                 continue
-            if await self._write_capacity(name, record, pool, _settings(request, pool)):
-                return await self._get_capacity(name)
+            settings = _settings(request, pool)
+            if pool is not None and settings == pool.settings:
+                return False
+            if await self._write_capacity(name, record, pool, settings):
+                return True
         raise Unavailable("others change the pool's cores at the same time; try again")
 
     async def _write_capacity(
@@ -110,17 +115,12 @@ class CapacityRpcs(FrontendParts):
         if record is None or pool is None:
             made = CorePool.make(settings, await self._store.time_us())
             return bool(await self._store.set_capacity(name, 0, made.encode(), deal_anew=True))
-        if settings == pool.settings:
-            return True
         dealt = [each for group in record.groups or [] for each in group]
         members = dealt if record.to_deal is None else record.to_deal
         pool.change(settings, record.now_us)
         pool.staff(len(members), record.now_us)
         groups = deal(members, settings.cores, self._runtime.random.randbytes(SEED_BYTES))
-        if not await self._store.set_capacity(name, record.version, pool.encode(), (groups, record.membership)):
-            return False
-        _log.info("set_capacity", pool=name, cores=settings.cores, reserved=settings.first_multiplexed)
-        return True
+        return bool(await self._store.set_capacity(name, record.version, pool.encode(), (groups, record.membership)))
 
     async def _check_reserved(self, request: f.SetCapacityRequest) -> None:
         names = sorted(request.reserve)
@@ -136,6 +136,14 @@ class CapacityRpcs(FrontendParts):
                     f"the lambda {name} runs in the pool {pool}, not in {pool_called(request.pool)}: reserve its cores"
                     " there, or set its pool first"
                 )
+
+
+def _said(request: f.SetCapacityRequest) -> str:
+    """What the audit log says of a change."""
+    said = [f"pool {pool_called(request.pool)}"]
+    said += [f"{name}={getattr(request, name)}" for name in _NUMBERS if request.HasField(name)]
+    said += [f"reserve {name}={count}" for name, count in sorted(request.reserve.items())]
+    return ", ".join(said)
 
 
 def _pool_name(name: str) -> str:

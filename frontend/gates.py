@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection, Mapping
 from typing import Final, cast
 
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
-from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.store.keys import stored_key
 from atf.store.library import MAX_GATES
@@ -15,7 +14,7 @@ from atf.store.values.lambdas import Gate, GateAction, NewGate
 from atf.task import MAX_AHEAD_US, check_id
 from atf.times import instant, length
 
-from .audit import check_who
+from .audit import check_who, signature
 from .explain_words import duration
 from .parts import FrontendParts
 from .validate import check_labels, checked_lambda, lambda_of, shown
@@ -31,8 +30,6 @@ _ACTIONS: Final = {
     f.Gate.ADMIT: GateAction.ADMIT,
 }
 _NUMBERS: Final = {action: number for number, action in _ACTIONS.items()}
-
-_log = get_logger()
 
 
 class GateRpcs(FrontendParts):
@@ -55,53 +52,58 @@ class GateRpcs(FrontendParts):
         name = checked_lambda(request)
         absolute = request.WhichOneof("ends") == "until_at_us"
         gate = _new_gate(request, await self._store.time_us() if absolute else 0)
-        answer = await self._store.set_gate(gate, sentence(gate))
-        if answer is None:
-            raise await self._unknown(name)
-        number, until_us = answer
-        if not number:
-            raise FailedPrecondition(
-                f"lambda {name} has {MAX_GATES} gates, and may have no more: lift one of them first"
-            )
-        _log.info("set_gate", name=name, action=gate.action.value, until_us=until_us)
-        made = Gate(
-            number, name, gate.action, dict(gate.labels), gate.amount, until_us, gate.who, gate.why, False, 0, 0, 0
-        )
-        return to_proto(made)
+        detail = await self._detail(name, gate.labels, [gate.action], sentence(gate))
+        async with self._audit.write("set_gate", request, name, labels=gate.labels, detail=detail) as draft:
+            answer = await self._store.set_gate(gate)
+            if answer is None:
+                raise await self._unknown(name)
+            if not answer.number:
+                raise FailedPrecondition(
+                    f"lambda {name} has {MAX_GATES} gates, and may have no more: lift one of them first"
+                )
+            draft.changed = answer.made
+        said = gate.amount, answer.until_us, gate.who, gate.why
+        return to_proto(Gate(answer.number, name, gate.action, dict(gate.labels), *said, False, 0, 0, 0))
 
     async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
         """Lifts a lambda's gates with these labels; one of them, where an action is named."""
         name = checked_lambda(request)
         check_labels(request.labels)
-        check_who(request.who, request.why)
+        check_who(request)
         actions = [_action(request.action)] if request.action else list(GateAction)
-        lifted = await self._store.lift_gate(name, dict(request.labels), actions, request.who, request.why)
-        if lifted is None:
-            raise await self._unknown(name)
-        _log.info("lift_gate", name=name, lifted=lifted)
+        detail = await self._detail(name, request.labels, actions, " ".join(action.value for action in actions))
+        async with self._audit.write("lift_gate", request, name, labels=request.labels, detail=detail) as draft:
+            lifted = await self._store.lift_gate(name, dict(request.labels), actions)
+            if lifted is None:
+                raise await self._unknown(name)
+            draft.changed = lifted > 0
         return f.LiftGateReply(lifted=lifted)
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""
-        await self._change_pause(request, "pause_lambda", self._store.pause_lambda)
+        name = checked_lambda(request)
+        check_who(request)
+        async with self._audit.write("pause_lambda", request, name) as draft:
+            made = await self._store.pause_lambda(name, *signature(request))
+            if made is None:
+                raise await self._unknown(name)
+            draft.changed = made.made
         return f.PauseLambdaReply()
 
     async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
         """Lets a lambda's tasks start again."""
-        await self._change_pause(request, "resume_lambda", self._store.resume_lambda)
+        name = checked_lambda(request)
+        check_who(request)
+        async with self._audit.write("resume_lambda", request, name) as draft:
+            lifted = await self._store.resume_lambda(name)
+            if lifted is None:
+                raise await self._unknown(name)
+            draft.changed = lifted > 0
         return f.ResumeLambdaReply()
 
-    async def _change_pause(
-        self,
-        request: f.PauseLambdaRequest | f.ResumeLambdaRequest,
-        event: str,
-        verb: Callable[[str, str, str], Awaitable[bool]],
-    ) -> None:
-        name = checked_lambda(request)
-        check_who(request.who, request.why)
-        if not await verb(name, request.who, request.why):
-            raise await self._unknown(name)
-        _log.info(event, name=name)
+    async def _detail(self, name: str, labels: Mapping[str, str], actions: Collection[GateAction], said: str) -> str:
+        """What the audit log says of gates that are set or lifted, with what goes with a drop among them."""
+        return "; ".join(filter(None, (said, await self._store.dropped(name, labels, actions))))
 
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         """The gates of a lambda, or of all."""
@@ -133,7 +135,7 @@ def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
             f"labels: {size} bytes, where what is none of ASCII's letters, digits and _.-~ counts three a byte; at most {MAX_LABEL_BYTES} in one gate."
             " One with fewer of them meets the same tasks, and maybe others"
         )
-    check_who(request.who, request.why)
+    check_who(request)
     if request.request_id:
         check_id(shown(request.request_id))
     until_us, for_us = _ends(request, now_us)
@@ -144,8 +146,7 @@ def _new_gate(request: f.SetGateRequest, now_us: int) -> NewGate:
         _amount(request, action),
         until_us,
         for_us,
-        request.who,
-        request.why,
+        *signature(request),
         request_id=request.request_id,
     )
 

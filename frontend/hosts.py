@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from atf.errors import InvalidArgument, NotFound
-from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
-from atf.store.values.lambdas import AuditEntry
 from atf.task import MAX_AHEAD_US, US
 from atf.times import length
 
@@ -14,8 +12,6 @@ from .audit import check_who
 from .lambdas import did_you_mean
 from .parts import FrontendParts
 from .validate import shown
-
-_log = get_logger()
 
 
 class HostRpcs(FrontendParts):
@@ -28,7 +24,7 @@ class HostRpcs(FrontendParts):
 
     async def drain_host(self, request: f.DrainHostRequest, *, timeout: float = 10) -> f.DrainHostReply:
         """Has a worker host drain, or take tasks again."""
-        check_who(request.who, request.why)
+        check_who(request)
         if request.HasField("for_us") and not 0 < request.for_us <= MAX_AHEAD_US:  # 0 would be taken for no end
             raise InvalidArgument(f"for {length(request.for_us)}: use more than 0 s and at most ten years")
         if request.resume and request.HasField("for_us"):
@@ -40,12 +36,11 @@ class HostRpcs(FrontendParts):
             raise NotFound(
                 f"no worker host {host!r} is alive{did_you_mean(host, names) or '; atf host lists those that are'}"
             )
-        if not await self._store.drain_host(host, drains=not request.resume, seconds=request.for_us / US):
-            draining = {each.name for each in hosts if each.drain_until_us is not None}
-            raise NotFound(
-                f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
-            )
         verb = "resume_host" if request.resume else "drain_host"
-        await self._store.add_audit(AuditEntry(verb, "", {}, request.who, request.why, host))
-        _log.info(verb, host=host)
+        async with self._audit.write(verb, request, detail=host):
+            if not await self._store.drain_host(host, drains=not request.resume, seconds=request.for_us / US):
+                draining = {each.name for each in hosts if each.drain_until_us is not None}
+                raise NotFound(
+                    f"the host {host!r} does not drain{did_you_mean(host, draining) or '; atf host lists those that do'}"
+                )
         return f.DrainHostReply()

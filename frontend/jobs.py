@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
+from contextlib import AsyncExitStack
+from itertools import compress, islice
 from typing import Final
 
 from atf import task as rules
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound, Unavailable
-from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.schedule.instants import LATEST_US
 from atf.schedule.job_plan import plan_of
 from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJob
 
+from .audit import CHANGED_NOTHING, AuditDraft, signature, some_of
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
 from .validate import bad_page_token, check_count, lambda_of, page_size, shown
@@ -26,11 +28,8 @@ MAX_PREVIEW: Final = 100
 _ANSWER_BYTES: Final = 2 << 20
 """Where a page stops to grow: with the job added last, of a payload of 1 MiB, it stays below 4 MiB."""
 _READ_TOGETHER: Final = 8
-_LOGGED_NAMES: Final = 10
 _PLANNED_AT_ONCE: Final = 16
 """Jobs whose first tick is computed before other calls have a turn: a new schedule takes some 0.2 ms."""
-
-_log = get_logger()
 
 
 class JobRpcs(ScheduleRpcs):
@@ -68,12 +67,13 @@ class JobRpcs(ScheduleRpcs):
         asked: dict[int, tuple[NewJob, j.JobSpec]] = {}
         for place, request in enumerate(requests):
             try:
+                signature(request)  # checks it
                 asked[place] = new_job(request, self._lambdas, self._cap, now_us)
             except AtfError as error:
                 answers[place] = error
             if place % _PLANNED_AT_ONCE == _PLANNED_AT_ONCE - 1:
                 await asyncio.sleep(0)
-        made = await self._store.schedule_jobs([job for job, _ in asked.values()])
+        made = await self._store_jobs([(requests[place], job) for place, (job, _) in asked.items()])
         before: list[int] = []
         for (place, (job, spec)), answer in zip(asked.items(), made, strict=True):
             if isinstance(answer, AtfError):
@@ -94,8 +94,21 @@ class JobRpcs(ScheduleRpcs):
         names = [asked[place][0].name for place in before]
         for place, name, record in zip(before, names, await self._store.get_jobs(names), strict=True):
             answers[place] = _job(record) if record is not None else _none(name)
-        _log_jobs([job.name for job, _ in asked.values()], made)
         return [answers[place] for place in range(len(requests))]
+
+    async def _store_jobs(self, asked: Sequence[tuple[f.ScheduleJobRequest, NewJob]]) -> list[MadeJob | AtfError]:
+        """Noted once for each who asks, and why: a client sends together what its program schedules at the same time."""
+        signed = [signature(request) for request, _ in asked]
+        async with AsyncExitStack() as stack:
+            drafts = {
+                each: await stack.enter_async_context(self._audit.write("schedule_job", request))
+                for each, (request, _) in dict(zip(signed, asked, strict=True)).items()
+            }
+            made = await self._store.schedule_jobs([job for _, job in asked])
+            for each, draft in drafts.items():
+                mine = [own == each for own in signed]
+                _tell(draft, list(compress(asked, mine)), list(compress(made, mine)))
+        return made
 
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
@@ -131,7 +144,9 @@ class JobRpcs(ScheduleRpcs):
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
         """Deletes a job, and with it its tasks that have not started; it need not exist."""
-        (existed,) = await self._store.delete_jobs([rules.check_job(request.name)])
+        async with self._audit.write("delete_job", request, detail=f"job {shown(request.name)}") as draft:
+            (existed,) = await self._store.delete_jobs([rules.check_job(request.name)])
+            draft.changed = existed
         return f.DeleteJobReply(existed=existed)
 
     async def delete_jobs_by_prefix(
@@ -141,38 +156,48 @@ class JobRpcs(ScheduleRpcs):
         if not request.prefix:
             raise InvalidArgument('prefix: give the beginning of the names, such as "shop/"; "*" deletes all jobs')
         begin = "" if request.prefix == "*" else _check_prefix(request.prefix)
-        deleted = 0
-        for partition in range(self._store.partitions):
-            for with_tasks in (False, True):  # also of a job that has ended ticks may wait
-                while names := await self._store.list_jobs(
-                    begin, partition, "", rules.MAX_BATCH, with_tasks=with_tasks
-                ):
-                    deleted += sum(await self._store.delete_jobs(names))
-        _log.info("delete_jobs_by_prefix", deleted=deleted)
+        said, deleted = f"jobs whose names begin with {begin!r}" if begin else "all jobs", 0
+        async with self._audit.write("delete_jobs_by_prefix", request, detail=said) as draft:
+            for partition in range(self._store.partitions):
+                for with_tasks in (False, True):  # also of a job that has ended ticks may wait
+                    while names := await self._store.list_jobs(
+                        begin, partition, "", rules.MAX_BATCH, with_tasks=with_tasks
+                    ):
+                        deleted += sum(await self._store.delete_jobs(names))
+                        draft.detail = f"{said}: {deleted}"
+            draft.changed = deleted > 0
         return f.DeleteJobsByPrefixReply(deleted=deleted)
 
     async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks, those among them that wait."""
-        return await self._change_job_pause("pause_job", request.name, self._store.pause_job)
+        return await self._change_job_pause("pause_job", request, self._store.pause_job)
 
     async def resume_job(self, request: f.ResumeJobRequest, *, timeout: float = 10) -> j.Job:
         """Lets a job's ticks go on, those among them that wait."""
-        return await self._change_job_pause("resume_job", request.name, self._store.resume_job)
+        return await self._change_job_pause("resume_job", request, self._store.resume_job)
 
-    async def _change_job_pause(self, event: str, name: str, verb: Callable[[str], Awaitable[PausedJob]]) -> j.Job:
-        answer = await verb(rules.check_job(name))
-        if not answer.found:
-            raise _none(name, answer.tasks)
-        _log.info(event, job=name)
-        return await self._redaction.job(await self._job(name))
+    async def _change_job_pause(
+        self, what: str, request: f.PauseJobRequest | f.ResumeJobRequest, verb: Callable[[str], Awaitable[PausedJob]]
+    ) -> j.Job:
+        name = rules.check_job(request.name)
+        async with self._audit.write(what, request, detail=f"job {name}") as draft:
+            answer = await verb(name)
+            if not answer.found:
+                raise _none(name, answer.tasks)
+            job = await self._job(name)
+            draft.lambda_name = lambda_of(job.spec.task)
+        return await self._redaction.job(job)
 
     async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""
         job = await self._job(request.name)
         tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
-        made = await self._schedule_one(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
-        if made is None:
-            raise _none(request.name)
+        name, said = lambda_of(job.spec.task), f"job {request.name}"
+        async with self._audit.write("run_job_now", request, name, detail=said) as draft:
+            made = await self._schedule_one(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+            if made is None:
+                raise _none(request.name)
+            draft.tasks, draft.changed = [made.id], not made.existed
         return made
 
     async def preview_schedule(
@@ -239,12 +264,21 @@ def _never(made: MadeJob, spec: j.JobSpec) -> j.Job | AtfError:
     raise AssertionError("it has a tick to come")
 
 
-def _log_jobs(names: Sequence[str], answers: Sequence[MadeJob | AtfError]) -> None:
-    done = {name: each.made for name, each in zip(names, answers, strict=True) if isinstance(each, MadeJob)}
-    made = [name for name, what in done.items() if what is JobAnswer.MADE]
-    replaced = [name for name, what in done.items() if what is JobAnswer.REPLACED]
-    if made or replaced:
-        _log.info("schedule_jobs", made=len(made), replaced=len(replaced), jobs=(replaced + made)[:_LOGGED_NAMES])
+def _tell(
+    draft: AuditDraft, asked: Sequence[tuple[f.ScheduleJobRequest, NewJob]], answers: Sequence[MadeJob | AtfError]
+) -> None:
+    """What the audit log says of jobs that were made or replaced, or may have been."""
+    came_to = {JobAnswer.MADE: "made", JobAnswer.REPLACED: "replaced"}
+    outcomes = [
+        came_to.get(each.made) if isinstance(each, MadeJob) else None if isinstance(each, CHANGED_NOTHING) else "failed"
+        for each in answers
+    ]
+    done = list(compress(asked, outcomes))
+    counts = Counter(filter(None, outcomes))
+    draft.changed = bool(done)
+    draft.lambda_name = some_of(lambda_of(request.job.task) for request, _ in done)
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    draft.detail = f"{said}: {some_of(job.name for _, job in done)}"
 
 
 def _none(name: str, tasks: int = 0) -> NotFound:

@@ -10,6 +10,7 @@ from atf.sdk.failure import failure_of
 from atf.store.values.keys import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
 from atf.task import check_key, key_held
 
+from .audit import AuditDraft
 from .parts import FrontendParts
 from .validate import check_stored_id, lambda_of, page_size
 
@@ -43,15 +44,19 @@ class KeyRpcs(FrontendParts):
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """The task that stopped it starts afresh."""
         await self._check_key(request)
-        done = await self._store.resume_key(lambda_of(request), request.key, request.task_id)
-        _check_done(request, done)
+        async with self._audit.write("resume_key", request, lambda_of(request), detail=_detail(request)) as draft:
+            done = await self._store.resume_key(lambda_of(request), request.key, request.task_id)
+            _check_done(request, done)
+            _note_done(draft, done)
         return f.ResumeKeyReply(task_id=done.task_id, retried=done.mended is KeyAnswer.DONE)
 
     async def skip_key(self, request: f.SkipKeyRequest, *, timeout: float = 10) -> f.SkipKeyReply:
         """What is behind that task goes on."""
         await self._check_key(request)
-        done = await self._store.skip_key(lambda_of(request), request.key, request.task_id)
-        _check_done(request, done)
+        async with self._audit.write("skip_key", request, lambda_of(request), detail=_detail(request)) as draft:
+            done = await self._store.skip_key(lambda_of(request), request.key, request.task_id)
+            _check_done(request, done)
+            _note_done(draft, done)
         return f.SkipKeyReply(task_id=done.task_id)
 
     async def _check_key(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
@@ -76,6 +81,15 @@ def _check_done(request: f.ResumeKeyRequest | f.SkipKeyRequest, done: MendedKey)
         raise FailedPrecondition(
             f"key {request.key!r} of {name} has stopped at task {done.task_id}, not at {request.task_id}; look at that one first"
         )
+
+
+def _detail(request: f.ResumeKeyRequest | f.SkipKeyRequest) -> str:
+    return f"key {request.key!r}"
+
+
+def _note_done(draft: AuditDraft, done: MendedKey) -> None:
+    draft.changed = done.mended is not KeyAnswer.NOT_STOPPED
+    draft.tasks = [done.task_id] if done.task_id else []
 
 
 def _page_size(request: f.ListKeysRequest | f.ListConcurrencyKeysRequest) -> int:

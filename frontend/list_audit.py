@@ -1,4 +1,4 @@
-"""Answers ListAudit: who did what to lambdas, and why."""
+"""Answers ListAudit: who did what to which tasks, when and why."""
 
 from __future__ import annotations
 
@@ -6,47 +6,82 @@ from typing import Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
-from atf.store.values.lambdas import AuditEntry
+from atf.store.values.audit import AuditEntry
+from atf.task import MAX_BATCH
+from atf.times import instant
 
+from .audit import MAX_WHO_CHARS
 from .parts import FrontendParts
-from .validate import lambda_of, page_size
+from .validate import check_stored_id, checked_lambda, lambda_of, page_size, shown
 
-MAX_WHO_CHARS: Final = 100
-MAX_WHY_CHARS: Final = 500
-_PAGES_LOOKED_THROUGH: Final = 8
-"""Of the audit log, for the entries of one lambda; then a page may be empty."""
+MAX_LOOKED_AT: Final = 2_000
+"""Entries that one call looks at."""
+MAX_WHAT_CHARS: Final = 64
 
 
 class AuditRpc(FrontendParts):
     """The call ListAudit."""
 
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
-        """A page of the audit log, newest first."""
-        if request.before < 0:
-            raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
-        name, size = lambda_of(request), page_size(request.page_size)
-        if name:
-            await self._lambdas.known(name)
-        before: int | None = request.before or None
+        """A page of the audit log, newest first: the entries that match, among some thousands."""
+        size = page_size(request.page_size)
+        _check(request)
+        if request.task_id:
+            check_stored_id(request.task_id, self._store.partitions)
         reply = f.ListAuditReply()
-        for _ in range(_PAGES_LOOKED_THROUGH):
-            entries = await self._store.list_audit(before, size)
-            before = entries[-1].number if len(entries) == size else None
-            reply.entries.extend(_entry(each) for each in entries if name in {"", each.lambda_name})
-            if before is None or len(reply.entries) >= size:
-                break
-        reply.before = before or 0
+        reply.before = await self._fill(reply, request, size)
+        if not reply.entries and not reply.before and lambda_of(request):
+            await self._lambdas.known(lambda_of(request))  # only now: of one that was deleted there may be entries
         return reply
 
+    async def _fill(self, reply: f.ListAuditReply, request: f.ListAuditRequest, size: int) -> int:
+        """Adds the entries that match. Returns the number before which the next page begins; 0: that was all."""
+        before = request.before
+        while reply.looked_at < MAX_LOOKED_AT:
+            wanted = min(MAX_BATCH if _filters(request) else size, MAX_LOOKED_AT - reply.looked_at)
+            entries = await self._store.list_audit(before or None, wanted)
+            for entry in entries:
+                if entry.at_us < request.since_at_us:
+                    return 0
+                before = entry.number
+                reply.looked_at += 1
+                if _matches(entry, request):
+                    reply.entries.append(_entry(entry))
+                if len(reply.entries) == size:
+                    return before
+            if len(entries) < wanted:
+                return 0
+        return before
 
-def check_who(who: str, why: str) -> None:
-    """Who does something to a lambda, and why; both stand in the audit log."""
-    if not who.strip():
-        raise InvalidArgument("who: say who asks for this; it stands in the audit log")
-    if len(who) > MAX_WHO_CHARS:
-        raise InvalidArgument(f"who: {len(who)} characters, at most {MAX_WHO_CHARS}")
-    if len(why) > MAX_WHY_CHARS:
-        raise InvalidArgument(f"why: {len(why)} characters, at most {MAX_WHY_CHARS}")
+
+def _check(request: f.ListAuditRequest) -> None:
+    if request.before < 0:
+        raise InvalidArgument(f"before {request.before}: give the `before` of the page before, or 0")
+    if lambda_of(request):
+        checked_lambda(request)
+    if len(request.who) > MAX_WHO_CHARS:
+        raise InvalidArgument(f"who: {len(request.who)} characters, at most {MAX_WHO_CHARS}")
+    if len(request.what) > MAX_WHAT_CHARS:
+        raise InvalidArgument(f"what {shown(request.what)!r}: no call has so long a name; such as cancel_tasks")
+    since, until = request.since_at_us, request.until_at_us
+    if since < 0 or until < 0 or (until and until <= since):
+        raise InvalidArgument(
+            f"since {instant(since)} until {instant(until)}: give first the earlier instant, then the later one"
+        )
+
+
+def _filters(request: f.ListAuditRequest) -> bool:
+    return bool(lambda_of(request) or request.who or request.what or request.task_id or request.until_at_us)
+
+
+def _matches(entry: AuditEntry, request: f.ListAuditRequest) -> bool:
+    return (
+        (not request.until_at_us or entry.at_us < request.until_at_us)
+        and request.who in {"", entry.who}
+        and request.what in {"", entry.what}
+        and (not request.task_id or request.task_id in entry.tasks)
+        and (not lambda_of(request) or lambda_of(request) in entry.lambda_name.split(", "))
+    )
 
 
 def _entry(entry: AuditEntry) -> f.AuditEntry:
@@ -59,4 +94,7 @@ def _entry(entry: AuditEntry) -> f.AuditEntry:
         who=entry.who,
         why=entry.why,
         detail=entry.detail,
+        tasks=entry.tasks,
+        task_count=entry.task_count,
+        outcome=entry.outcome,
     )

@@ -7,6 +7,7 @@ from atf.config.settings import FrontendSettings
 from atf.runtime import Runtime
 from atf.store.store import Store
 
+from .audit import AuditLog
 from .lambdas import Lambdas
 from .pending import PendingLimits
 from .pools import KnownPools
@@ -26,6 +27,7 @@ class FrontendParts:
     def __init__(self, *, store: Store, settings: FrontendSettings, runtime: Runtime) -> None:
         self._store, self._settings, self._runtime = store, settings, runtime
         self._cap = settings.max_attempts_cap
+        self._audit = AuditLog(store, runtime)
         self._lambdas = Lambdas(store, runtime)
         self._pending = PendingLimits(store, runtime)
         self._pools = KnownPools(store, self._lambdas)

@@ -15,13 +15,13 @@ from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
-from atf.store.values.lambdas import AuditEntry
+from atf.store.values.audit import AuditEntry
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status
 from atf.times import instant
 
-from .audit import check_who
+from .audit import check_who, signature
 from .filters import next_token, parse_token
 from .lambdas import KnownLambda
 from .listing import ListRpcs
@@ -93,12 +93,12 @@ class RedriveRpc(ListRpcs):
 
     async def _note_redrive(self, request: f.RedriveRequest, detail: str) -> None:
         name, labels = lambda_of(request), dict(request.labels)
-        await self._store.add_audit(AuditEntry("redrive", name, labels, request.who, request.why, detail))
+        await self._audit.note(AuditEntry("redrive", name, labels, *signature(request), detail))
 
 
 def _check(request: f.RedriveRequest, known: KnownLambda) -> None:
     check_labels(request.labels)
-    check_who(request.who, request.why)
+    check_who(request)
     if not request.HasField("dry_run"):
         raise InvalidArgument("dry_run is not said: true only says what would be started, false starts it")
     if len(request.error) > MAX_ERROR_CHARS:

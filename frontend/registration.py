@@ -18,11 +18,11 @@ from atf.sdk.isolation import chokes
 from atf.store.claim_pause import ClaimPause
 from atf.store.status import LambdaCounts
 from atf.store.values.explained import QueueDepth
-from atf.store.values.lambdas import AuditEntry, LambdaRecord
+from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, MAX_BATCH, Status, check_lambda
 
-from .audit import check_who
+from .audit import check_who, some_of
 from .capacity import CapacityRpcs
 from .jobs import JobRpcs
 from .lambdas import KnownLambda, spec_of
@@ -58,7 +58,13 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         check_count("lambdas", len(request.lambdas), MAX_REGISTERED_AT_ONCE)
         for spec in request.lambdas:
             check_lambda_spec(spec)
-        changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
+        names = some_of(spec.name for spec in request.lambdas)
+        async with self._audit.write("register_lambdas", request, names) as draft:
+            changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
+            draft.changed, draft.detail = (
+                changed > 0,
+                f"{changed} of {len(request.lambdas)} were new or other than before",
+            )
         await self._lambdas.refresh()
         if forgotten := [spec.name for spec in request.lambdas if self._lambdas.find(spec.name) is None]:
             # It has come back with less than it had acknowledged; whoever registers asks again, and goes on only then.
@@ -66,7 +72,6 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
                 f"the task store has forgotten what was just registered ({forgotten[0]}): it was restarted. Try again"
             )
         if changed:
-            _log.info("register_lambdas", lambdas=len(request.lambdas), changed=changed)
             self._warn_of_chokes(spec.name for spec in request.lambdas)
         return f.RegisterLambdasReply(warnings=await self._pools.warnings({spec.name for spec in request.lambdas}))
 
@@ -122,8 +127,10 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
 
         if {"pool", ALL} & {*request.set, *request.unset}:
             await self._check_move(name, change)
-        await self._store.set_lambda(name, change)
-        _log.info("set_lambda", name=name, set=dict(request.set), unset=list(request.unset))
+        said = [f"{each}={value}" for each, value in sorted(request.set.items())]
+        said += [f"unset {each}" for each in request.unset]
+        async with self._audit.write("set_lambda", request, name, detail=", ".join(said)):
+            await self._store.set_lambda(name, change)
         (info,) = (await self.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": name}))).lambdas
         return info
 
@@ -139,7 +146,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
     async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
         """Deletes a lambda that nobody runs, that has no unfinished task, and that no job names; or cancels some of its tasks that wait."""
         name = checked_lambda(request)
-        check_who(request.who, request.why)
+        check_who(request)
         await self._lambdas.refresh()
         known = self._lambdas.get(name)
         await self._check_removable(known)
@@ -151,13 +158,13 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         if request.dry_run:
             return f.DeleteLambdaReply(waiting=waiting)
         if waiting:
-            cancelled = await self._cancel_waiting(name)
-            _log.info("delete_lambda", name=name, cancelled=cancelled)
+            async with self._audit.write("delete_lambda", request, name, detail="its waiting tasks first") as draft:
+                cancelled = await self._cancel_waiting(name)
+                draft.detail, draft.changed = f"{cancelled} waiting tasks cancelled first", cancelled > 0
             return f.DeleteLambdaReply(waiting=waiting, cancelled=cancelled)
-        await self._store.delete_lambda(name)
-        await self._store.add_audit(AuditEntry("delete_lambda", name, {}, request.who, request.why))
+        async with self._audit.write("delete_lambda", request, name):
+            await self._store.delete_lambda(name)
         await self._lambdas.refresh()
-        _log.info("delete_lambda", name=name)
         return f.DeleteLambdaReply(deleted=True)
 
     async def _check_removable(self, known: KnownLambda) -> None:

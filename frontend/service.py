@@ -9,11 +9,11 @@ from atf.config.dapr_names import check_app_id
 from atf.errors import NotFound
 from atf.rpc import frontend_pb2 as f
 
-from .audit import AuditRpc
 from .batch_intake import ScheduleBatchRpc
 from .batches import BatchRpcs
 from .hosts import HostRpcs
 from .keys import KeyRpcs
+from .list_audit import AuditRpc
 from .redrive import RedriveRpc
 from .registration import LambdaRpcs
 from .status import StatusRpc

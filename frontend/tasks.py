@@ -56,7 +56,14 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         """Cancels what has not started; asks what runs to stop."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.CancelTasksReply()
-        for task_id, result in zip(ids, await self._store.cancel_tasks(ids), strict=True):
+        async with self._audit.write("cancel_tasks", request, tasks=ids) as draft:
+            results = await self._store.cancel_tasks(ids)
+            draft.done_to(
+                (task_id, each.lambda_name)
+                for task_id, each in zip(ids, results, strict=True)
+                if each.cancelled or each.cancel_requested
+            )
+        for task_id, result in zip(ids, results, strict=True):
             reply.results.add(
                 id=task_id,
                 status=view.status(result.status),
@@ -69,7 +76,12 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         """Starts dead-lettered or cancelled tasks afresh."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.RetryTasksReply()
-        for task_id, result in zip(ids, await self._store.retry_tasks(ids), strict=True):
+        async with self._audit.write("retry_tasks", request, tasks=ids) as draft:
+            results = await self._store.retry_tasks(ids)
+            draft.done_to(
+                (task_id, each.lambda_name) for task_id, each in zip(ids, results, strict=True) if each.retried
+            )
+        for task_id, result in zip(ids, results, strict=True):
             reply.results.add(
                 id=task_id, status=view.status(result.status), retried=result.retried, held_by=result.held_by
             )

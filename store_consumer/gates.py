@@ -13,6 +13,7 @@ from atf.errors import AtfError
 from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.store.store import Store
+from atf.store.values.audit import AuditEntry
 
 _log = get_logger(duty="gates")
 
@@ -42,6 +43,9 @@ class AutomaticGates:
             self._trouble.ended(name)
             if gate is not None:
                 _log.warning("automatic gate closed", name=name, why=gate.why)
+                entry = AuditEntry("set_gate", name, {}, gate.who, gate.why, "pause, automatic")
+                _log.info("audit", **entry.logged())
+                await self._store.add_audit([entry])
         except AtfError as error:
             self._trouble.failed(name, error)
         finally:

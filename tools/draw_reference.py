@@ -27,6 +27,7 @@ import atf
 from atf import errors
 from atf.cli.commands import SECTIONS, cli
 from atf.config import settings as s
+from atf.frontend.audit import NOT_AUDITED
 from atf.metrics import table as metrics
 from atf.metrics.metrics import MAX_LAMBDAS, OTHER
 
@@ -277,12 +278,21 @@ def rpcs_page() -> Iterator[str]:
         "The frontend's gRPC service `atf.v1.Frontend`, for programs in any language. The files are `atf/rpc/*.proto`; a"
         " frontend also answers gRPC's reflection and health calls. [Errors](errors.md) has the statuses and their reasons.\n"
     )
-    yield "A call marked *read* changes nothing. A call marked *repeatable* may be made again when its answer was lost.\n"
+    yield (
+        "A call marked *read* changes nothing. A call marked *repeatable* may be made again when its answer was lost. A call"
+        " marked *audited* leaves an entry in [the audit log](../how-to/operations.md#who-did-what).\n"
+    )
+    yield (
+        "| not audited | why |\n|---|---|\n"
+        + "\n".join(f"| {name} | {why} |" for name, why in NOT_AUDITED.items())
+        + "\n"
+    )
     shown: set[str] = set()
     comment: list[str] = []
     for line in proto.splitlines():
         if found := RPC.match(line):
             kind = "read" if "NO_SIDE_EFFECTS" in line else "repeatable" if "IDEMPOTENT" in line else ""
+            kind += "" if kind == "read" or found[1] in NOT_AUDITED else ", audited"
             yield f"## {found[1]}\n"
             said = " ".join(comment)
             yield f"{prose(said)} *({kind})*\n" if said else f"*({kind})*\n"

@@ -67,6 +67,7 @@ INNER = {
     "count_items": "of get_batch",
     "enlist": "of heartbeat and claim: the roster of who may hold leases",
     "list_outbox": "of apply_outbox",
+    "replace_audit": "of add_audit, where the store is full",
     "report_batch": "of apply_outbox",
     "resync_lambdas": "of apply_outbox",
 }
@@ -117,7 +118,7 @@ def verbs() -> Iterator[Verb]:
             functions = functions_of(store) if store else ()
             if store and not any(same(store, each) for each in functions):
                 why = "; ".join(filter(None, (why, OTHER_FUNCTION.get(store, ""))))
-            event = method if method in logged else ""
+            event = logged.get(method, "")
             yield Verb(rpc.name, service, method, store, functions, event, why)
 
 
@@ -179,18 +180,18 @@ def functions_of(method: str) -> tuple[str, ...]:
     return tuple(sorted(each for each in found if same(each, method)) or sorted(found))
 
 
-def events_of(folder: str) -> set[str]:
-    """What a role may say in its log: texts that it gives a logger, or a method of its own that does so."""
-    found = set()
+def events_of(folder: str) -> dict[str, str]:
+    """What a role may say in its log: texts that it gives a logger, a method of its own that does so, or the audit log, whose event has one name."""
+    found: dict[str, str] = {}
     for path in (ROOT / folder).rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
                 continue
-            if isinstance(call.func.value, ast.Name) and call.func.value.id in {"_log", "self"}:
-                words = {
-                    each.value for arg in call.args[:2] for each in ast.walk(arg) if isinstance(each, ast.Constant)
-                }
-                found |= {each for each in words if isinstance(each, str)}
+            words = [each.value for arg in call.args[:2] for each in ast.walk(arg) if isinstance(each, ast.Constant)]
+            if ast.unparse(call.func) in {"self._audit.write", "AuditEntry"}:
+                found |= {each: "audit" for each in words if isinstance(each, str)}
+            elif isinstance(call.func.value, ast.Name) and call.func.value.id in {"_log", "self"}:
+                found |= {each: found.get(each, each) for each in words if isinstance(each, str)}
     return found
 
 
@@ -220,7 +221,7 @@ HEAD = """<!-- Drawn by tools/draw_verbs.py from the protos, the roles and atf/s
 # Verbs
 
 A verb has one name everywhere. The RPC `SetResults` is the method `set_results` of the service, of its stubs and of the store.
-It is the function `set_results` in `atf/store/lua/`, and a role that logs the call writes `set_results`. Only the plural may differ:
+It is the function `set_results` in `atf/store/lua/`, and a role that logs the call writes `set_results`, or the event `audit` of that name. Only the plural may differ:
 `GetTask` is `get_tasks` in the store, which reads several at once. A test holds the names together."""
 
 if __name__ == "__main__":

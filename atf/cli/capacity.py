@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from atf.client.whoami import signed, whoami
 from atf.rpc import frontend_pb2 as f
 from atf.task import DEFAULT_POOL, US
 from atf.visible import one_line
 
 from .json_values import message_json, print_json
 from .nouns import Noun
-from .options import duration, lists, option, wants_json
+from .options import duration, lists, option, wants_json, why_flag
 from .output import print_table, show_rows
 from .remote import ask
 
@@ -51,13 +52,14 @@ def _reserve(_context: click.Context, _parameter: click.Parameter, given: tuple[
 )
 @option("--multiplexed-timeout", "TIME", "A turn on a multiplexed core; default 1s.", callback=_seconds)
 @option("--rotation", "TIME", "Between two rotations: several times the longest task; default 10s.", callback=_seconds)
+@why_flag
 @lists
-def set_(pool: str, **given: Any) -> None:
+def set_(pool: str, why: str, **given: Any) -> None:
     """Set the cores of POOL ("default": that of the hosts which were given none). What is not given stays; every claim is kept."""
     durations = {"hand_over", "reserved_timeout", "multiplexed_timeout", "rotation"}
     fields = {f"{name}_us" if name in durations else name: value for name, value in given.items()}
     try:
-        request = f.SetCapacityRequest(pool=pool, **fields)
+        request = f.SetCapacityRequest(pool=pool, **signed(whoami(), why), **fields)
     except ValueError:
         raise click.BadParameter("a number is too large: cores are at most 64") from None
     _print(ask(lambda stub: stub.set_capacity(request)))

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import click
 
+from atf.client.whoami import signed, whoami
 from atf.errors import FailedPrecondition, TaskNotFound
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.task import MAX_BATCH
 
 from .confirmation import confirm
 from .json_values import message_json
-from .options import bulk_flags, lists, wants_json
+from .options import bulk_flags, lists, wants_json, why_flag
 from .output import show_rows
 from .remote import ask
 from .task_view import status_name
@@ -26,15 +27,17 @@ _AT_ONCE: Final = 32
 
 @click.command()
 @click.argument("ids", metavar="TASK...", nargs=-1, required=True)
+@why_flag
 @bulk_flags
 @lists
-def cancel(ids: tuple[str, ...], dry_run: bool) -> None:
+def cancel(ids: tuple[str, ...], why: str, dry_run: bool) -> None:
     """Cancel tasks. What has not started never will; what runs is asked to stop."""
     if dry_run:
         show_would(ids, _would_cancel)
         return
     confirm(f"Cancel {len(ids)} tasks", many=len(ids) > 1)
-    results = ask(lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some))))
+    said = signed(whoami(), why)
+    results = ask(lambda stub: batched(ids, lambda some: stub.cancel_tasks(f.CancelTasksRequest(ids=some, **said))))
 
     def word(result: f.CancelResult) -> str:
         if result.cancelled or result.status == t.CANCELLED:

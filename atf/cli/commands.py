@@ -33,6 +33,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         ),
         "slo": _Command("slo", "slo", "What is left of the error budgets: of starts by lambda, and of Schedule."),
         "ui": _Command("roles", "ui", "Pages for a browser: tasks, failures, jobs, hosts; and what to do about them."),
+        "audit": _Command("audit", "audit", "Who did what to which tasks and lambdas, when and why."),
     },
     "Tasks": {
         "schedule": _Command("schedule", "schedule", "Schedule a task."),
@@ -62,7 +63,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "key": _Command("keys", "key", "Ordering keys that have stopped, and how they go on."),
         "capacity": _Command("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
         "host": _Command("hosts", "host", "The worker hosts that are alive, and what they quarantine."),
-        "gate": _Command("gate", "gate", "Keep back, drop, delay or thin out tasks; who did so, and why."),
+        "gate": _Command("gate", "gate", "Keep back, drop, delay or thin out tasks."),
     },
     "One role, one process": {
         "frontend": _Command("roles", "frontend", "The scheduling service, which clients talk to."),

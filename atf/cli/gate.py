@@ -1,4 +1,4 @@
-"""Commands on gates: pause, drop, delay, admit, lift, ls, log."""
+"""Commands on gates: pause, drop, delay, admit, lift, ls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from atf.client.gates import audit_all, word_of
+from atf.client.gates import word_of
 from atf.client.whoami import whoami
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
@@ -50,7 +50,7 @@ def _setting(command: F) -> F:
 def gate() -> None:
     """Keep back tasks of a lambda that are due, or of those with some labels: until an instant, or until the gate is lifted.
 
-    What runs goes on. Each gate is written down with who set it, and why.
+    What runs goes on. `atf audit` says who set and lifted which, and why.
     """
 
 
@@ -147,25 +147,6 @@ def ls(lambda_name: str) -> None:
         "because": "why",
     }
     show_rows(found, gate_json, columns)
-
-
-@gate.command()
-@any_lambda_argument
-@click.option("--limit", type=click.IntRange(1, 256), default=50, show_default=True, help="Entries at most.")
-@lists
-def log(lambda_name: str, limit: int) -> None:
-    """Who did what to LAMBDA, or to every lambda, and why; newest first."""
-    found = ask(lambda stub: audit_all(stub.list_audit, lambda_name, limit))
-    columns: Columns[f.AuditEntry] = {
-        "at": lambda each: when(each.at_us),
-        "by": "who",
-        "what": "what",
-        "lambda": "lambda",
-        "labels": lambda each: _labels(each.labels),
-        "detail": "detail",
-        "because": "why",
-    }
-    show_rows(found, lambda each: message_json(each, "number at_us what lambda labels who why detail"), columns)
 
 
 def gate_json(gate: f.Gate) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from atf.client.paging import entries
+from atf.client.whoami import signed, whoami
 from atf.errors import InvalidArgument, NotFound
 from atf.exits import EXIT_BAD_INPUT, EXIT_OK
 from atf.rpc import api, frontend_pb2 as f, job_pb2 as j
@@ -19,7 +20,7 @@ from atf.visible import visible
 from .confirmation import confirm
 from .job_view import show_job, show_jobs
 from .nouns import Noun
-from .options import asks, bulk_flags, duration, lambda_argument, limit_flag, lists, option
+from .options import asks, bulk_flags, duration, lambda_argument, limit_flag, lists, option, why_flag
 from .output import show
 from .remote import ask
 from .task_request import arguments_flags, build_request, fit
@@ -52,6 +53,7 @@ def job() -> None:
 @click.option("--jitter", type=duration, help="Spread the ticks' tasks over this time.  [default: 0]")
 @click.option("--retention", type=duration, help="Keep the record of the ended job so long.  [default: 1d]")
 @click.option("--overwrite", is_flag=True, help="Replace a job of this name.")
+@why_flag
 @asks
 def schedule_(
     name: str,
@@ -60,6 +62,7 @@ def schedule_(
     arguments: tuple[str, ...],
     payload: str | None,
     overwrite: bool,
+    why: str,
     **given: Any,
 ) -> int:
     """Make a job: each tick of SCHEDULE makes a task of LAMBDA. Without SCHEDULE it ticks once, at --due-time.
@@ -75,6 +78,7 @@ def schedule_(
         job=job_spec(name, task, schedule, chosen),
         overwrite=overwrite,
         request_id=new_id(SystemRuntime().random),
+        **signed(whoami(), why),
     )
 
     async def work(stub: api.Frontend) -> j.Job:
@@ -110,9 +114,10 @@ def ls(prefix: str, limit: int) -> None:
 @job.command()
 @click.argument("names", metavar="JOB...", nargs=-1)
 @option("--prefix", "PREFIX", 'All jobs whose names begin so; "*": all.')
+@why_flag
 @bulk_flags
 @lists
-def rm(names: tuple[str, ...], prefix: str | None, dry_run: bool) -> None:
+def rm(names: tuple[str, ...], prefix: str | None, why: str, dry_run: bool) -> None:
     """Delete jobs, and cancel their tasks that have not started. What runs goes on, and does not run again."""
     if bool(names) == bool(prefix):
         raise InvalidArgument("name the jobs, or give --prefix, and not both")
@@ -122,10 +127,12 @@ def rm(names: tuple[str, ...], prefix: str | None, dry_run: bool) -> None:
     which = f"all jobs whose names begin with {prefix}" if prefix and prefix != "*" else "all jobs"
     confirm(f"Delete {which if prefix else f'{len(names)} jobs'}", many=bool(prefix) or len(names) > 1)
 
+    said = signed(whoami(), why)
+
     async def work(stub: api.Frontend) -> int:
         if prefix:
-            return (await stub.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))).deleted
-        return sum([(await stub.delete_job(f.DeleteJobRequest(name=each))).existed for each in names])
+            return (await stub.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix, **said))).deleted
+        return sum([(await stub.delete_job(f.DeleteJobRequest(name=each, **said))).existed for each in names])
 
     deleted = ask(work)
     show({"deleted": deleted}, f"deleted {deleted} of {len(names)}" if names else f"deleted {deleted}")
@@ -144,26 +151,29 @@ async def _named(stub: api.Frontend, names: tuple[str, ...], prefix: str | None)
 
 @job.command()
 @name_argument
+@why_flag
 @asks
-def pause(name: str) -> None:
+def pause(name: str, why: str) -> None:
     """Stop the ticks of a job, those that wait as tasks too; what runs goes on."""
-    show_job(ask(lambda stub: stub.pause_job(f.PauseJobRequest(name=name))))
+    show_job(ask(lambda stub: stub.pause_job(f.PauseJobRequest(name=name, **signed(whoami(), why)))))
 
 
 @job.command()
 @name_argument
+@why_flag
 @asks
-def resume(name: str) -> None:
+def resume(name: str, why: str) -> None:
     """Let a paused job tick again. Its misfire policy says what becomes of the ticks it has missed; those that were kept as tasks run."""
-    show_job(ask(lambda stub: stub.resume_job(f.ResumeJobRequest(name=name))))
+    show_job(ask(lambda stub: stub.resume_job(f.ResumeJobRequest(name=name, **signed(whoami(), why)))))
 
 
 @job.command()
 @name_argument
+@why_flag
 @asks
-def run(name: str) -> None:
+def run(name: str, why: str) -> None:
     """Make a task of a job now, beside its ticks, and print its id."""
-    request = f.RunJobNowRequest(name=name, task_id=new_id(SystemRuntime().random))
+    request = f.RunJobNowRequest(name=name, task_id=new_id(SystemRuntime().random), **signed(whoami(), why))
     made = ask(lambda stub: stub.run_job_now(request)).id
     show({"id": made}, made)
 

@@ -9,6 +9,7 @@ import click
 
 from atf.client.paging import pages
 from atf.client.registration import every_lambda
+from atf.client.whoami import signed, whoami
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import api, frontend_pb2 as f
 from atf.sdk.failure import summary_of
@@ -17,7 +18,7 @@ from atf.task import MAX_BATCH
 from .confirmation import confirm
 from .json_values import message_json
 from .nouns import Noun
-from .options import any_lambda_argument, asks, bulk_flags, lambda_argument, lists
+from .options import any_lambda_argument, asks, bulk_flags, lambda_argument, lists, why_flag
 from .output import Columns, show, show_rows, when
 from .remote import ask
 
@@ -70,13 +71,15 @@ def _json(pair: tuple[str, f.KeyInfo]) -> dict[str, Any]:
 @lambda_argument
 @keys_argument
 @every_flag
+@why_flag
 @bulk_flags
 @asks
-def resume(lambda_name: str, names: tuple[str, ...], every: bool, dry_run: bool) -> None:
+def resume(lambda_name: str, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
     """Run the task that stopped a key again, with all its attempts; the key's other tasks follow it in their order."""
 
     async def mend(stub: api.Frontend, info: f.KeyInfo) -> bool:
-        request = f.ResumeKeyRequest(key=info.key, task_id=info.task_id, **{"lambda": lambda_name})
+        of = {"lambda": lambda_name, **signed(whoami(), why)}
+        request = f.ResumeKeyRequest(key=info.key, task_id=info.task_id, **of)
         return (await stub.resume_key(request)).retried
 
     _go_on("resume", lambda_name, names, every, dry_run, mend)
@@ -86,13 +89,15 @@ def resume(lambda_name: str, names: tuple[str, ...], every: bool, dry_run: bool)
 @lambda_argument
 @keys_argument
 @every_flag
+@why_flag
 @bulk_flags
 @asks
-def skip(lambda_name: str, names: tuple[str, ...], every: bool, dry_run: bool) -> None:
+def skip(lambda_name: str, names: tuple[str, ...], every: bool, why: str, dry_run: bool) -> None:
     """Leave the task that stopped a key where it is, a dead letter; the key's other tasks go on in their order."""
 
     async def mend(stub: api.Frontend, info: f.KeyInfo) -> bool:
-        await stub.skip_key(f.SkipKeyRequest(key=info.key, task_id=info.task_id, **{"lambda": lambda_name}))
+        of = {"lambda": lambda_name, **signed(whoami(), why)}
+        await stub.skip_key(f.SkipKeyRequest(key=info.key, task_id=info.task_id, **of))
         return True
 
     _go_on("skip", lambda_name, names, every, dry_run, mend)

@@ -9,7 +9,7 @@ import click
 from atf.client.cluster import delete_lambda
 from atf.client.registration import listed
 from atf.client.settings import settings_of
-from atf.client.whoami import whoami
+from atf.client.whoami import signed, whoami
 from atf.rpc import frontend_pb2 as f
 from atf.visible import one_line
 
@@ -72,8 +72,9 @@ def show(lambda_name: str) -> None:
 @lambda_.command("set")
 @lambda_argument
 @click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
+@why_flag
 @asks
-def set_(lambda_name: str, settings: tuple[str, ...]) -> None:
+def set_(lambda_name: str, settings: tuple[str, ...], why: str) -> None:
     """Set what goes before what the code of LAMBDA says, until it is unset; within a second it holds everywhere.
 
     The names are those of @app.task: rate, burst, max_running, max_pending, queue_limit, enqueue_timeout (seconds), shares
@@ -84,16 +85,17 @@ def set_(lambda_name: str, settings: tuple[str, ...]) -> None:
     for name, equals, _ in pairs:
         if not name or not equals:
             raise click.UsageError(f"{name!r}: write NAME=VALUE, such as rate=100")
-    _change(f.SetLambdaRequest(set={name: value for name, _, value in pairs}), lambda_name)
+    _change(f.SetLambdaRequest(set={name: value for name, _, value in pairs}, **signed(whoami(), why)), lambda_name)
 
 
 @lambda_.command()
 @lambda_argument
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@why_flag
 @asks
-def unset(lambda_name: str, names: tuple[str, ...]) -> None:
+def unset(lambda_name: str, names: tuple[str, ...], why: str) -> None:
     """Have settings of LAMBDA as its code says again; "all": every one."""
-    _change(f.SetLambdaRequest(unset=names), lambda_name)
+    _change(f.SetLambdaRequest(unset=names, **signed(whoami(), why)), lambda_name)
 
 
 def _change(request: f.SetLambdaRequest, lambda_name: str) -> None:
@@ -125,7 +127,7 @@ def rm(lambda_name: str, cancel_waiting: bool, why: str, dry_run: bool) -> None:
 
     Refused while live workers run it, while tasks of it wait or run, and while a job names it.
     """
-    request = f.DeleteLambdaRequest(cancel_waiting=cancel_waiting, dry_run=True, who=whoami(), why=why)
+    request = f.DeleteLambdaRequest(cancel_waiting=cancel_waiting, dry_run=True, **signed(whoami(), why))
     setattr(request, "lambda", lambda_name)
     require_terminal(many=cancel_waiting and not dry_run)
     waiting = ask(lambda stub: stub.delete_lambda(request)).waiting

@@ -10,7 +10,7 @@ import click
 
 from atf.client.gates import redrive_all
 from atf.client.info import RedriveInfo
-from atf.client.whoami import whoami
+from atf.client.whoami import signed, whoami
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.task import check_lambda, key_held
@@ -26,7 +26,7 @@ from .task_view import status_name
 
 _SHOWN = 3
 """Ids in a hint."""
-_OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version", "rate", "why")
+_OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version", "rate")
 
 
 @click.command()
@@ -66,19 +66,20 @@ def retry(ids: tuple[str, ...], lambda_name: str | None, dry_run: bool, **filter
     if names := [each for each in ids if "/" in each]:
         raise InvalidArgument(f"{names[0]} is a lambda: give it alone")
     if lambda_name is None:
-        refuse_unused({**filters, "why": filters["why"] or None}, _OF_FILTER, "without a lambda")
-        _by_id(ids, dry_run)
+        refuse_unused(filters, _OF_FILTER, "without a lambda")
+        _by_id(ids, filters["why"], dry_run)
     else:
         _by_filter(_request(lambda_name, filters), dry_run)
 
 
-def _by_id(ids: tuple[str, ...], dry_run: bool) -> None:
+def _by_id(ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
     if dry_run:
         again = {t.FATAL_FAILURE, t.CANCELLED}
         show_would(ids, lambda status: "would run again" if status in again else f"is {status_name(status)}")
         return
     confirm(f"Run {len(ids)} tasks again", many=len(ids) > 1)
-    results = ask(lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some))))
+    said = signed(whoami(), reason)
+    results = ask(lambda stub: batched(ids, lambda some: stub.retry_tasks(f.RetryTasksRequest(ids=some, **said))))
     show_results(results, lambda r: "runs again" if r.retried else f"is {status_name(r.status)}", "retried held_by")
     done = [r.id for r in results if r.retried]
     if done:

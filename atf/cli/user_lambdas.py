@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from atf.client.registration import every_lambda, left_jobs, register_lambdas
+from atf.client.whoami import signed, whoami
 from atf.config.settings import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import api, frontend_pb2 as f
@@ -17,7 +18,7 @@ from atf.visible import one_line
 
 from .confirmation import confirm
 from .json_values import message_json, print_json
-from .options import as_json, bulk_flags, kept, lists, no_header, option, refuse_unused, wants_json
+from .options import as_json, bulk_flags, kept, lists, no_header, option, refuse_unused, wants_json, why_flag
 from .output import print_table, show_rows
 from .payload_check import check_payloads, on_terminal
 from .remote import ask
@@ -26,9 +27,10 @@ from .remote import ask
 @click.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @click.option("--prune", is_flag=True, help="Delete the jobs that code in these namespaces has made and has no more.")
+@why_flag
 @bulk_flags
 @lists
-def register(apps: tuple[str, ...], prune: bool, dry_run: bool) -> int:
+def register(apps: tuple[str, ...], prune: bool, why: str, dry_run: bool) -> int:
     """Make the lambdas of an app known, and ATF's own, so that tasks can be scheduled before an executor runs.
 
     Jobs that an earlier code of the namespaces declared, and this one does not, are named. They go on; --prune deletes them, but for those
@@ -37,22 +39,22 @@ def register(apps: tuple[str, ...], prune: bool, dry_run: bool) -> int:
     from atf.cli.local.user_code import run_in_child
 
     refuse_unused({"yes": kept("yes")}, ("yes",) if not prune else (), "without --prune")
-    return run_in_child(apps, lambda loaded: _register(loaded, prune, dry_run))
+    return run_in_child(apps, lambda loaded: _register(loaded, prune, why, dry_run))
 
 
-def _register(loaded: Mapping[str, Lambda[..., Any]], prune: bool, dry_run: bool) -> int:
+def _register(loaded: Mapping[str, Lambda[..., Any]], prune: bool, why: str, dry_run: bool) -> int:
     from atf.builtin import with_builtins
 
     specs = [each.spec() for each in with_builtins(loaded, ExecutorSettings()).values()]
     if not dry_run:
-        for warning in ask(lambda stub: register_lambdas(stub, specs)):
+        for warning in ask(lambda stub: register_lambdas(stub, specs, who=whoami(), why=why)):
             print(f"atf: warning: {one_line(warning)}", file=sys.stderr)
-    _say_left(loaded, prune, dry_run)
+    _say_left(loaded, prune, why, dry_run)
     _show_specs(specs)
     return EXIT_OK
 
 
-def _say_left(loaded: Mapping[str, Lambda[..., Any]], prune: bool, dry_run: bool) -> None:
+def _say_left(loaded: Mapping[str, Lambda[..., Any]], prune: bool, why: str, dry_run: bool) -> None:
     """Names the jobs that have left the code, and deletes them where that was asked for."""
     declared = {each.job.name for each in loaded.values() if each.job is not None}
     namespaces = {name.partition("/")[0] for name in loaded}
@@ -68,7 +70,8 @@ def _say_left(loaded: Mapping[str, Lambda[..., Any]], prune: bool, dry_run: bool
     if prune and gone and not dry_run:
         confirm(f"Delete {len(gone)} jobs that are not in the code any more ({', '.join(gone)})")
         for name in gone:
-            ask(lambda stub, name=name: stub.delete_job(f.DeleteJobRequest(name=name)))  # type: ignore[misc]
+            request = f.DeleteJobRequest(name=name, **signed(whoami(), why))
+            ask(lambda stub, request=request: stub.delete_job(request))  # type: ignore[misc]
             print(f"atf: deleted the job {one_line(name)}", file=sys.stderr)
 
 

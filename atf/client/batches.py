@@ -19,6 +19,7 @@ from atf.task import US
 
 from .paging import entries
 from .tasks import TaskCalls
+from .whoami import signed
 
 _PAGE: Final = 500
 """Items of a page of results; fewer come where they are large."""
@@ -144,17 +145,17 @@ class BatchCalls(TaskCalls):
 
     # --- what can be done to them -------------------------------------------------------------------------------------
 
-    async def cancel_batch(self, batch_id: str) -> b.Batch:
+    async def cancel_batch(self, batch_id: str, *, why: str = "", who: str = "") -> b.Batch:
         """See Batch.cancel."""
-        return await self._calls.cancel_batch(b.CancelBatchRequest(id=batch_id))
+        return await self._calls.cancel_batch(b.CancelBatchRequest(id=batch_id, **signed(who, why)))
 
-    async def retry_batch(self, batch_id: str) -> b.Batch:
+    async def retry_batch(self, batch_id: str, *, why: str = "", who: str = "") -> b.Batch:
         """See Batch.retry."""
-        return await self._calls.retry_batch(b.RetryBatchRequest(id=batch_id))
+        return await self._calls.retry_batch(b.RetryBatchRequest(id=batch_id, **signed(who, why)))
 
-    async def delete_batch(self, batch_id: str) -> bool:
+    async def delete_batch(self, batch_id: str, *, why: str = "", who: str = "") -> bool:
         """See Batch.delete."""
-        return (await self._calls.delete_batch(b.DeleteBatchRequest(id=batch_id))).existed
+        return (await self._calls.delete_batch(b.DeleteBatchRequest(id=batch_id, **signed(who, why)))).existed
 
 
 def _first_ended(items: Iterable[b.Item], number: int) -> builtins.list[b.Item]:

@@ -14,6 +14,8 @@ from atf.sdk.messages import value_of
 from atf.sdk.options import duration_us
 from atf.task import DEFAULT_POOL, US
 
+from .whoami import signed
+
 if TYPE_CHECKING:
     from .calls import Calls
 
@@ -119,6 +121,8 @@ class CapacityCalls:
         reserved_timeout: float | None = None,
         multiplexed_timeout: float | None = None,
         rotation: float | None = None,
+        why: str = "",
+        who: str = "",
     ) -> CapacityInfo:
         """Sets the cores of a pool; what is not given stays as it is. Every core claim is kept.
 
@@ -132,6 +136,7 @@ class CapacityCalls:
             reserved_timeout: seconds after which a turn on a reserved core counts as timed out; its owner keeps the core.
             multiplexed_timeout: seconds that a turn on a multiplexed core lasts at most.
             rotation: seconds between two rotations of the groups: several times the longest task of the pool.
+            why, who: for the audit log.
 
         Raises:
             InvalidArgument: a value breaks a rule.
@@ -140,7 +145,12 @@ class CapacityCalls:
         """
         try:
             request = f.SetCapacityRequest(
-                pool=pool, cores=cores, reserve=reserve, lookahead=lookahead, max_retries=max_retries
+                pool=pool,
+                cores=cores,
+                reserve=reserve,
+                lookahead=lookahead,
+                max_retries=max_retries,
+                **signed(who, why),
             )
         except (TypeError, ValueError) as error:
             raise InvalidArgument(

@@ -16,7 +16,7 @@ from atf.task import US
 from atf.times import length
 
 from .judge import judge
-from .whoami import whoami
+from .whoami import signed
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -158,7 +158,7 @@ class ClusterCalls:
         Raises:
             NotFound: no host of this name is alive.
         """
-        request = f.DrainHostRequest(host=host, who=who or whoami(), why=why)
+        request = f.DrainHostRequest(host=host, **signed(who, why))
         if until is not None:
             request.for_us = duration_us(until, "until")
         await self._calls.drain_host(request)
@@ -169,7 +169,7 @@ class ClusterCalls:
         Raises:
             NotFound: no host of this name is alive or drains.
         """
-        await self._calls.drain_host(f.DrainHostRequest(host=host, resume=True, who=who or whoami(), why=why))
+        await self._calls.drain_host(f.DrainHostRequest(host=host, resume=True, **signed(who, why)))
 
     async def delete_lambda(
         self, lambda_name: str, *, cancel_waiting: bool = False, why: str = "", who: str = ""
@@ -188,9 +188,7 @@ class ClusterCalls:
             UnknownLambda: no such lambda is registered.
             FailedPrecondition: live workers run it, tasks of it wait or run, or a job names it.
         """
-        request = f.DeleteLambdaRequest(
-            cancel_waiting=cancel_waiting, who=who or whoami(), why=why, **of_lambda(lambda_name)
-        )
+        request = f.DeleteLambdaRequest(cancel_waiting=cancel_waiting, **signed(who, why), **of_lambda(lambda_name))
         return await delete_lambda(self._calls.delete_lambda, request)
 
 

@@ -17,7 +17,7 @@ from atf.sdk.payload import short
 from atf.task import MAX_BATCH
 
 from .info import ACTION_WORDS, AuditInfo, GateInfo, RedriveInfo
-from .whoami import whoami
+from .whoami import signed
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -56,7 +56,7 @@ class GateCalls:
             share: of "admit": more than 0, less than 1.
             until: an instant with a time zone, or seconds, a timedelta or text such as "5m" from now; None: until it is lifted.
             why: for the audit log.
-            who: for the audit log; default: the user of this process, and its host.
+            who: for the audit log; default: the user of this process, its host and its program.
 
         Raises:
             InvalidArgument, UnknownLambda: it was refused; nothing has changed.
@@ -70,8 +70,7 @@ class GateCalls:
             action=action_of(action),
             delay_us=0 if by is None else duration_us(by, "by"),
             share=0 if share is None else share,
-            who=who or whoami(),
-            why=why,
+            **signed(who, why),
             request_id=new_id(self._runtime.random),
             **of_lambda(lambda_name),
         )
@@ -98,8 +97,7 @@ class GateCalls:
         request = f.LiftGateRequest(
             labels=labels or {},
             action=None if action is None else action_of(action),
-            who=who or whoami(),
-            why=why,
+            **signed(who, why),
             **of_lambda(lambda_name),
         )
         return (await self._calls.lift_gate(request)).lifted
@@ -146,38 +144,60 @@ class GateCalls:
             newer_version=newer_version,
             rate=rate,
             dry_run=dry_run,
-            who=who or whoami(),
-            why=why,
+            **signed(who, why),
             **of_lambda(lambda_name),
         )
         return await redrive_all(request, self._calls.redrive)
 
-    async def audit(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[AuditInfo]:
-        """Who did what to a lambda, or to all, and why; newest first, `limit` entries at most.
+    async def audit(
+        self,
+        lambda_name: str = "",
+        *,
+        who: str = "",
+        what: str = "",
+        task_id: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+    ) -> builtins.list[AuditInfo]:
+        """Who did what to which tasks and lambdas, when and why; newest first. The store keeps the newest 10,000 entries.
+
+        Args:
+            lambda_name: only what was done to it, or to its tasks.
+            who: only what this one did, as `AuditInfo.who` has it.
+            what: only calls of this name, such as "cancel_tasks".
+            task_id: only what names this task: an entry has the first 20 of its call.
+            since, until: when it was done, instants with a time zone.
+            limit: how many at most.
 
         Raises:
-            UnknownLambda: no such lambda is registered.
+            UnknownLambda: no such lambda is registered, and no entry is about it.
         """
-        return [value_of(AuditInfo, each) for each in await audit_all(self._calls.list_audit, lambda_name, limit)]
+        request = f.ListAuditRequest(
+            who=who,
+            what=what,
+            task_id=task_id,
+            since_at_us=_bound_us(since, "since"),
+            until_at_us=_bound_us(until, "until"),
+            **of_lambda(lambda_name),
+        )
+        found = await audit_all(self._calls.list_audit, request, limit)
+        return [value_of(AuditInfo, each, tasks=tuple(each.tasks)) for each in found]
 
 
 async def audit_all(
-    call: Callable[[f.ListAuditRequest], Awaitable[f.ListAuditReply]], lambda_name: str, limit: int
+    call: Callable[[f.ListAuditRequest], Awaitable[f.ListAuditReply]], request: f.ListAuditRequest, limit: int
 ) -> builtins.list[f.AuditEntry]:
-    """The newest entries of the audit log, page by page: a page of one lambda's may be empty before the log ends."""
+    """The newest entries that match, page by page: a page may be empty before the log ends."""
     found: builtins.list[f.AuditEntry] = []
-    before = 0
     while len(found) < limit:
-        size = (
-            MAX_BATCH if lambda_name else min(limit - len(found), MAX_BATCH)
-        )  # a page looks through a few times its size
-        request = f.ListAuditRequest(page_size=size, before=before, **of_lambda(lambda_name))
+        request.page_size = min(limit - len(found), MAX_BATCH)
         reply = await call(request)
         found += reply.entries
-        before = reply.before
-        if not before:
+        request.before = reply.before
+        if not reply.before:
             break
-    return found[:limit]
+    return found
 
 
 async def redrive_all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -208,16 +208,23 @@ class GateInfo:
 
 @dataclass(frozen=True)
 class AuditInfo:
-    """What somebody did to a lambda."""
+    """What somebody did, to which lambdas and tasks."""
 
     at: datetime | None
     what: str
-    """set_gate, lift_gate, redrive."""
+    """The call: set_gate, cancel_tasks and so on."""
     lambda_name: str
+    """Of several the first ones, with ", " between them; empty: of none, or unknown."""
     labels: Mapping[str, str]
+    tasks: Sequence[str]
+    """The first 20."""
+    task_count: int
+    """All of them."""
     who: str
     why: str
     detail: str
+    outcome: str
+    """"done"; else what went wrong: some of it may have been done."""
 
 
 @dataclass(frozen=True)

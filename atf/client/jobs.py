@@ -23,6 +23,7 @@ from atf.task import Status
 
 from .paging import entries
 from .tasks import TaskCalls
+from .whoami import signed
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class JobCalls(TaskCalls):
         schedule: str | None = None,
         *,
         overwrite: bool = False,
+        why: str = "",
+        who: str = "",
         **options: Unpack[JobOptions],
     ) -> JobInfo:
         """Makes a job: each tick of its schedule makes a task.
@@ -90,6 +93,7 @@ class JobCalls(TaskCalls):
             schedule: cron of six fields, seconds first; @daily and its like; `@every 10s`; `R4/PT3S`. None: one tick, at due_time.
             overwrite: replace a job of this name. Where schedule, tz, due_time, ttl and repeats mean the same, it goes on from where that
                 one stands; docs/how-to/jobs.md, *When a job is replaced*.
+            why, who: for the audit log.
             options: see JobOptions.
 
         Raises:
@@ -103,6 +107,7 @@ class JobCalls(TaskCalls):
             job=job_spec(name, _of_tick(name, task), schedule, options),
             overwrite=overwrite,
             request_id=new_id(self._runtime.random),
+            **signed(who, why),
         )
         return JobInfo.from_proto(await self._calls.schedule_job(request))
 
@@ -125,40 +130,42 @@ class JobCalls(TaskCalls):
         found = await entries(self._calls.list_jobs, request, lambda page: page.jobs, limit)
         return [JobInfo.from_proto(each) for each in found]
 
-    async def delete_job(self, name: str) -> bool:
+    async def delete_job(self, name: str, *, why: str = "", who: str = "") -> bool:
         """Deletes a job, and cancels its tasks that have not started; whether there was one. What runs goes on, and does not run again.
 
         From the answer on no executor is given a task of the job. If the call fails, some of its tasks may be cancelled: call again.
+        `why` and `who` are for the audit log.
         """
-        return (await self._calls.delete_job(f.DeleteJobRequest(name=name))).existed
+        return (await self._calls.delete_job(f.DeleteJobRequest(name=name, **signed(who, why)))).existed
 
-    async def delete_jobs(self, prefix: str) -> int:
+    async def delete_jobs(self, prefix: str, *, why: str = "", who: str = "") -> int:
         """Deletes the jobs whose names begin so ("*": all), and their tasks as `delete_job` does; how many there were."""
-        return (await self._calls.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))).deleted
+        request = f.DeleteJobsByPrefixRequest(prefix=prefix, **signed(who, why))
+        return (await self._calls.delete_jobs_by_prefix(request)).deleted
 
-    async def pause_job(self, name: str) -> JobInfo:
+    async def pause_job(self, name: str, *, why: str = "", who: str = "") -> JobInfo:
         """Stops a job's ticks, those that wait as tasks too, until `resume_job`; what runs goes on, and is not tried again before that.
 
         Raises:
             NotFound: there is none, or it has ended and has no live tasks.
         """
-        return JobInfo.from_proto(await self._calls.pause_job(f.PauseJobRequest(name=name)))
+        return JobInfo.from_proto(await self._calls.pause_job(f.PauseJobRequest(name=name, **signed(who, why))))
 
-    async def resume_job(self, name: str) -> JobInfo:
+    async def resume_job(self, name: str, *, why: str = "", who: str = "") -> JobInfo:
         """Lets a paused job tick again; what becomes of the ticks it has missed is its misfire policy. Those that were kept as tasks run.
 
         Raises:
             NotFound: there is none, or it has ended and has no live tasks.
         """
-        return JobInfo.from_proto(await self._calls.resume_job(f.ResumeJobRequest(name=name)))
+        return JobInfo.from_proto(await self._calls.resume_job(f.ResumeJobRequest(name=name, **signed(who, why))))
 
-    async def run_job_now(self, name: str) -> Handle[Any]:
+    async def run_job_now(self, name: str, *, why: str = "", who: str = "") -> Handle[Any]:
         """Makes a task of a job now, beside its ticks.
 
         Raises:
             NotFound: there is no such job.
         """
-        request = f.RunJobNowRequest(name=name, task_id=new_id(self._runtime.random))
+        request = f.RunJobNowRequest(name=name, task_id=new_id(self._runtime.random), **signed(who, why))
         return self.handle((await self._calls.run_job_now(request)).id)
 
     async def preview_schedule(

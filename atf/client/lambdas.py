@@ -13,7 +13,7 @@ from .info import ConcurrencyKeyInfo, KeyInfo, LambdaInfo
 from .paging import pages
 from .registration import every_lambda
 from .settings import written
-from .whoami import whoami
+from .whoami import signed
 
 
 class LambdaCalls:
@@ -42,23 +42,24 @@ class LambdaCalls:
             found |= {each.key: value_of(ConcurrencyKeyInfo, each) for each in page.keys}
         return list(found.values())
 
-    async def resume_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
+    async def resume_key(self, lambda_name: str, key: str, task_id: str = "", *, why: str = "", who: str = "") -> None:
         """Lets a stopped ordering key go on with the task that stopped it, which starts afresh.
 
         Args:
             lambda_name: whose key it is.
             key: the key.
             task_id: the task that stopped it, for a call that may be repeated: nothing happens where it has gone on since.
+            why, who: for the audit log.
 
         Raises:
             FailedPrecondition: it has not stopped, or at another task.
         """
-        request = f.ResumeKeyRequest(key=key, task_id=task_id, **of_lambda(lambda_name))
+        request = f.ResumeKeyRequest(key=key, task_id=task_id, **signed(who, why), **of_lambda(lambda_name))
         await self._calls.resume_key(request)
 
-    async def skip_key(self, lambda_name: str, key: str, task_id: str = "") -> None:
+    async def skip_key(self, lambda_name: str, key: str, task_id: str = "", *, why: str = "", who: str = "") -> None:
         """Lets a stopped ordering key go on without the task that stopped it; that one stays a dead letter. As resume_key otherwise."""
-        request = f.SkipKeyRequest(key=key, task_id=task_id, **of_lambda(lambda_name))
+        request = f.SkipKeyRequest(key=key, task_id=task_id, **signed(who, why), **of_lambda(lambda_name))
         await self._calls.skip_key(request)
 
     async def pause(self, lambda_name: str, *, why: str = "", who: str = "") -> None:
@@ -67,7 +68,7 @@ class LambdaCalls:
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        request = f.PauseLambdaRequest(who=who or whoami(), why=why, **of_lambda(lambda_name))
+        request = f.PauseLambdaRequest(**signed(who, why), **of_lambda(lambda_name))
         await self._calls.pause_lambda(request)
 
     async def resume(self, lambda_name: str, *, why: str = "", who: str = "") -> None:
@@ -76,11 +77,17 @@ class LambdaCalls:
         Raises:
             UnknownLambda: no such lambda is registered.
         """
-        request = f.ResumeLambdaRequest(who=who or whoami(), why=why, **of_lambda(lambda_name))
+        request = f.ResumeLambdaRequest(**signed(who, why), **of_lambda(lambda_name))
         await self._calls.resume_lambda(request)
 
     async def set_lambda(
-        self, lambda_name: str, settings: Mapping[str, object] = MappingProxyType({}), *, unset: Sequence[str] = ()
+        self,
+        lambda_name: str,
+        settings: Mapping[str, object] = MappingProxyType({}),
+        *,
+        unset: Sequence[str] = (),
+        why: str = "",
+        who: str = "",
     ) -> LambdaInfo:
         """Sets what goes before what a lambda's code says, until it is unset; within a second it holds everywhere.
 
@@ -89,12 +96,16 @@ class LambdaCalls:
             settings: by the names of `@app.task`, and values as it takes them, such as {"rate": 100, "shares": {"low": 0.1}}, or as
                 `atf lambda set` does; None, or "none", lifts a bound that the code has.
             unset: names of settings that shall be as the code says again; "all": every one.
+            why, who: for the audit log.
 
         Raises:
             UnknownLambda: no such lambda is registered.
             InvalidArgument: there is no such setting, or a value breaks its rule.
         """
         request = f.SetLambdaRequest(
-            set={name: written(value) for name, value in settings.items()}, unset=unset, **of_lambda(lambda_name)
+            set={name: written(value) for name, value in settings.items()},
+            unset=unset,
+            **signed(who, why),
+            **of_lambda(lambda_name),
         )
         return LambdaInfo.from_proto(await self._calls.set_lambda(request))

@@ -11,6 +11,7 @@ from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH
 
 from .paging import pages
+from .whoami import signed
 
 AT_ONCE: Final = 100
 """Lambdas of one call: written within seconds also where sixteen partitions are to be told of each."""
@@ -38,8 +39,15 @@ async def every_lambda(frontend: Lists) -> list[f.LambdaInfo]:
     return list((await listed(frontend)).lambdas)
 
 
-async def register_lambdas(frontend: Frontend, specs: Iterable[f.LambdaSpec]) -> list[str]:
+async def register_lambdas(
+    frontend: Frontend, specs: Iterable[f.LambdaSpec], *, who: str = "", why: str = ""
+) -> list[str]:
     """Makes lambdas known, and what is known already up to date. Where one call is refused, those before it stay registered.
+
+    Args:
+        frontend: where.
+        specs: of the lambdas.
+        who, why: for the audit log.
 
     Returns:
         what people should be warned of, each sentence once.
@@ -50,7 +58,7 @@ async def register_lambdas(frontend: Frontend, specs: Iterable[f.LambdaSpec]) ->
     """
     warnings: dict[str, None] = {}
     for some in _calls(specs):
-        reply = await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=some))
+        reply = await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=some, **signed(who, why)))
         warnings |= dict.fromkeys(reply.warnings)
     return list(warnings)
 

@@ -18,6 +18,7 @@ from atf.task import MAX_BATCH, Status, key_held
 from .calls import Calls
 from .info import Explanation, TaskInfo
 from .paging import entries
+from .whoami import signed
 
 
 class TaskCalls:
@@ -101,8 +102,8 @@ class TaskCalls:
                 break
         return list(finished.values())
 
-    async def cancel(self, task_id: str) -> bool:
-        """Cancels a task that has not started, or asks one that runs to stop.
+    async def cancel(self, task_id: str, *, why: str = "", who: str = "") -> bool:
+        """Cancels a task that has not started, or asks one that runs to stop. `why` and `who`: for the audit log.
 
         Returns:
             whether either was done; False: it has finished before.
@@ -110,15 +111,15 @@ class TaskCalls:
         Raises:
             TaskNotFound: there is no such task.
         """
-        request = f.CancelTasksRequest(ids=[task_id])
+        request = f.CancelTasksRequest(ids=[task_id], **signed(who, why))
         reply = await self._calls.cancel_tasks(request)
         result = reply.results[0]
         if not result.status:
             raise _no_task(task_id)
         return result.cancelled or result.cancel_requested
 
-    async def retry(self, task_id: str) -> bool:
-        """Starts a failed or cancelled task afresh: its attempts count from 0.
+    async def retry(self, task_id: str, *, why: str = "", who: str = "") -> bool:
+        """Starts a failed or cancelled task afresh: its attempts count from 0. `why` and `who`: for the audit log.
 
         Returns:
             whether it was; False: it has succeeded, or has not finished yet.
@@ -127,7 +128,7 @@ class TaskCalls:
             TaskNotFound: there is no such task.
             FailedPrecondition: another task, which has not finished, holds its unique key.
         """
-        reply = await self._calls.retry_tasks(f.RetryTasksRequest(ids=[task_id]))
+        reply = await self._calls.retry_tasks(f.RetryTasksRequest(ids=[task_id], **signed(who, why)))
         (result,) = reply.results
         if not result.status:
             raise _no_task(task_id)

@@ -307,22 +307,34 @@ class WatchBatchRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., at_most_every_us: _Optional[int] = ...) -> None: ...
 
 class CancelBatchRequest(_message.Message):
-    __slots__ = ("id",)
+    __slots__ = ("id", "who", "why")
     ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RetryBatchRequest(_message.Message):
-    __slots__ = ("id",)
+    __slots__ = ("id", "who", "why")
     ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class DeleteBatchRequest(_message.Message):
-    __slots__ = ("id",)
+    __slots__ = ("id", "who", "why")
     ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class DeleteBatchReply(_message.Message):
     __slots__ = ("existed",)

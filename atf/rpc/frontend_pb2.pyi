@@ -30,16 +30,20 @@ SCHEDULED: CoreState
 OCCUPIED: CoreState
 
 class ScheduleJobRequest(_message.Message):
-    __slots__ = ("job", "overwrite", "request_id", "anew")
+    __slots__ = ("job", "overwrite", "request_id", "anew", "who", "why")
     JOB_FIELD_NUMBER: _ClassVar[int]
     OVERWRITE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ANEW_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     job: _job_pb2.JobSpec
     overwrite: bool
     request_id: str
     anew: bool
-    def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ..., anew: bool = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, job: _Optional[_Union[_job_pb2.JobSpec, _Mapping]] = ..., overwrite: bool = ..., request_id: _Optional[str] = ..., anew: bool = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class ScheduleJobsRequest(_message.Message):
     __slots__ = ("requests",)
@@ -90,10 +94,14 @@ class ListJobsReply(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[_job_pb2.Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteJobRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "who", "why")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, name: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class DeleteJobReply(_message.Message):
     __slots__ = ("existed",)
@@ -102,10 +110,14 @@ class DeleteJobReply(_message.Message):
     def __init__(self, existed: bool = ...) -> None: ...
 
 class DeleteJobsByPrefixRequest(_message.Message):
-    __slots__ = ("prefix",)
+    __slots__ = ("prefix", "who", "why")
     PREFIX_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     prefix: str
-    def __init__(self, prefix: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, prefix: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class DeleteJobsByPrefixReply(_message.Message):
     __slots__ = ("deleted",)
@@ -114,24 +126,36 @@ class DeleteJobsByPrefixReply(_message.Message):
     def __init__(self, deleted: _Optional[int] = ...) -> None: ...
 
 class PauseJobRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "who", "why")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, name: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class ResumeJobRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "who", "why")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, name: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RunJobNowRequest(_message.Message):
-    __slots__ = ("name", "task_id")
+    __slots__ = ("name", "task_id", "who", "why")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     name: str
     task_id: str
-    def __init__(self, name: _Optional[str] = ..., task_id: _Optional[str] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, name: _Optional[str] = ..., task_id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class PreviewScheduleRequest(_message.Message):
     __slots__ = ("job", "from_at_us", "count")
@@ -288,10 +312,14 @@ class WaitTasksReply(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ...) -> None: ...
 
 class CancelTasksRequest(_message.Message):
-    __slots__ = ("ids",)
+    __slots__ = ("ids", "who", "why")
     IDS_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class CancelTasksReply(_message.Message):
     __slots__ = ("results",)
@@ -312,10 +340,14 @@ class CancelResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., cancelled: bool = ..., cancel_requested: bool = ...) -> None: ...
 
 class RetryTasksRequest(_message.Message):
-    __slots__ = ("ids",)
+    __slots__ = ("ids", "who", "why")
     IDS_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RetryTasksReply(_message.Message):
     __slots__ = ("results",)
@@ -389,10 +421,14 @@ class LambdaSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ..., redact: _Optional[_Iterable[str]] = ..., slo: _Optional[str] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
-    __slots__ = ("lambdas",)
+    __slots__ = ("lambdas", "who", "why")
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     lambdas: _containers.RepeatedCompositeFieldContainer[LambdaSpec]
-    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaSpec, _Mapping]]] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, lambdas: _Optional[_Iterable[_Union[LambdaSpec, _Mapping]]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RegisterLambdasReply(_message.Message):
     __slots__ = ("warnings",)
@@ -475,7 +511,7 @@ class LambdaInfo(_message.Message):
     def __init__(self, spec: _Optional[_Union[LambdaSpec, _Mapping]] = ..., paused: bool = ..., counts: _Optional[_Mapping[str, int]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., overrides: _Optional[_Mapping[str, str]] = ..., in_force: _Optional[_Union[LambdaSpec, _Mapping]] = ..., served: bool = ...) -> None: ...
 
 class SetLambdaRequest(_message.Message):
-    __slots__ = ("set", "unset")
+    __slots__ = ("set", "unset", "who", "why")
     class SetEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -486,9 +522,13 @@ class SetLambdaRequest(_message.Message):
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
     UNSET_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     set: _containers.ScalarMap[str, str]
     unset: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, set: _Optional[_Mapping[str, str]] = ..., unset: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
+    who: str
+    why: str
+    def __init__(self, set: _Optional[_Mapping[str, str]] = ..., unset: _Optional[_Iterable[str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
 
 class QueueInfo(_message.Message):
     __slots__ = ("name", "partition", "priority", "depth", "limit")
@@ -703,24 +743,36 @@ class RedriveReply(_message.Message):
     def __init__(self, matched: _Optional[int] = ..., redriven: _Optional[int] = ..., looked_at: _Optional[int] = ..., errors: _Optional[_Mapping[str, int]] = ..., ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., last_due_at_us: _Optional[int] = ...) -> None: ...
 
 class ListAuditRequest(_message.Message):
-    __slots__ = ("page_size", "before")
+    __slots__ = ("page_size", "before", "who", "what", "task_id", "since_at_us", "until_at_us")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    SINCE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     before: int
-    def __init__(self, page_size: _Optional[int] = ..., before: _Optional[int] = ..., **kwargs) -> None: ...
+    who: str
+    what: str
+    task_id: str
+    since_at_us: int
+    until_at_us: int
+    def __init__(self, page_size: _Optional[int] = ..., before: _Optional[int] = ..., who: _Optional[str] = ..., what: _Optional[str] = ..., task_id: _Optional[str] = ..., since_at_us: _Optional[int] = ..., until_at_us: _Optional[int] = ..., **kwargs) -> None: ...
 
 class ListAuditReply(_message.Message):
-    __slots__ = ("entries", "before")
+    __slots__ = ("entries", "before", "looked_at")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[AuditEntry]
     before: int
-    def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., before: _Optional[int] = ...) -> None: ...
+    looked_at: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., before: _Optional[int] = ..., looked_at: _Optional[int] = ...) -> None: ...
 
 class AuditEntry(_message.Message):
-    __slots__ = ("number", "at_us", "what", "labels", "who", "why", "detail")
+    __slots__ = ("number", "at_us", "what", "labels", "who", "why", "detail", "tasks", "task_count", "outcome")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -736,6 +788,9 @@ class AuditEntry(_message.Message):
     WHO_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASK_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     number: int
     at_us: int
     what: str
@@ -743,7 +798,10 @@ class AuditEntry(_message.Message):
     who: str
     why: str
     detail: str
-    def __init__(self, number: _Optional[int] = ..., at_us: _Optional[int] = ..., what: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., detail: _Optional[str] = ..., **kwargs) -> None: ...
+    tasks: _containers.RepeatedScalarFieldContainer[str]
+    task_count: int
+    outcome: str
+    def __init__(self, number: _Optional[int] = ..., at_us: _Optional[int] = ..., what: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., detail: _Optional[str] = ..., tasks: _Optional[_Iterable[str]] = ..., task_count: _Optional[int] = ..., outcome: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ExplainTaskRequest(_message.Message):
     __slots__ = ("id",)
@@ -840,13 +898,17 @@ class ConcurrencyKeyInfo(_message.Message):
     def __init__(self, key: _Optional[str] = ..., taken: _Optional[int] = ..., limit: _Optional[int] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class ResumeKeyRequest(_message.Message):
-    __slots__ = ("key", "task_id")
+    __slots__ = ("key", "task_id", "who", "why")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     key: str
     task_id: str
-    def __init__(self, key: _Optional[str] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
+    who: str
+    why: str
+    def __init__(self, key: _Optional[str] = ..., task_id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ResumeKeyReply(_message.Message):
     __slots__ = ("task_id", "retried")
@@ -857,13 +919,17 @@ class ResumeKeyReply(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., retried: bool = ...) -> None: ...
 
 class SkipKeyRequest(_message.Message):
-    __slots__ = ("key", "task_id")
+    __slots__ = ("key", "task_id", "who", "why")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     key: str
     task_id: str
-    def __init__(self, key: _Optional[str] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
+    who: str
+    why: str
+    def __init__(self, key: _Optional[str] = ..., task_id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
 
 class SkipKeyReply(_message.Message):
     __slots__ = ("task_id",)
@@ -884,7 +950,7 @@ class FindDaprAppReply(_message.Message):
     def __init__(self, address: _Optional[str] = ...) -> None: ...
 
 class SetCapacityRequest(_message.Message):
-    __slots__ = ("pool", "cores", "reserve", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us")
+    __slots__ = ("pool", "cores", "reserve", "lookahead", "max_retries", "hand_over_us", "reserved_timeout_us", "multiplexed_timeout_us", "rotation_us", "who", "why")
     class ReserveEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -901,6 +967,8 @@ class SetCapacityRequest(_message.Message):
     RESERVED_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     MULTIPLEXED_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     ROTATION_US_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     pool: str
     cores: int
     reserve: _containers.ScalarMap[str, int]
@@ -910,7 +978,9 @@ class SetCapacityRequest(_message.Message):
     reserved_timeout_us: int
     multiplexed_timeout_us: int
     rotation_us: int
-    def __init__(self, pool: _Optional[str] = ..., cores: _Optional[int] = ..., reserve: _Optional[_Mapping[str, int]] = ..., lookahead: _Optional[int] = ..., max_retries: _Optional[int] = ..., hand_over_us: _Optional[int] = ..., reserved_timeout_us: _Optional[int] = ..., multiplexed_timeout_us: _Optional[int] = ..., rotation_us: _Optional[int] = ...) -> None: ...
+    who: str
+    why: str
+    def __init__(self, pool: _Optional[str] = ..., cores: _Optional[int] = ..., reserve: _Optional[_Mapping[str, int]] = ..., lookahead: _Optional[int] = ..., max_retries: _Optional[int] = ..., hand_over_us: _Optional[int] = ..., reserved_timeout_us: _Optional[int] = ..., multiplexed_timeout_us: _Optional[int] = ..., rotation_us: _Optional[int] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class GetCapacityRequest(_message.Message):
     __slots__ = ("pool",)

@@ -1,4 +1,4 @@
-"""Sets, lifts and lists gates of lambdas, and keeps the log of who set them and why.
+"""Sets, lifts and lists gates of lambdas.
 
 A gate is written in the registry partition, whose outbox has it for the others, like a lambda's record. What people wrote is kept there alone.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -20,7 +20,7 @@ from . import keys, library
 from .calls import by_partition
 from .lambdas import LambdaVerbs
 from .partitions import REGISTRY_PARTITION
-from .values.lambdas import AuditEntry, Gate, GateAction, NewGate
+from .values.lambdas import Gate, GateAction, NewGate
 
 AUTOMATIC: Final = "atf"
 """Who sets automatic gates."""
@@ -46,50 +46,48 @@ class _GateReason(msgspec.Struct, omit_defaults=True):
     automatic: bool = False
 
 
+class GateSet(NamedTuple):
+    """The answer to set_gate."""
+
+    number: int  # of the gate; 0: the lambda has as many as it may have
+    until_us: int = 0  # the instant at which it ends; 0: when it is lifted
+    made: bool = False  # by this call; False: it stood before
+
+
 class GateVerbs(LambdaVerbs):
     """The verbs of Store about gates."""
 
-    async def set_gate(
-        self, gate: NewGate, detail: str = "", *, unless: KeepExisting = KeepExisting.NEVER
-    ) -> tuple[int, int] | None:
+    async def set_gate(self, gate: NewGate, *, unless: KeepExisting = KeepExisting.NEVER) -> GateSet | None:
         """Sets a gate, in the place of the one of its lambda with the same action and labels.
 
         Args:
             gate: the gate.
-            detail: what the audit log says of it, for people.
             unless: which one about the same is left as it is.
 
         Returns:
-            Its number, 0 where the lambda has as many as it may have (which a pause of all its tasks may always join), and the instant at which it ends (0: when it is lifted);
-            None where there is no such lambda.
+            The gate; its number is 0 where the lambda has as many as it may have, which a pause of all its tasks may always join. None
+            where there is no such lambda.
         """
         said = _GateReason(gate.who, gate.why, gate.automatic)
-        detail += await self._dropped(gate.lambda_name, gate.labels, [gate.action])
-        entry = AuditEntry("set_gate", gate.lambda_name, dict(sorted(gate.labels.items())), gate.who, gate.why, detail)
         until: Arg = "" if gate.until_us is None else gate.until_us
         args: list[Arg] = [self.partitions, gate.lambda_name, _about(gate.action, gate.labels)]
-        args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id)
-        args += (msgspec.json.encode(said), msgspec.json.encode(entry))
+        args += (_amount(gate), until, gate.for_us, int(unless), gate.request_id, msgspec.json.encode(said))
         reply = [int(each) for each in await self._call("set_gate", REGISTRY_PARTITION, args)]
         await self._apply_all_outboxes()
         if not reply:
             return None
-        return reply[0], reply[1] if reply[0] else 0
+        return GateSet(reply[0], reply[1], reply[2] == 1) if reply[0] else GateSet(0)
 
-    async def lift_gate(
-        self, name: str, labels: Mapping[str, str], actions: Collection[GateAction], who: str = "", why: str = ""
-    ) -> int | None:
+    async def lift_gate(self, name: str, labels: Mapping[str, str], actions: Collection[GateAction]) -> int | None:
         """Lifts the gates of a lambda with these labels and one of these actions. Returns how many; None where there is no such lambda."""
-        detail = " ".join(action.value for action in actions) + await self._dropped(name, labels, actions)
-        entry = msgspec.json.encode(AuditEntry("lift_gate", name, dict(sorted(labels.items())), who, why, detail))
-        args: list[Arg] = [self.partitions, name, entry]
+        args: list[Arg] = [self.partitions, name]
         args += (_about(action, labels) for action in actions)
         lifted = int(await self._call("lift_gate", REGISTRY_PARTITION, args))
         await self._apply_all_outboxes()
         return None if lifted < 0 else lifted
 
-    async def _dropped(self, name: str, labels: Mapping[str, str], actions: Collection[GateAction]) -> str:
-        """What the audit log adds of a drop that is lifted or replaced: its count goes with it. Empty where there is none."""
+    async def dropped(self, name: str, labels: Mapping[str, str], actions: Collection[GateAction]) -> str:
+        """What a drop among these gates has dropped, in words; its count goes with it when it is lifted or replaced. Empty where there is none."""
         if GateAction.DROP not in actions:
             return ""
         replies = await self._gates_in(REGISTRY_PARTITION, [name])
@@ -100,20 +98,20 @@ class GateVerbs(LambdaVerbs):
             for partition in range(REGISTRY_PARTITION + 1, self.partitions):
                 replies += await self._gates_in(partition, [name])
         except Unavailable:  # which keeps nobody from lifting it
-            return "; tasks dropped: unknown, as a partition was away"
+            return "tasks dropped: unknown, as a partition was away"
         here = (zip(reply[4::4], reply[6::4], strict=True) for reply in replies)
         dropped = sum(int(count) for counts in here for each, count in counts if int(each) == number)
         so_far = sum(int(reply[2]) for reply in replies)
-        return f"; tasks dropped: {dropped}, by all gates of the lambda so far: {so_far}"
+        return f"tasks dropped: {dropped}, by all gates of the lambda so far: {so_far}"
 
-    async def pause_lambda(self, name: str, who: str = "", why: str = "") -> bool:
-        """Pauses a lambda, by a gate; False where there is none of this name."""
+    async def pause_lambda(self, name: str, who: str = "", why: str = "") -> GateSet | None:
+        """Pauses a lambda, by a gate; None where there is none of this name."""
         gate = NewGate(name, GateAction.PAUSE, {}, who=who, why=why)
-        return await self.set_gate(gate, unless=KeepExisting.ENDLESS) is not None
+        return await self.set_gate(gate, unless=KeepExisting.ENDLESS)
 
-    async def resume_lambda(self, name: str, who: str = "", why: str = "") -> bool:
-        """Lifts the pause of a lambda; False where there is none of this name."""
-        return await self.lift_gate(name, {}, [GateAction.PAUSE], who, why) is not None
+    async def resume_lambda(self, name: str) -> int | None:
+        """Lifts the pause of a lambda. Returns how many were lifted; None where there is none of this name."""
+        return await self.lift_gate(name, {}, [GateAction.PAUSE])
 
     async def list_gates(self, *names: str, counted: bool = True) -> list[Gate]:
         """The gates of some lambdas: lambda by lambda, oldest first.
@@ -134,7 +132,7 @@ class GateVerbs(LambdaVerbs):
         return found
 
     async def judge(self, name: str) -> Gate | None:
-        """Closes the automatic gate of a lambda if it has to by what all partitions know. Returns it; None: it stays open."""
+        """Closes the automatic gate of a lambda if it has to by what all partitions know. Returns it; None: it stays open, or has been closed."""
         ended, fatal, share = 0, 0, ""
         for partition in range(self.partitions):
             some, failed, threshold, paused = await self._call("judge", partition, [name])
@@ -145,10 +143,10 @@ class GateVerbs(LambdaVerbs):
             return None
         why = f"{fatal} of {ended} runs within a minute failed for good; its gate_at_fatal is {float(share) * 100:g} %"
         gate = NewGate(name, GateAction.PAUSE, {}, who=AUTOMATIC, why=why, automatic=True)
-        answer = await self.set_gate(gate, "pause, automatic", unless=KeepExisting.SET)
-        if answer is None:
+        answer = await self.set_gate(gate, unless=KeepExisting.SET)
+        if answer is None or not answer.made:
             return None
-        return Gate(answer[0], name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
+        return Gate(answer.number, name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
 
     async def redrive(self, tasks: Sequence[tuple[str, int]], begun_us: int) -> list[bool]:
         """FATAL_FAILURE → NEW, each due so many µs after the redrive began, at `begun_us`. Which were dead letters."""
@@ -158,15 +156,6 @@ class GateVerbs(LambdaVerbs):
             return [each == 1 for each in await self._call("redrive", partition, args)]
 
         return await by_partition(tasks, lambda task: self._partition(task[0]), call)
-
-    async def add_audit(self, entry: AuditEntry) -> None:
-        """Adds to the audit log."""
-        await self._call("add_audit", REGISTRY_PARTITION, [msgspec.json.encode(entry)])
-
-    async def list_audit(self, before: int | None, most: int) -> list[AuditEntry]:
-        """Entries of the audit log, newest first: those before the one of this number, or the newest."""
-        reply = await self._call("list_audit", REGISTRY_PARTITION, ["" if before is None else before, most])
-        return [_audit_entry(each) for each in reply]
 
 
 def _about(action: GateAction, labels: Mapping[str, str]) -> str:
@@ -222,9 +211,3 @@ def _with_record(gate: Gate, said: bytes) -> Gate:
     at, _, record = said.partition(b" ")
     known = msgspec.json.decode(record.partition(b" ")[2], type=_GateReason)
     return gate._replace(who=known.who, why=known.why, automatic=known.automatic, set_at_us=int(at))
-
-
-def _audit_entry(raw: bytes) -> AuditEntry:
-    head, _, said = raw.partition(b"\n")
-    number, at_us = map(int, head.split())
-    return msgspec.structs.replace(msgspec.json.decode(said, type=AuditEntry), number=number, at_us=at_us)

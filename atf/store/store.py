@@ -21,6 +21,7 @@ from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US, Status
 
 from . import keys, library
+from .audit import AuditVerbs
 from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
@@ -43,6 +44,7 @@ from .values.tasks import CancelResult, RetryResult
 
 class Store(
     ScheduleVerbs,
+    AuditVerbs,
     BatchVerbs,
     CapacityVerbs,
     ClaimVerbs,
@@ -199,7 +201,10 @@ class Store(
 
         async def call(partition: int, batch: list[str]) -> list[CancelResult]:
             reply = await self._call("cancel_tasks", partition, batch)
-            return [CancelResult(_status(name), bool(cancelled), bool(flagged)) for name, cancelled, flagged in reply]
+            return [
+                CancelResult(_status(name), bool(cancelled), bool(flagged), of.decode())
+                for name, cancelled, flagged, of in reply
+            ]
 
         return await by_partition(ids, self._partition, call)
 
@@ -208,7 +213,9 @@ class Store(
 
         async def call(partition: int, batch: list[str]) -> list[RetryResult]:
             reply = await self._call("retry_tasks", partition, batch)
-            return [RetryResult(_status(name), bool(done), holder.decode()) for name, done, holder in reply]
+            return [
+                RetryResult(_status(name), bool(done), holder.decode(), of.decode()) for name, done, holder, of in reply
+            ]
 
         return await by_partition(ids, self._partition, call)
 

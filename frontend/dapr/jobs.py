@@ -13,6 +13,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
 
 from atf.errors import InvalidArgument, UnknownLambda
+from atf.frontend.audit import MAX_WHO_CHARS
 from atf.frontend.new_job import MAX_RETRIES
 from atf.rpc import api, dapr_runtime_pb2 as d, dapr_scheduler_pb2 as s, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.task import MAX_AHEAD_US, MAX_BATCH, MAX_PAYLOAD_BYTES, US
@@ -76,15 +77,23 @@ def data_of(spec: j.JobSpec) -> AnyMessage:
         return AnyMessage()
 
 
-async def schedule_job(frontend: api.Frontend, spec: j.JobSpec, *, overwrite: bool, signature: str = "") -> None:
-    """Makes a job, or replaces one; makes its lambda known where it is the first of it. `signature`: of that lambda, for people."""
-    asked = f.ScheduleJobRequest(job=spec, overwrite=overwrite, anew=overwrite)
+async def schedule_job(
+    frontend: api.Frontend, spec: j.JobSpec, app_id: str, *, overwrite: bool, signature: str = ""
+) -> None:
+    """Makes a job of an app, or replaces one; makes its lambda known where it is the first of it. `signature`: of that lambda, for people."""
+    who = who_of(app_id)
+    asked = f.ScheduleJobRequest(job=spec, overwrite=overwrite, anew=overwrite, who=who)
     try:
         await frontend.schedule_job(asked)
     except UnknownLambda:
         registered = f.LambdaSpec(name=getattr(spec.task, "lambda"), signature=signature)
-        await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[registered]))
+        await frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[registered], who=who))
         await frontend.schedule_job(asked)
+
+
+def who_of(app_id: str) -> str:
+    """How the audit log names an app of Dapr's."""
+    return f"dapr:{app_id}"[:MAX_WHO_CHARS]
 
 
 async def pages_of_jobs(frontend: api.Frontend, prefix: str) -> AsyncIterator[Sequence[j.Job]]:

@@ -16,7 +16,7 @@ from atf.frontend.validate import shown
 from atf.rpc import api, dapr_runtime_pb2 as d, frontend_pb2 as f, job_pb2 as j
 from atf.task import MAX_BATCH_BYTES
 
-from .jobs import data_of, fill_job, job_spec, pages_of_jobs, schedule_job
+from .jobs import data_of, fill_job, job_spec, pages_of_jobs, schedule_job, who_of
 
 SERVICE: Final = "dapr.proto.runtime.v1.Dapr"
 DOMAIN: Final = "dapr.io"
@@ -56,7 +56,8 @@ class DaprRuntime:
             name = self._job(job.name, metadata)
             if not job.HasField("schedule") and not job.HasField("due_time"):
                 raise InvalidArgument("schedule: give one, or a due_time, or both").with_reason(SCHEDULE_EMPTY, DOMAIN)
-            await schedule_job(self._frontend, job_spec(name, DELIVER, job, job.data), overwrite=request.overwrite)
+            spec, app_id = job_spec(name, DELIVER, job, job.data), self._caller(metadata)
+            await schedule_job(self._frontend, spec, app_id, overwrite=request.overwrite)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest, metadata: Metadata) -> d.GetJobResponse:
@@ -85,7 +86,8 @@ class DaprRuntime:
     async def delete_job(self, request: d.DeleteJobRequest, metadata: Metadata) -> d.DeleteJobResponse:
         """Deletes a job; it need not exist."""
         with _said_as(DELETE):
-            await self._frontend.delete_job(f.DeleteJobRequest(name=self._job(request.name, metadata)))
+            name = self._job(request.name, metadata)
+            await self._frontend.delete_job(f.DeleteJobRequest(name=name, who=who_of(self._caller(metadata))))
         return d.DeleteJobResponse()
 
     async def delete_jobs_by_prefix(
@@ -93,8 +95,9 @@ class DaprRuntime:
     ) -> d.DeleteJobsByPrefixResponse:
         """Deletes an application's jobs whose names begin so; all of them where nothing is given."""
         with _said_as(DELETE):
-            prefix = namespace_of(self._caller(metadata)) + request.name_prefix
-            await self._frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))
+            app_id = self._caller(metadata)
+            asked = f.DeleteJobsByPrefixRequest(prefix=namespace_of(app_id) + request.name_prefix, who=who_of(app_id))
+            await self._frontend.delete_jobs_by_prefix(asked)
         return d.DeleteJobsByPrefixResponse()
 
     # Releases before 1.18 call them so.

@@ -20,7 +20,7 @@ from atf.task import MAX_BATCH_BYTES
 
 from . import names
 from .intake import PRIORITY
-from .jobs import fill_job, job_spec, pages_of_jobs, schedule_job
+from .jobs import fill_job, job_spec, pages_of_jobs, schedule_job, who_of
 from .watch import WatchStreams
 
 SERVICE: Final = "dapr.proto.scheduler.v1.Scheduler"
@@ -71,7 +71,7 @@ class SchedulerService:
         spec = job_spec(name, names.lambda_name(metadata), job, trigger)
         spec.task.options.priority, spec.task.options.max_losses = PRIORITY, MAX_LOSSES
         signature = "(triggers of Dapr's jobs)"
-        await schedule_job(self._frontend, spec, overwrite=request.overwrite, signature=signature)
+        await schedule_job(self._frontend, spec, metadata.app_id, overwrite=request.overwrite, signature=signature)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest) -> d.GetJobResponse:
@@ -96,22 +96,24 @@ class SchedulerService:
 
     async def delete_job(self, request: d.DeleteJobRequest) -> d.DeleteJobResponse:
         """Deletes a job, which need not exist, and its trigger where no watcher has that."""
-        await self._store.delete_jobs([names.job_name(request.name, request.metadata)])
+        name = names.job_name(request.name, request.metadata)
+        await self._frontend.delete_job(f.DeleteJobRequest(name=name, who=who_of(request.metadata.app_id)))
         return d.DeleteJobResponse()
 
     async def delete_by_metadata(self, request: d.DeleteByMetadataRequest) -> d.DeleteByMetadataResponse:
         """Deletes the jobs of an app, an actor, an actor's type, or of actors whose ids begin alike."""
-        await self._delete(names.prefix(request.metadata, id_prefix=request.id_prefix_match))
+        await self._delete(request.metadata, names.prefix(request.metadata, id_prefix=request.id_prefix_match))
         return d.DeleteByMetadataResponse()
 
     async def delete_by_name_prefix(self, request: d.DeleteByNamePrefixRequest) -> d.DeleteByNamePrefixResponse:
         """Deletes the jobs of an app or an actor whose names begin alike."""
-        await self._delete(names.prefix(request.metadata, name_prefix=request.name_prefix))
+        await self._delete(request.metadata, names.prefix(request.metadata, name_prefix=request.name_prefix))
         return d.DeleteByNamePrefixResponse()
 
-    async def _delete(self, prefix: str) -> None:
+    async def _delete(self, metadata: d.JobMetadata, prefix: str) -> None:
         """Deletes the jobs whose names begin so, and their triggers, also where a job has ended with its last tick."""
-        await self._frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))
+        asked = f.DeleteJobsByPrefixRequest(prefix=prefix, who=who_of(metadata.app_id))
+        await self._frontend.delete_jobs_by_prefix(asked)
 
     # --- streams ------------------------------------------------------------------------------------------------------
 

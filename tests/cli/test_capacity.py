@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from atf.client.whoami import whoami
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
@@ -69,11 +70,11 @@ def test_set_sends_what_was_given_and_nothing_else(atf: Atf, frontend: FakeFront
     given = ["--reserve", "shop/mail=2", "--reserve", "shop/bill=0", "--rotation", "500ms", "--lookahead", "4"]
     assert "has no cores" in atf("capacity", "set", "default", *given).out
     expected = f.SetCapacityRequest(
-        pool="default", reserve={"shop/mail": 2, "shop/bill": 0}, rotation_us=500_000, lookahead=4
+        pool="default", reserve={"shop/mail": 2, "shop/bill": 0}, rotation_us=500_000, lookahead=4, who=whoami()
     )
     assert frontend.asked[-1] == expected
-    atf("capacity", "set", "gpu", "--cores", "0")
-    assert frontend.asked[-1] == f.SetCapacityRequest(pool="gpu", cores=0)
+    atf("capacity", "set", "gpu", "--cores", "0", "--why", "gone")
+    assert frontend.asked[-1] == f.SetCapacityRequest(pool="gpu", cores=0, who=whoami(), why="gone")
 
 
 @pytest.mark.parametrize(

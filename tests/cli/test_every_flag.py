@@ -32,7 +32,7 @@ COMMANDS: dict[str, list[str]] = {
     "job resume": ["a/j"], "job run": ["a/j"], "lambda ls": [], "lambda show": ["a/b"], "lambda set": ["a/b", "rate=3"],
     "lambda unset": ["a/b", "rate"], "lambda register": ["flagged:app"], "queue ls": [],
     "gate pause": ["a/b"], "gate drop": ["a/b"], "gate delay": ["a/b", "--by", "9"], "gate admit": ["a/b", "5"], "gate lift": ["a/b"],
-    "gate ls": [], "gate log": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
+    "gate ls": [], "audit": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
     "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
 }  # fmt: skip
 VALUES: dict[str, str] = {
@@ -44,9 +44,9 @@ VALUES: dict[str, str] = {
     "max_attempts": "4", "max_in_flight": "2", "max_losses": "2", "max_retries": "7", "misfire": "all", "multiplexed_timeout": "9",
     "on_complete": "a/c", "on_failure": "a/c", "on_success": "a/c", "ordering_key": "b", "output": "out", "overlap": "skip", "pause": "3",
     "payload": '{"path": "x"}', "prefix": "a/", "priority": "high", "rate": "3", "raw": "raw.bin", "repeats": "2", "reserve": "a/b=1",
-    "reserved_timeout": "9", "retention": "60", "retry_interval": "3", "rotation": "99", "status": "SUCCESS", "statuses": "done",
-    "target": "path", "timeout": "3", "ttl": "36h", "tz": "Europe/Paris", "unique": "b", "until": "2031-01-01T00:00Z", "wait_timeout": "3",
-    "why": "rain", "window": "3", "workers": "2",
+    "reserved_timeout": "9", "retention": "60", "retry_interval": "3", "rotation": "99", "since": "2020-01-01T00:00Z", "status": "SUCCESS", "statuses": "done",
+    "target": "path", "task_id": "0-a", "timeout": "3", "ttl": "36h", "tz": "Europe/Paris", "unique": "b", "until": "2031-01-01T00:00Z", "wait_timeout": "3",
+    "what": "redrive", "who": "ada", "why": "rain", "window": "3", "workers": "2",
 }  # fmt: skip
 BESIDE: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("lambda rm", "cancel_waiting"): (["--yes"], []),

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from atf.client.whoami import whoami
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
 
 
 def asked(name: str, **fields: Any) -> f.SetLambdaRequest:
-    return f.SetLambdaRequest(**{"lambda": name, **fields})
+    return f.SetLambdaRequest(**{"lambda": name, "who": whoami(), **fields})
 
 
 def info(name: str, **counts: int) -> f.LambdaInfo:

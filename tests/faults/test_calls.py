@@ -150,7 +150,7 @@ async def set_gate(world: World) -> None:
     assert not any(of(handle) for handle in handles)
     (gate,) = await world.client.gates("f/step")
     assert (gate.waiting, gate.who) == (2, "ada")
-    assert len(await world.client.audit("f/step")) == 1, "the same call again is the same gate"
+    assert len(await world.client.audit("f/step", what="set_gate")) == 1, "the same call again is the same gate"
     await world.client.lift_gate("f/step", labels={"team": "web"})
     await world.succeed(handles)
 
@@ -179,7 +179,7 @@ async def redrive(world: World) -> None:
 
 async def list_audit(world: World) -> None:
     await world.client.pause("f/step", why="a test")
-    assert [each.why for each in await world.client.audit()] == ["a test"]
+    assert [each.why for each in await world.client.audit(what="pause_lambda")] == ["a test"]
 
 
 async def explain_task(world: World) -> None:

@@ -58,6 +58,11 @@ class Bench:
     async def stored(self, stored_id: str) -> t.Task:
         return await self.frontend.get_task(f.GetTaskRequest(id=stored_id, with_spec=True))
 
+    async def audit(self) -> list[f.AuditEntry]:
+        """The audit log, newest first, without the registrations."""
+        entries = (await self.frontend.list_audit(f.ListAuditRequest())).entries
+        return [each for each in entries if each.what != "register_lambdas"]
+
     async def enqueue(self) -> None:
         for partition in range(self.store.partitions):
             while True:  # a pass over several queues takes some of each

@@ -616,7 +616,7 @@ async def test_a_batch_is_deleted_with_its_items_once_it_has_ended(bench: Bench)
 @pytest.mark.parametrize("command", ["cancel_batch", "retry_batch"])
 async def test_what_is_not_there_can_t_be_commanded(bench: Bench, command: str) -> None:
     with pytest.raises(NotFound, match="no batch 'nightly'"):
-        await getattr(bench.frontend, command)(b.GetBatchRequest(id=ID))
+        await getattr(bench.frontend, command)(b.CancelBatchRequest(id=ID))
 
 
 # --- items as tasks ---------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ async def test_a_dry_run_starts_nothing_and_says_what_would_be_started(bench: Be
     assert (reply.matched, reply.redriven, reply.looked_at, dict(reply.errors)) == (2, 0, 2, {"it rained": 2})
     assert sorted(reply.ids) == sorted(ids)
     assert await bench.counts() == {"FATAL_FAILURE": 2}
-    assert not (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+    assert not await bench.audit()
 
 
 async def test_nothing_is_started_where_it_is_not_said_whether_to(bench: Bench) -> None:
@@ -61,7 +61,7 @@ async def test_so_many_a_second_become_due_over_all_pages(bench: Bench) -> None:
         f.ListTasksRequest(filter=cast("Any", {"lambda": NAME, "statuses": [t.NEW]}), page_size=256)
     )
     assert sorted(each.next_at_us for each in listed.tasks) == [START_US + number * US // 10 for number in range(70)]
-    entries = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+    entries = await bench.audit()
     assert [(each.what, each.detail) for each in entries] == [
         ("redrive", "ended: 70 tasks"),
         ("redrive", "begun: 10 a second"),

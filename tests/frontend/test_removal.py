@@ -30,7 +30,7 @@ async def test_what_nobody_needs_is_forgotten_everywhere(bench: Bench) -> None:
     for partition in range(2):
         with pytest.raises(KeyError):
             await _said_of(bench, partition)
-    (entry, *_) = (await bench.frontend.list_audit(f.ListAuditRequest())).entries
+    (entry, *_) = await bench.audit()
     assert (entry.what, getattr(entry, "lambda"), entry.who) == ("delete_lambda", NAME, "ada")
     await bench.register()
     await bench.stored(await bench.schedule("a"))

@@ -236,6 +236,7 @@ class FakeFrontend:
     async def list_audit(self, request: f.ListAuditRequest, *, timeout: float = 10) -> f.ListAuditReply:
         first = request.before or 6
         entries = [f.AuditEntry(number=each, who="ada") for each in range(first - 1, max(first - 3, 0), -1)]
+        del entries[request.page_size or 100 :]
         return f.ListAuditReply(entries=entries, before=entries[-1].number if entries[-1].number > 1 else 0)
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:

@@ -303,6 +303,9 @@ async def test_cores_of_a_pool_are_set_and_seen(w: World) -> None:
     sent = f.SetCapacityRequest(
         pool="gpu", cores=2, reserve={"photos/thumbnail": 1}, rotation_us=500_000, max_retries=0
     )
+    assert w.frontend.capacity is not None
+    assert w.frontend.capacity.who
+    w.frontend.capacity.ClearField("who")
     assert w.frontend.capacity == sent
     assert (found.cores[0].state, found.cores[0].lambda_name, found.groups) == (
         "occupied",

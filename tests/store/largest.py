@@ -9,12 +9,14 @@ from itertools import combinations
 from typing import Final
 
 from atf.store import keys, library
+from atf.store.gates import GateSet
 from atf.store.status import LiveRole
 from atf.store.user_keys import HeldUniqueKey
+from atf.store.values.audit import AuditEntry
 from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.claims import FirstTimeKey, Outcome
 from atf.store.values.jobs import Tick
-from atf.store.values.lambdas import AuditEntry, GateAction, LambdaRecord, NewGate
+from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import MAX_BATCH, MAX_LABELS, US
@@ -227,8 +229,10 @@ async def full_gates(world: World, batch: int) -> None:
     await world.passes()
     for place, labels in enumerate(COLLECTIONS):
         gate = NewGate(name, GateAction.DELAY, labels, (place + 1) * US, who="ada", why="y" * 500)
-        assert await store.set_gate(gate) != (0, 0)
-    assert await store.set_gate(NewGate(name, GateAction.DROP, {})) == (0, 0), "a lambda may have more gates than these"
+        assert await store.set_gate(gate) != GateSet(0)
+    assert await store.set_gate(NewGate(name, GateAction.DROP, {})) == GateSet(0), (
+        "a lambda may have more gates than these"
+    )
     assert len(await claimed()) == MAX_BATCH
     world.clock.advance(ENQUEUE_TIMEOUT_US / US)
     await world.passes()  # sees that other queues are empty, and that nothing is owed; else a visit takes less
@@ -280,7 +284,8 @@ async def full_reads(world: World, times: int) -> None:
         await store.set_capacity(host, 0, b"s" * 4096, deal_anew=True)
         await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, single_partition=True)
         labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
-        await store.add_audit(AuditEntry("set_gate", names[number], labels, "w" * 100, "y" * 500, "pause"))
+        said = ("w" * 100, "y" * 500, "d" * 500, [f"0-{place:t<64}" for place in range(20)], 256, "o" * 500)
+        await store.add_audit([AuditEntry("set_gate", ", ".join(names[:10]), labels, *said)])
     ids = await world.schedule(
         *(f"read-{number}" for number in range(MAX_BATCH)), ordering_key="read", lambda_name=names[0]
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from atf.store import keys, library
+from atf.store.gates import GateSet
 from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.claims import Outcome
 from atf.store.values.jobs import Tick
@@ -169,10 +170,10 @@ async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
     assert (await one.store.list_gates(LAMBDA))[0].dropped == 4
     await one.check()
     assert [each.retried for each in await one.store.retry_tasks(["0-w"])] == [True]
+    dropped = await one.store.dropped(LAMBDA, {"team": "web"}, [GateAction.DROP])
+    assert dropped == "tasks dropped: 4, by all gates of the lambda so far: 4"
+    assert not await one.store.dropped(LAMBDA, {"team": "web"}, [GateAction.PAUSE]), "there is none"
     await one.lift("drop", team="web")
-    assert (await one.store.list_audit(None, 1))[
-        0
-    ].detail == "drop; tasks dropped: 4, by all gates of the lambda so far: 4"
     await one.passes()
     assert await one.statuses(["0-w"]) == ["ENQUEUED"]
 
@@ -281,14 +282,13 @@ async def test_a_kept_task_can_be_cancelled_and_its_id_used_again(one: World) ->
 async def test_setting_the_same_again_takes_its_place_and_a_repeated_call_does_not(one: World) -> None:
     gate = NewGate(LAMBDA, GateAction.PAUSE, {"team": "web"}, who="ada", request_id="r1")
     first = await one.store.set_gate(gate)
-    assert await one.store.set_gate(gate) == first
-    second = await one.store.set_gate(gate._replace(request_id="r2", for_us=US))
     assert first is not None
+    assert (first.made, await one.store.set_gate(gate)) == (True, first._replace(made=False))
+    second = await one.store.set_gate(gate._replace(request_id="r2", for_us=US))
     assert second is not None
-    assert second[0] > first[0]
-    assert second[1] == one.clock.us + US
-    assert [each.number for each in await one.store.list_gates(LAMBDA)] == [second[0]]
-    assert len(await one.store.list_audit(None, 10)) == 2
+    assert second.number > first.number
+    assert (second.until_us, second.made) == (one.clock.us + US, True)
+    assert [each.number for each in await one.store.list_gates(LAMBDA)] == [second.number]
 
 
 async def test_a_lambda_has_so_many_gates_and_no_more(one: World) -> None:
@@ -320,34 +320,10 @@ async def test_an_unknown_lambda_has_no_gates(world: World) -> None:
     assert await world.store.list_gates("no/body") == []
 
 
-async def test_lifting_what_is_not_there_is_no_entry_in_the_log(one: World) -> None:
-    assert await one.lift("pause", "drop", team="web") == 0
-    assert await one.store.list_audit(None, 10) == []
-
-
-async def test_the_audit_log_says_who_did_what_and_why_newest_first(one: World) -> None:
-    await one.gate("pause", team="web")
-    one.clock.advance(1)
-    await one.lift("pause", "drop", "delay", "admit", team="web")
-    new, old = await one.store.list_audit(None, 10)
-    assert (new.what, new.who, new.why, new.at_us) == ("lift_gate", "ada", "it is dry", one.clock.us)
-    assert (old.what, old.lambda_name, old.labels, old.why) == ("set_gate", LAMBDA, {"team": "web"}, "it rains")
-    assert await one.store.list_audit(new.number, 10) == [old]
-    assert await one.store.list_audit(None, 1) == [new]
-
-
-async def test_the_audit_log_keeps_the_newest(one: World) -> None:
-    for _ in range(3):
-        await one.gate("pause")
-    await one.store.link.command("HSET", "atf:{0}", "audited", library.AUDIT_KEPT + 1, key="atf:{0}")
-    await one.gate("pause")
-    assert [each.number for each in await one.store.list_audit(None, 10)] == [library.AUDIT_KEPT + 2, 3]
-
-
 async def test_pause_and_resume_are_a_gate_and_leave_the_others(one: World) -> None:
     await one.gate("admit", 0.5)
-    await one.store.pause_lambda(LAMBDA, "bob", "lunch")
-    await one.store.pause_lambda(LAMBDA, "eve", "again")
+    assert (await one.store.pause_lambda(LAMBDA, "bob", "lunch") or GateSet(0)).made
+    assert not (await one.store.pause_lambda(LAMBDA, "eve", "again") or GateSet(0)).made
     gates = await one.store.list_gates(LAMBDA)
     assert [(each.action, each.who) for each in gates] == [(GateAction.ADMIT, "ada"), (GateAction.PAUSE, "bob")]
     await one.store.resume_lambda(LAMBDA)
@@ -376,7 +352,6 @@ async def test_a_pause_until_it_is_lifted_takes_the_place_of_one_that_ends(one: 
     await one.store.pause_lambda(LAMBDA, "bob", "lunch")
     (gate,) = await one.store.list_gates(LAMBDA)
     assert (gate.who, gate.why, gate.until_us) == ("bob", "lunch", 0)
-    assert [each.who for each in await one.store.list_audit(None, 10)] == ["bob", "ada"]
     one.clock.advance(60)
     await one.schedule("a")
     assert await in_queue(one) == []
@@ -539,7 +514,7 @@ async def test_it_closes_by_the_runs_of_all_partitions_together(watched: World) 
 
 async def test_it_closes_whatever_gates_the_lambda_has(watched: World) -> None:
     for number in range(library.MAX_GATES):
-        assert await watched.store.set_gate(NewGate(FAILS, GateAction.PAUSE, {"team": f"{number}"})) != (0, 0)
+        assert await watched.store.set_gate(NewGate(FAILS, GateAction.PAUSE, {"team": f"{number}"})) != GateSet(0)
     assert await ends(watched, 0, 0, 20) == [FAILS]
     assert await watched.store.judge(FAILS) is not None
     assert (await watched.store.list_lambdas())[FAILS].paused
@@ -563,8 +538,8 @@ async def test_runs_that_ended_more_than_a_minute_ago_do_not_count(watched: Worl
 
 async def test_what_failed_counts_until_somebody_resumes_and_lifting_nothing_is_no_resume(watched: World) -> None:
     assert await ends(watched, 0, 0, 20) == [FAILS]
-    assert await watched.store.resume_lambda(FAILS)
+    assert await watched.store.resume_lambda(FAILS) is not None
     assert await watched.store.lift_gate(FAILS, {"team": "web"}, [GateAction.DROP]) == 0
     assert await watched.store.judge(FAILS) is not None
-    assert await watched.store.resume_lambda(FAILS)
+    assert await watched.store.resume_lambda(FAILS) is not None
     assert await watched.store.judge(FAILS) is None

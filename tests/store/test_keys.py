@@ -202,6 +202,7 @@ def test_a_queues_name_tells_its_parts() -> None:
 LUA = library.VERBS
 HEADERS = {verb: "\n".join(header(text)) for verb, text in LUA.items()}
 CREATING = {
+    "add_audit",
     "first_time",
     "open_batch",
     "reserve_items",

@@ -8,7 +8,7 @@ from atf.store import keys
 from atf.store.values.claims import Outcome
 from atf.store.values.keys import KeyAnswer
 from atf.store.values.lambdas import LambdaRecord
-from atf.store.values.tasks import Scheduled
+from atf.store.values.tasks import RetryResult, Scheduled
 from atf.task import TOMBSTONE_US, US, Status
 
 from .world import LAMBDA, World, held
@@ -90,7 +90,7 @@ async def test_a_retry_is_refused_while_another_task_holds_the_key(world: World)
     await ask(world, "a")
     await world.store.cancel_tasks(["0-a"])
     assert (await ask(world, "b")).id == "0-b"
-    assert await world.store.retry_tasks(["0-a"]) == [(Status.CANCELLED, False, "0-b")]
+    assert await world.store.retry_tasks(["0-a"]) == [RetryResult(Status.CANCELLED, False, "0-b", LAMBDA)]
     await world.check()
     assert await due(world) == ["0-b"]
 
@@ -101,9 +101,9 @@ async def test_a_retry_takes_the_key_again_when_its_holder_has_ended(world: Worl
     await world.store.cancel_tasks(["0-a"])
     await ask(world, "b")
     await world.store.cancel_tasks(["0-b"])
-    assert await world.store.retry_tasks(["0-a"]) == [(Status.NEW, True, "")]
+    assert await world.store.retry_tasks(["0-a"]) == [RetryResult(Status.NEW, True, "", LAMBDA)]
     assert (await ask(world, "c")).id == "0-a"
-    assert await world.store.retry_tasks(["0-b"]) == [(Status.CANCELLED, False, "0-a")]
+    assert await world.store.retry_tasks(["0-b"]) == [RetryResult(Status.CANCELLED, False, "0-a", LAMBDA)]
 
 
 async def test_a_dead_letter_stays_one_while_a_task_of_a_later_window_holds_its_key(world: World) -> None:
@@ -111,10 +111,10 @@ async def test_a_dead_letter_stays_one_while_a_task_of_a_later_window_holds_its_
     await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*await due(world))), error="x")
     world.clock.advance(WINDOW_S)
     await ask(world, "b")
-    assert await world.store.retry_tasks(["0-a"]) == [(Status.FATAL_FAILURE, False, "0-b")]
+    assert await world.store.retry_tasks(["0-a"]) == [RetryResult(Status.FATAL_FAILURE, False, "0-b", LAMBDA)]
     assert await world.store.redrive([("0-a", 0)], 0) == [False]
     world.clock.advance(WINDOW_S)
-    assert await world.store.retry_tasks(["0-a"]) == [(Status.NEW, True, "")], "the window is over"
+    assert await world.store.retry_tasks(["0-a"]) == [RetryResult(Status.NEW, True, "", LAMBDA)], "the window is over"
 
 
 async def test_a_stopped_key_is_not_resumed_beside_the_holder(world: World) -> None:

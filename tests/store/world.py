@@ -18,10 +18,11 @@ from atf.store.library import FULL_REVISIT_US
 from atf.store.status import LiveRole
 from atf.store.store import Store
 from atf.store.user_keys import HeldUniqueKey
+from atf.store.values.audit import AuditEntry
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, ItemTerms, NewItem
 from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.jobs import NewJob, ReplaceJob, Tick
-from atf.store.values.lambdas import AuditEntry, GateAction, LambdaRecord, NewGate
+from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
 from tests.known import know
@@ -631,11 +632,11 @@ class World:
         )
         answer = await self.store.set_gate(gate)
         assert answer is not None
-        return answer[0]
+        return answer.number
 
     async def lift(self, *actions: str, **labels: str) -> int:
         """Lifts gates of LAMBDA with these labels, and answers how many."""
-        lifted = await self.store.lift_gate(LAMBDA, labels, [GateAction(each) for each in actions], "ada", "it is dry")
+        lifted = await self.store.lift_gate(LAMBDA, labels, [GateAction(each) for each in actions])
         assert lifted is not None
         return lifted
 
@@ -663,8 +664,9 @@ class World:
         await self.lift("delay", "drop")
         await self.passes()
         assert await self.statuses(["0-g1", "0-g2", "0-g3"]) == ["CANCELLED"] * 3
-        await self.store.add_audit(AuditEntry("redrive", LAMBDA, {}, "ada", "", "3 tasks"))
-        assert len(await self.store.list_audit(None, 10)) >= 6
+        await self.store.add_audit([AuditEntry("redrive", LAMBDA, {}, "ada", "", "3 tasks")])
+        await self.store.link.call("replace_audit", keys.record(0), [self.clock(), b'{"what":"redrive"}'])
+        assert len(await self.store.list_audit(None, 10)) == 1
         await self.fails(look)
 
     async def fails(self, look: Callable[[], Awaitable[object]] | None = None) -> None:

@@ -160,6 +160,18 @@ BOUNDS: Final[dict[str, Bound]] = {
     "where a page of the audit log begins": Bound(
         "ListAudit", lambda _, n: f.ListAuditRequest(before=n), 0, MAX_INT64, "before"
     ),
+    "since when the audit log is asked for": Bound(
+        "ListAudit", lambda _, n: f.ListAuditRequest(since_at_us=n), 0, MAX_INT64, "since "
+    ),
+    "until when the audit log is asked for": Bound(
+        "ListAudit", lambda _, n: f.ListAuditRequest(until_at_us=n), 0, MAX_INT64, "until "
+    ),
+    "who asks, where that may be left out": Bound(
+        "CancelTasks", lambda _, n: f.CancelTasksRequest(who="ä" * n), 0, MAX_WHO_CHARS, "who"
+    ),
+    "why, where that may be left out": Bound(
+        "CancelTasks", lambda _, n: f.CancelTasksRequest(why="ä" * n), 0, MAX_WHY_CHARS, "why"
+    ),
     "ticks to preview": Bound("PreviewSchedule", lambda _, n: _preview(count=n), 0, MAX_PREVIEW, "count"),
     "where a preview begins": Bound("PreviewSchedule", lambda _, n: _preview(from_at_us=n), 0, LATEST_US, "from_at_us"),
     "a redrive's rate": Bound("Redrive", lambda _, n: _redrive(rate=n), 0, MAX_RATE, "rate"),

@@ -83,12 +83,15 @@ _LISTED_KEYS: Final[dict[tuple[str, ...], Rule]] = {
     ("key",): Rule(_key(0), "key"),
     ("page_token",): Rule(_must(r"|[01]\.\d{1,17}\.[A-Za-z0-9._/:%~-]{0,3200}"), "page_token"),
 }
+_WHY: Final = Rule(_at_most(500), "why")
+_ASKED: Final[dict[Path, Rule]] = {("who",): Rule(_at_most(100), "who"), ("why",): _WHY}
+"""Of a request that may say who asks."""
 _MENDED_KEY: Final[dict[Path, Rule]] = {
+    **_ASKED,
     ("lambda",): _LAMBDA,
     ("key",): Rule(_key(), "key"),
     ("task_id",): Rule(lambda text: _NAMED.code(text) if text else PRECONDITION),
 }
-_WHY: Final = Rule(_at_most(500), "why")
 _GATE: Final[dict[Path, Rule]] = {
     ("lambda",): _LAMBDA,
     ("labels", "key"): Rule(_at_most(64, 1), "label"),
@@ -180,6 +183,7 @@ _MADE_JOB: Final[dict[Path, Rule]] = {
     ("job", "task", "unique", "key"): Rule(lambda _: INVALID, "unique"),
     ("job", "code"): Rule(_must(r"[A-Za-z0-9]{0,64}"), "code"),
     ("request_id",): _ID,
+    **_ASKED,
 }
 
 _FILTER: Final[dict[Path, Rule]] = {
@@ -199,9 +203,10 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         **{("filter", *path): rule for path, rule in _FILTER.items()},
     },
     "Frontend.WaitTasks": {("ids",): _STORED},
-    "Frontend.CancelTasks": {("ids",): Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")},
-    "Frontend.RetryTasks": {("ids",): Rule(_must(r"[01]-[A-Za-z0-9_-]{1,64}"), "task id")},
+    "Frontend.CancelTasks": {**_ASKED, ("ids",): _NAMED},
+    "Frontend.RetryTasks": {**_ASKED, ("ids",): _NAMED},
     "Frontend.RegisterLambdas": {
+        **_ASKED,
         ("lambdas", "name"): _NEW_LAMBDA,
         ("lambdas", "signature"): Rule(_at_most(2_000), "signature"),
         ("lambdas", "digest"): Rule(_must("[a-z0-9_-]{0,32}"), "digest"),
@@ -216,6 +221,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("page_token",): Rule(lambda text: OK if not text else _must(f"{_NAME}/{_NAME}")(text), "page_token"),
     },
     "Frontend.SetCapacity": {
+        **_ASKED,
         ("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool"),
         ("reserve", "key"): _LAMBDA,
     },
@@ -230,6 +236,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100, 1), "who"), ("why",): _WHY},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
+        **_ASKED,
         ("lambda",): _LAMBDA,
         ("set", "key"): Rule(lambda _: INVALID, "setting"),
         ("set", "value"): Rule(_must(_NAME, NOT_FOUND), "pool"),
@@ -245,7 +252,12 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("page_token",): Rule(_must(r"|\d+/\d+/(\d+\.\..*)?"), "page_token"),
     },
     "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
-    "Frontend.ListAudit": {("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}"), "lambda")},
+    "Frontend.ListAudit": {
+        ("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}", NOT_FOUND), "lambda"),
+        ("who",): Rule(_at_most(100), "who"),
+        ("what",): Rule(_at_most(64), "what"),
+        ("task_id",): Rule(_must(r"|[01]-[A-Za-z0-9_-]{1,64}"), "task id"),
+    },
     "Frontend.ExplainTask": {("id",): _STORED},
     "Frontend.ListKeys": _LISTED_KEYS,
     "Frontend.ListConcurrencyKeys": _LISTED_KEYS,
@@ -263,9 +275,9 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("page_token",): Rule(_must(r"|[0-9]{1,9}"), "page_token"),
         ("work_item_id",): Rule(_must(r"|[0-9a-f]{32}(-[0-9]{1,12})?"), "work-item id"),
     },
-    "Frontend.CancelBatch": {("id",): _BATCH},
-    "Frontend.RetryBatch": {("id",): _BATCH},
-    "Frontend.DeleteBatch": {("id",): Rule(_must(r"[A-Za-z0-9_-]{1,20}"), "batch id")},
+    "Frontend.CancelBatch": {**_ASKED, ("id",): _BATCH},
+    "Frontend.RetryBatch": {**_ASKED, ("id",): _BATCH},
+    "Frontend.DeleteBatch": {**_ASKED, ("id",): Rule(_must(r"[A-Za-z0-9_-]{1,20}"), "batch id")},
     "Frontend.ScheduleJob": _MADE_JOB,
     "Frontend.ScheduleJobs": {("requests", *path): rule for path, rule in _MADE_JOB.items()},
     "Frontend.GetJob": {("name",): _job(NOT_FOUND)},
@@ -273,11 +285,11 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("prefix",): _PREFIX,
         ("page_token",): Rule(lambda text: OK if not text else INVALID, "page_token"),
     },
-    "Frontend.DeleteJob": {("name",): _job(OK)},
-    "Frontend.DeleteJobsByPrefix": {("prefix",): Rule(_at_most(320, 1), "prefix")},
-    "Frontend.PauseJob": {("name",): _job(NOT_FOUND)},
-    "Frontend.ResumeJob": {("name",): _job(NOT_FOUND)},
-    "Frontend.RunJobNow": {("name",): _job(NOT_FOUND), ("task_id",): _ID},
+    "Frontend.DeleteJob": {**_ASKED, ("name",): _job(OK)},
+    "Frontend.DeleteJobsByPrefix": {**_ASKED, ("prefix",): Rule(_at_most(320, 1), "prefix")},
+    "Frontend.PauseJob": {**_ASKED, ("name",): _job(NOT_FOUND)},
+    "Frontend.ResumeJob": {**_ASKED, ("name",): _job(NOT_FOUND)},
+    "Frontend.RunJobNow": {**_ASKED, ("name",): _job(NOT_FOUND), ("task_id",): _ID},
     "Frontend.PreviewSchedule": {**_TIMING, **{("job", *each.split(".")): _ANY for each in _UNREAD}},
     "Frontend.FindDaprApp": {("app_id",): Rule(_must(r"[A-Za-z0-9._-]{1,59}", NOT_FOUND), "app id")},
     "Dapr.ScheduleJob": {

@@ -41,11 +41,15 @@ from .world import EXECUTOR, INVALID, METHODS, OK, World, full_batch, opened, sc
 SECRET = "5ecret"
 NONCE = f"{SECRET}-nonce"
 FOR_PEOPLE = {
-    ("why",),
+    *(("who",), ("why",), ("requests", "who"), ("requests", "why")),
+    *(("labels", "key"), ("labels", "value")),
     ("name",),
-    *(("metadata", *path) for path in (("namespace",), ("target", "actor", "type"), ("target", "actor", "id"))),
+    *(
+        ("metadata", *path)
+        for path in (("namespace",), ("app_id",), ("target", "actor", "type"), ("target", "actor", "id"))
+    ),
 }
-"""What is no secret: why an executor died, and the names of jobs, which may hold any character where they are Dapr's."""
+"""What is no secret: who asks for a change and why, the labels of a gate or a redrive, why an executor died, and the names of jobs, which may hold any character where they are Dapr's."""
 
 
 class Said:

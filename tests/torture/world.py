@@ -67,6 +67,8 @@ PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 LATE = grpc.StatusCode.DEADLINE_EXCEEDED
 TOO_LARGE = grpc.StatusCode.RESOURCE_EXHAUSTED
 
+SAID: Any = {"who": "ada", "why": "it rains"}
+"""Who asks, and why."""
 READING = ("Get", "List", "Explain", "Preview", "Find")
 """What methods begin with that change nothing in the store."""
 
@@ -288,15 +290,15 @@ class _Valid:
 
     @staticmethod
     def Frontend_CancelTasks(w: World) -> Message:  # noqa: N802
-        return f.CancelTasksRequest(ids=[w.new])
+        return f.CancelTasksRequest(ids=[w.new], **SAID)
 
     @staticmethod
     def Frontend_RetryTasks(w: World) -> Message:  # noqa: N802
-        return f.RetryTasksRequest(ids=[w.new])
+        return f.RetryTasksRequest(ids=[w.new], **SAID)
 
     @staticmethod
     def Frontend_RegisterLambdas(_w: World) -> Message:  # noqa: N802
-        return f.RegisterLambdasRequest(lambdas=[lambda_spec()])
+        return f.RegisterLambdasRequest(lambdas=[lambda_spec()], **SAID)
 
     @staticmethod
     def Frontend_ListLambdas(_w: World) -> Message:  # noqa: N802
@@ -332,11 +334,20 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListAudit(_w: World) -> Message:  # noqa: N802
-        return f.ListAuditRequest(**{"lambda": LAMBDA}, page_size=5, before=9)
+        return f.ListAuditRequest(
+            **{"lambda": LAMBDA},
+            page_size=5,
+            before=9,
+            who="ada",
+            what="x",
+            task_id="0-a",
+            since_at_us=1,
+            until_at_us=2,
+        )
 
     @staticmethod
     def Frontend_SetLambda(_w: World) -> Message:  # noqa: N802
-        return f.SetLambdaRequest(**{"lambda": LAMBDA}, set={"pool": "gpu"}, unset=["owner"])
+        return f.SetLambdaRequest(**{"lambda": LAMBDA}, set={"pool": "gpu"}, unset=["owner"], **SAID)
 
     @staticmethod
     def Frontend_ExplainTask(w: World) -> Message:  # noqa: N802
@@ -352,11 +363,11 @@ class _Valid:
 
     @staticmethod
     def Frontend_ResumeKey(_w: World) -> Message:  # noqa: N802
-        return f.ResumeKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
+        return f.ResumeKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a", **SAID)
 
     @staticmethod
     def Frontend_SkipKey(_w: World) -> Message:  # noqa: N802
-        return f.SkipKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a")
+        return f.SkipKeyRequest(**{"lambda": LAMBDA}, key="customer-1", task_id="0-a", **SAID)
 
     @staticmethod
     def Frontend_SetCapacity(_w: World) -> Message:  # noqa: N802
@@ -370,6 +381,7 @@ class _Valid:
             reserved_timeout_us=2_000_000,
             multiplexed_timeout_us=3_000_000,
             rotation_us=4_000_000,
+            **SAID,
         )
 
     @staticmethod
@@ -394,15 +406,15 @@ class _Valid:
 
     @staticmethod
     def Frontend_CancelBatch(_w: World) -> Message:  # noqa: N802
-        return b.CancelBatchRequest(id=BATCH)
+        return b.CancelBatchRequest(id=BATCH, **SAID)
 
     @staticmethod
     def Frontend_RetryBatch(_w: World) -> Message:  # noqa: N802
-        return b.RetryBatchRequest(id=BATCH)
+        return b.RetryBatchRequest(id=BATCH, **SAID)
 
     @staticmethod
     def Frontend_DeleteBatch(_w: World) -> Message:  # noqa: N802
-        return b.DeleteBatchRequest(id="none")
+        return b.DeleteBatchRequest(id="none", **SAID)
 
     @staticmethod
     def Frontend_DrainHost(_w: World) -> Message:  # noqa: N802
@@ -422,11 +434,13 @@ class _Valid:
 
     @staticmethod
     def Frontend_ScheduleJob(w: World) -> Message:  # noqa: N802
-        return f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh())
+        return f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh(), **SAID)
 
     @staticmethod
     def Frontend_ScheduleJobs(w: World) -> Message:  # noqa: N802
-        request = f.ScheduleJobRequest(job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh())
+        request = f.ScheduleJobRequest(
+            job=full_job(f"photos/{w.fresh()}"), overwrite=True, request_id=w.fresh(), **SAID
+        )
         return f.ScheduleJobsRequest(requests=[request])
 
     @staticmethod
@@ -439,23 +453,23 @@ class _Valid:
 
     @staticmethod
     def Frontend_DeleteJob(_w: World) -> Message:  # noqa: N802
-        return f.DeleteJobRequest(name="photos/none")
+        return f.DeleteJobRequest(name="photos/none", **SAID)
 
     @staticmethod
     def Frontend_DeleteJobsByPrefix(_w: World) -> Message:  # noqa: N802
-        return f.DeleteJobsByPrefixRequest(prefix="photos/none")
+        return f.DeleteJobsByPrefixRequest(prefix="photos/none", **SAID)
 
     @staticmethod
     def Frontend_PauseJob(_w: World) -> Message:  # noqa: N802
-        return f.PauseJobRequest(name=JOB)
+        return f.PauseJobRequest(name=JOB, **SAID)
 
     @staticmethod
     def Frontend_ResumeJob(_w: World) -> Message:  # noqa: N802
-        return f.ResumeJobRequest(name=JOB)
+        return f.ResumeJobRequest(name=JOB, **SAID)
 
     @staticmethod
     def Frontend_RunJobNow(w: World) -> Message:  # noqa: N802
-        return f.RunJobNowRequest(name=JOB, task_id=w.fresh())
+        return f.RunJobNowRequest(name=JOB, task_id=w.fresh(), **SAID)
 
     @staticmethod
     def Frontend_PreviewSchedule(_w: World) -> Message:  # noqa: N802

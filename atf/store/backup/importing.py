@@ -24,6 +24,7 @@ from atf.store.gates import KeepExisting
 from atf.store.scheduling import routing_key
 from atf.store.store import Store
 from atf.store.user_keys import HeldUniqueKey
+from atf.store.values.audit import AuditEntry
 from atf.store.values.jobs import JobAnswer, NewJob, ReplaceJob
 from atf.store.values.lambdas import LambdaRecord, NewGate
 from atf.store.values.tasks import JobTask, RestoredTask, TaskRecord
@@ -153,7 +154,10 @@ async def _restore_lambda(store: Store, line: ExportedLambda, known: set[str]) -
         if not gate.until_us or gate.until_us > now:
             what = gate.action, gate.labels, gate.amount, gate.until_us or None
             new = NewGate(line.name, *what, who=gate.who, why=gate.why, automatic=gate.automatic)
-            await store.set_gate(new, "imported", unless=KeepExisting.SET)
+            made = await store.set_gate(new, unless=KeepExisting.SET)
+            if made is not None and made.made:
+                said = AuditEntry("set_gate", line.name, gate.labels, gate.who, gate.why, "imported")
+                await store.add_audit([said])
 
 
 async def _restore_cores(store: Store, line: ExportedCores) -> None:

@@ -6,8 +6,6 @@ import enum
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 
 class LambdaRecord(NamedTuple):
     """A registered lambda."""
@@ -63,16 +61,3 @@ class Gate(NamedTuple):
     set_at_us: int
     waiting: int  # tasks that it keeps; of a pause of the whole lambda those that are due
     dropped: int  # tasks that it dropped
-
-
-class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What somebody did to a lambda."""
-
-    what: str  # set_gate, lift_gate, redrive
-    lambda_name: str = msgspec.field(name="name")
-    labels: dict[str, str] = {}
-    who: str = ""
-    why: str = ""
-    detail: str = ""  # for people
-    number: int = 0  # which the store gives it
-    at_us: int = 0  # likewise

@@ -62,6 +62,7 @@ class CancelResult(NamedTuple):
     status: Status | None  # after the call; None: no such task
     cancelled: bool
     cancel_requested: bool
+    lambda_name: str = ""  # its task's; "": no such task
 
 
 class RetryResult(NamedTuple):
@@ -70,6 +71,7 @@ class RetryResult(NamedTuple):
     status: Status | None
     retried: bool
     held_by: str = ""  # the unfinished task that holds its unique key: nothing was done
+    lambda_name: str = ""  # its task's; "": no such task
 
 
 class RunRecord(NamedTuple):

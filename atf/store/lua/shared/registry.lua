@@ -87,11 +87,14 @@ function registry.ask_of(P, name, now)
   redis.call('HSET', P, 'asked', outbox.add(P, 0, '0' .. outbox.words('resync', '', only), now))
 end
 
--- Adds to the audit log, which keeps the newest.
-function registry.audit(P, now, entry)
-  local log = P .. ':audit'
-  local number = redis.call('HINCRBY', P, 'audited', 1)
-  redis.call('ZADD', log, number, fmt(number) .. ' ' .. fmt(now) .. '\n' .. entry)
-  local old = redis.call('ZRANGE', log, '-inf', number - AUDIT_KEPT, 'BYSCORE', 'LIMIT', 0, 16)
+-- Adds to the audit log, which keeps the newest: `args` are the entries, from the second one on. `full`: in the places of as many of the oldest.
+function registry.audit(P, now, args, full)
+  local log, number = P .. ':audit', redis.call('HINCRBY', P, 'audited', #args - 1)
+  local old = full and redis.call('ZRANGE', log, 0, #args - 2)
+    or redis.call('ZRANGE', log, '-inf', number - AUDIT_KEPT, 'BYSCORE', 'LIMIT', 0, #args + 15)
   if #old > 0 then redis.call('ZREM', log, unpack(old)) end
+  for i = 2, #args do
+    local own = number - #args + i
+    redis.call('ZADD', log, own, fmt(own) .. ' ' .. fmt(now) .. '\n' .. args[i])
+  end
 end

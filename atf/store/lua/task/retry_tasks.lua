@@ -2,7 +2,8 @@
 -- MOVES    retry: FATAL_FAILURE, CANCELLED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
--- RETURNS  per id {status after it ("" = no such task), 1 retried, the unfinished task that holds its unique key ("" = none): nothing is done}
+-- RETURNS  per id {status after it ("" = no such task), 1 retried, the unfinished task that holds its unique key ("" = none): nothing is done,
+--          its lambda ("" = no such task)}
 register('retry_tasks', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
@@ -11,9 +12,10 @@ register('retry_tasks', {'allow-oom'}, function(keys, args)
     local status, queue, ordering = fields_of(task_key(P, id), 's', 'q', 'k')
     if status == 'FATAL_FAILURE' or status == 'CANCELLED' then
       local holder = moves.start_afresh(P, id, queue, status, ordering, now)
-      answer[#answer + 1] = holder and {status, 0, holder} or {'NEW', 1, ''}
+      answer[#answer + 1] = {holder and status or 'NEW', holder and 0 or 1, holder or '', lambda_of(queue)}
     else
-      answer[#answer + 1] = {(not status or status == 'TOMBSTONE') and '' or status, 0, ''}
+      local gone = not status or status == 'TOMBSTONE'
+      answer[#answer + 1] = {gone and '' or status, 0, '', gone and '' or lambda_of(queue)}
     end
   end
   return answer
