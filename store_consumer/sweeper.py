@@ -20,7 +20,7 @@ from atf.store.store import Store
 PAUSE_TIMES: Final = 4.0
 """Times as long as the batch before took: four fifths of the store's time are for the others."""
 PAUSE_TIMES_BEHIND: Final = 1.0
-"""The same for one that takes longer than a sweep_interval: half of the store's time."""
+"""The same for one that takes longer than a sweep_interval, or has to make room: half of the store's time."""
 
 _log = get_logger(duty="sweep")
 
@@ -69,7 +69,7 @@ class Sweeper:
         while bound < 1 and self._runtime.monotonic() < until:
             if await self._store.memory_ratio(partition) <= bound:
                 break
-            if not (swept := await self._sweep(partition, until, early=True)):
+            if not (swept := await self._sweep(partition, self._runtime.monotonic(), early=True)):
                 break
             total += swept
         if total and not self._early:

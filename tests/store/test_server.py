@@ -357,3 +357,12 @@ async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_i
     with pytest.raises(ClaimsPaused, match="another 30 s"):
         await old.claim("executor-1", "n", ["0-b"], 1000)
     await old.close()
+
+
+async def test_how_full_the_server_of_a_partition_is(embedded: Server, real: redis.Redis) -> None:
+    store = await open_as_role(plain(embedded))
+    real.config_set("maxmemory", "0")
+    assert await store.memory_ratio(1) == 0, "without a bound nothing is full"
+    real.config_set("maxmemory", str(2 * real.info("memory")["used_memory"]))
+    assert await store.memory_ratio(1) == pytest.approx(0.5, abs=0.1)
+    await store.close()

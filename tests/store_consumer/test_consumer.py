@@ -398,5 +398,5 @@ async def test_a_server_that_stays_too_full_holds_a_sweep_up_for_one_interval(w:
     w.store.sweep, w.store.memory_ratio = sweep, memory_ratio  # type: ignore[method-assign, assignment]
     settings = StoreConsumerSettings(sweep_interval=2.0, retention_memory=0.8)
     begun = w.runtime.monotonic()
-    assert await Sweeper(store=w.store, settings=settings, runtime=w.runtime).once(0) == 4 * 64
+    assert await Sweeper(store=w.store, settings=settings, runtime=w.runtime).once(0) == 10 * 64
     assert w.runtime.monotonic() - begun < 3
