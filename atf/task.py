@@ -129,6 +129,8 @@ MAX_PAYLOAD_BYTES: Final = 1 << 20
 MAX_RESULT_BYTES: Final = 64 << 10
 MAX_ERROR_BYTES: Final = 4 << 10
 MAX_PROGRESS_BYTES: Final = 1 << 10
+MAX_LOG_BYTES: Final = 16 << 10
+"""Of what is kept with a task of what its runs said."""
 MAX_NONCE_CHARS: Final = 64
 """Of a token's nonce: an executor keeps it in a table of fixed slots."""
 MAX_WHY_CHARS: Final = 256

@@ -20,15 +20,22 @@ from atf.runtime import Runtime, happens
 from atf.task import US
 
 from .held import HeldTask, Ledger
+from .output.kept_log import KeptLog
 
 _LEAST_S: Final = 0.05
 """Seconds that a call between two heartbeats must have."""
+_LOG_S: Final = 0.5
+"""Seconds between two calls that say what runs have printed whose logs somebody watches."""
+_LOGS_AT_ONCE: Final = 64
+"""Of these, in one call; the others come with the next ones."""
 STRIKES: Final = 3
 """Consecutive failures after which it ends: `start_margin` counts with as many."""
 
 Heard = Callable[[list[HeldTask], list[HeldTask]], None]
 """Takes what an answer said: the claims that are lost, and those whose cancellation was asked for."""
 
+_OURS: Final = frozenset({h.OK, h.CANCEL, h.WATCHED})
+"""Verdicts on claims whose leases were renewed."""
 _log = get_logger(duty="heartbeat")
 
 
@@ -57,6 +64,9 @@ class Heartbeats:
         self._began: list[HeldTask] = []
         self._all = False
         self._stopping = False
+        self._watched: set[HeldTask] = set()
+        """Whose logs somebody watches, as the last answers said."""
+        self._look: asyncio.TimerHandle | None = None
 
     def nudge(self, began: Sequence[HeldTask] = ()) -> None:
         """Asks for a heartbeat now: a task waits to start with too little of its lease left, or a drain has begun. From any thread.
@@ -136,6 +146,7 @@ class Heartbeats:
             h.HeldClaim(claim=task.ref(), started=task.started, progress=progress)
             for task, progress in zip(held, said, strict=True)
         ]
+        logs = self._write_logs(held, claims)
         # The lease counts from here: however long the answer takes, the store's lease ends later than ours.
         sent_us = self.runtime.boottime_us()
         async with asyncio.timeout(patience):
@@ -152,17 +163,55 @@ class Heartbeats:
             raise ValueError(f"{len(reply.verdicts)} verdicts for {len(held)} claims")
         for task, claim in zip(held, claims, strict=True):
             task.told = task.told or claim.started
+        for log, told in logs:
+            log.told = told
         return held, said, list(reply.verdicts), sent_us
+
+    def _write_logs(self, held: Sequence[HeldTask], claims: Sequence[h.HeldClaim]) -> list[tuple[KeptLog, int]]:
+        """Writes logs that have changed, and says how much of each the HSC knows then.
+
+        Those that somebody watches; and those of runs that were told to end: one that does not end takes this process with it.
+        """
+        written: list[tuple[KeptLog, int]] = []
+        for task, claim in zip(held, claims, strict=True):
+            log = task.log
+            if log is None or log.told == log.written or not (task.stop_at or task in self._watched):
+                continue
+            written.append((log, log.written))
+            task.write_log(claim.log)
+            if len(written) == _LOGS_AT_ONCE:
+                break
+        return written
 
     def _answered(self, held: list[HeldTask], said: list[str], verdicts: list[h.Verdict], sent_us: int) -> None:
         answers = list(zip(held, verdicts, strict=True))
-        self.ledger.renew([task for task, verdict in answers if verdict in {h.OK, h.CANCEL}], sent_us)
+        self.ledger.renew([task for task, verdict in answers if verdict in _OURS], sent_us)
         for (task, verdict), progress in zip(answers, said, strict=True):
             # UNKNOWN: the claim's part of the store is away. What was said of it is not stored, and is said again.
             if verdict != h.UNKNOWN and task.progress is progress:
                 task.progress = ""
+        self._watch([task for task, _ in answers], {task for task, verdict in answers if verdict == h.WATCHED})
         lost = [task for task, verdict in answers if verdict == h.LOST]
         self.heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])
+
+    def _watch(self, asked: list[HeldTask], watched: set[HeldTask]) -> None:
+        """Somebody watches the logs of some of the runs that were asked of: says soon what they have printed."""
+        if watched or self._watched:
+            self._watched = self._watched.difference(asked) | watched
+            for task in watched:
+                task.kept_log().watched = True
+            if self._look is None and self._loop is not None:
+                self._look = self._loop.call_later(_LOG_S, self._tell_logs)
+
+    def _tell_logs(self) -> None:
+        self._look = None
+        self._watched = {task for task in self._watched if task.outcome is None and not task.lost}
+        if self._watched and self._loop is not None:
+            self._look = self._loop.call_later(_LOG_S, self._tell_logs)
+            if changed := [
+                task for task in self._watched if task.log is not None and task.log.told != task.log.written
+            ]:
+                self._wake(changed)
 
     def strike(self, error: Exception) -> None:
         self._strikes += 1

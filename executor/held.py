@@ -21,6 +21,7 @@ from atf.sdk.redaction import NOTHING, Redactor
 from atf.task import DEFAULT_MAX_LOSSES, MAX_PROGRESS_BYTES, US, clip
 
 from .outcome import Outcome
+from .output.kept_log import FORKS, KeptLog
 from .table import SlotState, Stage, Table
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class HeldTask:
     lambda_name: str = field(init=False)
     alone: bool = field(init=False)
     """Whether nothing else may run beside it: if its executor dies again, it was the cause."""
+    logs: t.KeptLogs = field(init=False)
+    """Of which runs of its lambda the log is kept."""
     timeout: float = field(init=False)
     """Seconds of one run; 0: none."""
     slot: int = -1
@@ -87,6 +90,8 @@ class HeldTask:
     """Whether a `def` has returned something that is awaited now."""
     span: Span | None = None
     """Of OpenTelemetry, while it runs; None: the program has set no tracer provider."""
+    log: KeptLog | None = None
+    """What it has said; None: nothing."""
     isolated: IsolatedRun | None = None
     """The process of the run, once it has one of its own."""
 
@@ -94,7 +99,7 @@ class HeldTask:
         self.task_id = claim.task_id
         self.counter, self.nonce = claim.token.counter, claim.token.nonce
         self.attempt, self.run, self.losses = claim.attempt, claim.run, claim.losses
-        self.scheduled_at_us = claim.scheduled_at_us
+        self.scheduled_at_us, self.logs = claim.scheduled_at_us, claim.logs
         try:
             self.spec = t.TaskSpec.FromString(claim.spec)
         except DecodeError:
@@ -112,6 +117,27 @@ class HeldTask:
     def say(self, progress: str) -> None:
         """Takes the lambda's word on its progress."""
         self.progress = clip(self.redact(progress), MAX_PROGRESS_BYTES)
+
+    @property
+    def keeps_log(self) -> bool:
+        """Whether what the lambda says is kept, in case that the run is one whose log is."""
+        return self.logs != t.LOGS_OF_NONE
+
+    def keep(self, line: bytes, cut: int = 0) -> None:
+        """Keeps a line of what the lambda says, of which so many bytes are missing in front."""
+        self.kept_log().add(line, cut)
+
+    def kept_log(self) -> KeptLog:
+        """Its log, made where it has none yet."""
+        with FORKS.lock:
+            self.log = self.log or KeptLog()
+            return self.log
+
+    def write_log(self, log: t.RunLog) -> None:
+        """Writes what is kept of its log into a message."""
+        if self.log is not None:
+            log.run, log.attempt = self.run, self.attempt
+            log.text, log.cut_bytes = self.log.read()
 
     def ref(self) -> t.ClaimRef:
         """The claim as other roles know it."""

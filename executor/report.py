@@ -20,10 +20,21 @@ from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.rpc.api import HSC
 from atf.runtime import Runtime
-from atf.task import US, clip
+from atf.task import MAX_LOG_BYTES, US, clip
 
 from .held import HeldTask, Ledger
-from .outcome import DoesNotFit, HandedBack, Returned, RunFailed, RunStopped, Told, to_result
+from .outcome import (
+    DoesNotFit,
+    GaveUp,
+    HandedBack,
+    Returned,
+    RunFailed,
+    RunStopped,
+    RunTimedOut,
+    Told,
+    to_result,
+)
+from .output.kept_log import KeptLog
 from .prefetch import Prefetch
 from .run_log import say_all_ended
 from .run_reports import RunReports
@@ -35,6 +46,8 @@ CALL_S: Final = 5.0
 """Seconds until a call without an answer is repeated; each is idempotent."""
 _AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(Exception,), never=(InvalidArgument,))
 """Whatever it is: the claims are still ours to answer for."""
+_FAILED: Final = (RunFailed, GaveUp, RunTimedOut, RunStopped)
+"""The outcomes of which LOGS_OF_FAILED keeps the log."""
 UNANSWERED_S: Final = 0.2
 """Seconds without an answer to results after which nothing more should be begun. An answer takes milliseconds; and what is run
 while the HSC is away may all have been run in vain, and makes as many suspects."""
@@ -118,6 +131,8 @@ class Reporter:
             ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
             if outcome != t.SUCCEEDED:
                 ended.error, ended.retry_in_us = error, retry_in_us
+            if task.log is not None and keeps_log(task, task.log):
+                task.write_log(ended.log)
             if isinstance(task.outcome, DoesNotFit):
                 ended.signature = task.outcome.signature
             if isinstance(task.outcome, RunStopped) and not task.outcome.began:
@@ -148,12 +163,18 @@ class Reporter:
         return (await self.hsc.hand_back(request, timeout=CALL_S)).verdicts
 
 
+def keeps_log(task: HeldTask, log: KeptLog) -> bool:
+    """Whether the log of a run that has ended is kept with its task."""
+    return log.watched or task.logs == t.LOGS_OF_ALL or isinstance(task.outcome, _FAILED)
+
+
 def _bytes_of(task: HeldTask) -> int:
     """About how many bytes of a message the task takes."""
     outcome = task.outcome
+    size = _CLAIM_BYTES if task.log is None else _CLAIM_BYTES + MAX_LOG_BYTES
     if isinstance(outcome, Returned):
-        return _CLAIM_BYTES + len(outcome.result)
-    return _CLAIM_BYTES if outcome is None else _CLAIM_BYTES + 4 * len(outcome.error)
+        return size + len(outcome.result)
+    return size if outcome is None else size + 4 * len(outcome.error)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from atf.errors import Unavailable
 from atf.rpc import batch_pb2 as b, job_pb2 as j, task_pb2 as t
-from atf.sdk.redaction import Redactor, redacted_payload
+from atf.sdk.redaction import NOTHING, Redactor, redacted_payload
 from atf.store.values.batches import BatchRecord
 from atf.store.values.tasks import TaskRecord
 
@@ -37,17 +37,19 @@ class Redaction:
 
     def record(self, record: TaskRecord) -> TaskRecord:
         """A task whose texts hold no redacted value. Its spec stays as it is."""
-        names = self._names(record.lambda_name)
-        if not names or not (record.error or record.progress or record.ended_runs):
+        if not self._names(record.lambda_name) or not (record.error or record.progress or record.ended_runs):
             return record
-        if (spec := stored(t.TaskSpec, record.spec)) is None:
-            return record
-        redact = Redactor(names, spec.payload, spec.encoding)
+        redact = self.redactor(record)
         return record._replace(
             error=redact(record.error),
             progress=redact(record.progress),
             ended_runs=[run._replace(why=redact(run.why)) for run in record.ended_runs],
         )
+
+    def redactor(self, record: TaskRecord) -> Redactor:
+        """Takes redacted values out of texts about a task."""
+        names, spec = self._names(record.lambda_name), stored(t.TaskSpec, record.spec)
+        return Redactor(names, spec.payload, spec.encoding) if names and spec is not None else NOTHING
 
     async def with_spec(self, records: Iterable[TaskRecord], *, unredacted: bool) -> list[TaskRecord]:
         """Tasks whose specs are shown: without redacted values, unless a program has asked for them."""

@@ -14,6 +14,7 @@ from .batches import BatchRpcs
 from .hosts import HostRpcs
 from .keys import KeyRpcs
 from .list_audit import AuditRpc
+from .logs import LogRpcs
 from .redrive import RedriveRpc
 from .registration import LambdaRpcs
 from .status import StatusRpc
@@ -23,6 +24,7 @@ from .validate import shown
 
 class FrontendService(
     TaskRpcs,
+    LogRpcs,
     KeyRpcs,
     ScheduleBatchRpc,
     BatchRpcs,

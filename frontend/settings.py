@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.isolation import MAX_AT_ONCE, MAX_BURST, MAX_PENDING, MAX_QUEUE_LIMIT, PLACEMENTS, placement_of
+from atf.sdk.kept_logs import kept_logs_of, word_for
 from atf.sdk.options import duration_us, plain, priority_number
 from atf.sdk.payload import short
 from atf.sdk.slo import parse_slo
@@ -143,14 +144,15 @@ SETTINGS: Final[dict[str, _Setting]] = {
         "stop_on_fatal", "stop", _yes, lambda on: "1" if on else "", lambda text: text == "1", lambda on: "yes" * on
     ),
     "gate_at_fatal": _Setting("gate_at_fatal", "fatal", _positive, number, float, plain),
+    "logs": _Setting("logs", "logs", kept_logs_of, lambda kept: word_for(kept) if kept else "", kept_logs_of, word_for),
     "slo": _Setting("slo", "slo", lambda text: str(parse_slo(text)), _quoted, unquote, str),
 }
 """By the name that @app.task has for it."""
 _FOR_PEOPLE: Final = frozenset({"queue_limit", "enqueue_timeout", "owner", "runbook", "slo"})
 """Of which the admission to a queue knows nothing; the first two have fields of their own."""
-_ALWAYS_SET: Final = frozenset({"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal"})
+_ALWAYS_SET: Final = frozenset({"queue_limit", "enqueue_timeout", "placement", "stop_on_fatal", "logs"})
 """Which hold a value in any case."""
-_DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_ENQUEUE_TIMEOUT_US)}
+_DEFAULTS: Final = {"limit": str(DEFAULT_QUEUE_LIMIT), "timeout": str(DEFAULT_ENQUEUE_TIMEOUT_US), "logs": "failed"}
 
 
 def admission_settings(spec: f.LambdaSpec) -> dict[str, str]:
@@ -203,7 +205,8 @@ def overridden(spec: f.LambdaSpec, overrides: str, wanted: Mapping[str, str], un
         if name in unwanted:
             raise InvalidArgument(f"{name}: set it or unset it, not both")
         try:
-            value = "" if text == _NONE else setting.write(setting.parse(text))
+            lifts = text == _NONE and name != "logs"  # of which it is a value like the others
+            value = "" if lifts else setting.write(setting.parse(text))
         except InvalidArgument as error:
             instead = "" if name in _ALWAYS_SET else f", or {_unset(name)}"
             raise InvalidArgument(f"{name} {shown(text)!r}: {error}{instead}") from None

@@ -50,6 +50,7 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         spec=stored(t.TaskSpec, record.spec) if with_spec else None,
         progress=record.progress,
         fence=record.fence,
+        has_log=record.has_log,
     )
 
 

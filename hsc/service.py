@@ -15,13 +15,24 @@ from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
+from atf.sdk.kept_logs import KEPT_LOGS
 from atf.store.store import Store
-from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import (
+    ClaimedTask,
+    ClaimRenewal,
+    FirstTimeKey,
+    HeldClaim,
+    KeptRunLog,
+    Outcome,
+    RunResult,
+    Verdict,
+)
 from atf.store.values.tasks import TaskRecord
 from atf.task import US, Status, clip, partition_of
 
 DEFAULT_DEPLOY_GRACE_US: Final = HscSettings().deploy_grace_us
 MAX_RAN_US: Final = 366 * 86_400 * US
+MAX_LOG_CUT_BYTES: Final = 1 << 50
 MAX_CLAIM_BYTES: Final = rules.MAX_BATCH_BYTES - (64 << 10)
 """Of claims in one answer; the ids that are lost or deferred come on top."""
 _OUTCOMES: Final = {int(each): each for each in Outcome}
@@ -72,7 +83,12 @@ class HscService:
         _check_count("claims", len(request.claims), rules.MAX_HELD)
         self._check_lease(request.heartbeat_timeout_us)
         beats = [
-            ClaimRenewal(_claim_of(each.claim), each.started, clip(each.progress, rules.MAX_PROGRESS_BYTES))
+            ClaimRenewal(
+                _claim_of(each.claim),
+                each.started,
+                clip(each.progress, rules.MAX_PROGRESS_BYTES),
+                _log_of(each.log) if each.HasField("log") else None,
+            )
             for each in request.claims
         ]
         verdicts = await self._verdicts(
@@ -187,6 +203,8 @@ def _claim_of(claim: t.ClaimRef) -> HeldClaim:
 def _fill_claim(claim: t.Claim, claimed: ClaimedTask) -> None:
     claim.task_id, claim.spec, claim.scheduled_at_us = claimed.task_id, claimed.spec, claimed.scheduled_at_us
     claim.attempt, claim.run, claim.losses, claim.alone = claimed.attempt, claimed.run, claimed.losses, claimed.alone
+    if claimed.logs:
+        claim.logs = KEPT_LOGS.get(claimed.logs, t.LOGS_OF_FAILED)
     token = claim.token
     token.counter, token.nonce = claimed.counter, claimed.nonce
 
@@ -214,7 +232,19 @@ def _result(result: h.Result, grace_us: int) -> RunResult:
         return misfit._replace(signature=result.signature, grace_us=grace_us)
     began = not (outcome is Outcome.STOPPED and result.never_began)
     ran_us = _clamped(result.ran_us, MAX_RAN_US)
-    return RunResult(held, outcome, value, encoding, clip(error) if error else "", retry_us, ran_us, ended_us, began)
+    found = RunResult(held, outcome, value, encoding, clip(error) if error else "", retry_us, ran_us, ended_us, began)
+    return found._replace(log=_log_of(result.log)) if result.HasField("log") else found
+
+
+def _log_of(log: t.RunLog) -> KeptRunLog | None:
+    """A run's log within its bounds; None: there is nothing in it."""
+    text, cut_bytes = log.text, log.cut_bytes
+    if len(data := text.encode()) > rules.MAX_LOG_BYTES:
+        text = data[-rules.MAX_LOG_BYTES :].decode("utf-8", "ignore")
+        cut_bytes += len(data) - len(text.encode())
+    if not text:
+        return None
+    return KeptRunLog(max(log.run, 1), max(log.attempt, 1), text, _clamped(cut_bytes, MAX_LOG_CUT_BYTES))
 
 
 def _lost_run(record: TaskRecord) -> h.LostRun:

@@ -78,8 +78,9 @@ def set_(lambda_name: str, settings: tuple[str, ...], why: str) -> None:
     """Set what goes before what the code of LAMBDA says, until it is unset; within a second it holds everywhere.
 
     The names are those of @app.task: rate, burst, max_running, max_pending, queue_limit, enqueue_timeout (seconds), shares
-    (high:0.5,low:0.1), pool, placement (any, sticky, spread), stop_on_fatal (yes, no), gate_at_fatal, slo ("5s 99%"), owner, runbook. The
-    value "none" lifts a bound that the code has; of pool, "default" is that of the hosts which were given none.
+    (high:0.5,low:0.1), pool, placement (any, sticky, spread), stop_on_fatal (yes, no), gate_at_fatal, slo ("5s 99%"), logs (failed, all,
+    none), owner, runbook. Otherwise the value "none" lifts a bound that the code has; of pool, "default" is that of the hosts which were
+    given none.
     """
     pairs = [each.partition("=") for each in settings]
     for name, equals, _ in pairs:

@@ -17,7 +17,7 @@ from .output import show_fields, when
 
 _FIELDS: Final = (
     "id lambda priority status attempts losses runs scheduled_at_us next_at_us created_at_us enqueued_at_us claimed_at_us started_at_us failed_at_us finished_at_us"
-    " owner cancel_requested progress error error_type error_message ended_runs"
+    " owner cancel_requested progress error error_type error_message ended_runs has_log"
 )
 
 
@@ -61,6 +61,7 @@ def show_task(task: t.Task, of_failed: int = 0) -> None:
             ("error", failed.headline),
             ("traceback", failed.traceback.partition("\n")[2]),
             ("runs", "\n".join(_ended_runs(task.ended_runs))),
+            ("log", f"atf logs {task.id}" if task.has_log else ""),
             ("run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
             ("run all again", f"atf retry {shown['lambda']}" if task.status == t.FATAL_FAILURE else ""),
         ],

@@ -15,7 +15,7 @@ from atf.calls.coalescing import CallLimits, Coalescer
 from atf.calls.retry import Pauses
 from atf.errors import BY_CODE, BY_REASON, AtfError, Internal, NotFound, TooManyPending, Unavailable
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j
-from atf.task import US
+from atf.task import US, Status
 
 from .frontend_calls import FrontendCalls
 from .retrying import AGAIN, LATE, NOW
@@ -161,6 +161,21 @@ class Calls(FrontendCalls):
                             said.CopyFrom(batch)
                             yield batch
                         if batch.ended_at_us:
+                            return
+            except AGAIN.errors as error:
+                self.unless_closed(error)
+            await asyncio.sleep(pauses.next())
+
+    async def watch_log(self, request: f.WatchLogRequest) -> AsyncGenerator[f.GetLogReply, None]:
+        """What the runs of a task said whenever that has changed, until the task has ended; otherwise as watch_batch."""
+        pauses = Pauses(AGAIN, self._runtime)
+        while True:
+            try:
+                async with aclosing(self.connected().watch_log(request, timeout=WATCH_TIMEOUT)) as seen:
+                    async for log in seen:
+                        pauses.reset()
+                        yield log
+                        if Status(log.status).finished:
                             return
             except AGAIN.errors as error:
                 self.unless_closed(error)

@@ -12,6 +12,7 @@ class FrontendCalls(RepeatingCalls):
 
     get_task = repeated(api.Frontend.get_task)
     list_tasks = repeated(api.Frontend.list_tasks)
+    get_log = repeated(api.Frontend.get_log)
     cancel_tasks = repeated(api.Frontend.cancel_tasks)
     retry_tasks = repeated(api.Frontend.retry_tasks)
     register_lambdas = repeated(api.Frontend.register_lambdas)

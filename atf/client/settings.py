@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.kept_logs import word_for
 from atf.sdk.options import plain
 from atf.task import US
 
 _NAMES: Final = (
     *("owner", "runbook", "rate", "burst", "max_running", "max_pending", "queue_limit", "enqueue_timeout", "shares"),
-    *("pool", "placement", "stop_on_fatal", "gate_at_fatal", "version", "slo"),
+    *("pool", "placement", "stop_on_fatal", "gate_at_fatal", "version", "slo", "logs"),
 )
 
 
@@ -39,6 +40,7 @@ def settings_of(spec: f.LambdaSpec) -> dict[str, Any]:
         "enqueue_timeout": spec.enqueue_timeout_us / US or None,
         "shares": {str(priority): share for priority, share in sorted(spec.shares.items())} or None,
         "placement": _placement(spec.placement) if spec.placement else None,
+        "logs": word_for(spec.logs) if spec.logs else None,
     }
     return {name: others[name] if name in others else getattr(spec, name) or None for name in _NAMES}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 from atf.errors import FailedPrecondition, InvalidArgument, TaskNotFound
@@ -101,6 +101,14 @@ class TaskCalls:
             if (first and finished) or over:
                 break
         return list(finished.values())
+
+    async def get_log(self, task_id: str) -> f.GetLogReply:
+        """What is kept of what the runs of a task said, as the frontend sent it."""
+        return await self._calls.get_log(f.GetLogRequest(id=task_id))
+
+    def watch_log(self, task_id: str) -> AsyncGenerator[f.GetLogReply, None]:
+        """What the runs of a task said whenever that has changed, as the frontend sent it; the last once the task has ended."""
+        return self._calls.watch_log(f.WatchLogRequest(id=task_id))
 
     async def cancel(self, task_id: str, *, why: str = "", who: str = "") -> bool:
         """Cancels a task that has not started, or asks one that runs to stop. `why` and `who`: for the audit log.

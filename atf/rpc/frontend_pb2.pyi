@@ -311,6 +311,28 @@ class WaitTasksReply(_message.Message):
     tasks: _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]
     def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ...) -> None: ...
 
+class GetLogRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class WatchLogRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class GetLogReply(_message.Message):
+    __slots__ = ("runs", "status", "why_none")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    WHY_NONE_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[_task_pb2.RunLog]
+    status: _task_pb2.Status
+    why_none: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[_task_pb2.RunLog, _Mapping]]] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., why_none: _Optional[str] = ...) -> None: ...
+
 class CancelTasksRequest(_message.Message):
     __slots__ = ("ids", "who", "why")
     IDS_FIELD_NUMBER: _ClassVar[int]
@@ -368,7 +390,7 @@ class RetryResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ..., held_by: _Optional[str] = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
-    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest", "redact", "slo")
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest", "redact", "slo", "logs")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -397,6 +419,7 @@ class LambdaSpec(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REDACT_FIELD_NUMBER: _ClassVar[int]
     SLO_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
     name: str
     options: _task_pb2.TaskOptions
     queue_limit: int
@@ -418,7 +441,8 @@ class LambdaSpec(_message.Message):
     digest: str
     redact: _containers.RepeatedScalarFieldContainer[str]
     slo: str
-    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ..., redact: _Optional[_Iterable[str]] = ..., slo: _Optional[str] = ...) -> None: ...
+    logs: _task_pb2.KeptLogs
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ..., redact: _Optional[_Iterable[str]] = ..., slo: _Optional[str] = ..., logs: _Optional[_Union[_task_pb2.KeptLogs, str]] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
     __slots__ = ("lambdas", "who", "why")

@@ -15,11 +15,13 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOST: _ClassVar[Verdict]
     CANCEL: _ClassVar[Verdict]
     UNKNOWN: _ClassVar[Verdict]
+    WATCHED: _ClassVar[Verdict]
 VERDICT_UNSPECIFIED: Verdict
 OK: Verdict
 LOST: Verdict
 CANCEL: Verdict
 UNKNOWN: Verdict
+WATCHED: Verdict
 
 class ClaimTasksRequest(_message.Message):
     __slots__ = ("executor_id", "nonce", "task_ids", "heartbeat_timeout_us", "signatures")
@@ -53,14 +55,16 @@ class ClaimTasksReply(_message.Message):
     def __init__(self, claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., lost: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeldClaim(_message.Message):
-    __slots__ = ("claim", "started", "progress")
+    __slots__ = ("claim", "started", "progress", "log")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
     claim: _task_pb2.ClaimRef
     started: bool
     progress: str
-    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., started: bool = ..., progress: _Optional[str] = ...) -> None: ...
+    log: _task_pb2.RunLog
+    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., started: bool = ..., progress: _Optional[str] = ..., log: _Optional[_Union[_task_pb2.RunLog, _Mapping]] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("executor_id", "claims", "heartbeat_timeout_us", "draining")
@@ -81,7 +85,7 @@ class HeartbeatReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature", "never_began")
+    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature", "never_began", "log")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +96,7 @@ class Result(_message.Message):
     ENDED_AGO_US_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     NEVER_BEGAN_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
     claim: _task_pb2.ClaimRef
     outcome: _task_pb2.Outcome
     result: bytes
@@ -102,7 +107,8 @@ class Result(_message.Message):
     ended_ago_us: int
     signature: str
     never_began: bool
-    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ..., never_began: bool = ...) -> None: ...
+    log: _task_pb2.RunLog
+    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ..., never_began: bool = ..., log: _Optional[_Union[_task_pb2.RunLog, _Mapping]] = ...) -> None: ...
 
 class SetResultsRequest(_message.Message):
     __slots__ = ("executor_id", "results")

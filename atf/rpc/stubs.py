@@ -25,6 +25,8 @@ class FrontendStub(StreamingStub):
     get_task = unary(api.Frontend.get_task)
     list_tasks = unary(api.Frontend.list_tasks)
     wait_tasks = unary(api.Frontend.wait_tasks)
+    get_log = unary(api.Frontend.get_log)
+    watch_log = receives(api.Frontend.watch_log)
     cancel_tasks = unary(api.Frontend.cancel_tasks)
     retry_tasks = unary(api.Frontend.retry_tasks)
     register_lambdas = unary(api.Frontend.register_lambdas)

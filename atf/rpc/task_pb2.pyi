@@ -41,6 +41,12 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STOPPED: _ClassVar[Outcome]
     HANDED_BACK: _ClassVar[Outcome]
     MISFIT: _ClassVar[Outcome]
+
+class KeptLogs(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOGS_OF_FAILED: _ClassVar[KeptLogs]
+    LOGS_OF_ALL: _ClassVar[KeptLogs]
+    LOGS_OF_NONE: _ClassVar[KeptLogs]
 STATUS_UNSPECIFIED: Status
 NEW: Status
 ENQUEUED: Status
@@ -64,6 +70,9 @@ TIMED_OUT: Outcome
 STOPPED: Outcome
 HANDED_BACK: Outcome
 MISFIT: Outcome
+LOGS_OF_FAILED: KeptLogs
+LOGS_OF_ALL: KeptLogs
+LOGS_OF_NONE: KeptLogs
 
 class Backoff(_message.Message):
     __slots__ = ("base_us", "factor", "max_us", "jitter")
@@ -200,7 +209,7 @@ class ClaimRef(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
 
 class Claim(_message.Message):
-    __slots__ = ("task_id", "token", "spec", "attempt", "run", "losses", "scheduled_at_us", "alone")
+    __slots__ = ("task_id", "token", "spec", "attempt", "run", "losses", "scheduled_at_us", "alone", "logs")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +218,7 @@ class Claim(_message.Message):
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     SCHEDULED_AT_US_FIELD_NUMBER: _ClassVar[int]
     ALONE_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     token: Token
     spec: bytes
@@ -217,7 +227,8 @@ class Claim(_message.Message):
     losses: int
     scheduled_at_us: int
     alone: bool
-    def __init__(self, task_id: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ..., spec: _Optional[bytes] = ..., attempt: _Optional[int] = ..., run: _Optional[int] = ..., losses: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., alone: bool = ...) -> None: ...
+    logs: KeptLogs
+    def __init__(self, task_id: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ..., spec: _Optional[bytes] = ..., attempt: _Optional[int] = ..., run: _Optional[int] = ..., losses: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., alone: bool = ..., logs: _Optional[_Union[KeptLogs, str]] = ...) -> None: ...
 
 class EndedRun(_message.Message):
     __slots__ = ("owner", "started_at_us", "ended_at_us", "why", "attempt")
@@ -233,8 +244,20 @@ class EndedRun(_message.Message):
     attempt: int
     def __init__(self, owner: _Optional[str] = ..., started_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., why: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
+class RunLog(_message.Message):
+    __slots__ = ("run", "attempt", "text", "cut_bytes")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    run: int
+    attempt: int
+    text: str
+    cut_bytes: int
+    def __init__(self, run: _Optional[int] = ..., attempt: _Optional[int] = ..., text: _Optional[str] = ..., cut_bytes: _Optional[int] = ...) -> None: ...
+
 class Task(_message.Message):
-    __slots__ = ("id", "priority", "status", "attempts", "losses", "runs", "scheduled_at_us", "next_at_us", "created_at_us", "enqueued_at_us", "claimed_at_us", "started_at_us", "finished_at_us", "owner", "cancel_requested", "result", "result_encoding", "error", "ended_runs", "spec", "progress", "fence", "failed_at_us", "error_type", "error_message")
+    __slots__ = ("id", "priority", "status", "attempts", "losses", "runs", "scheduled_at_us", "next_at_us", "created_at_us", "enqueued_at_us", "claimed_at_us", "started_at_us", "finished_at_us", "owner", "cancel_requested", "result", "result_encoding", "error", "ended_runs", "spec", "progress", "fence", "failed_at_us", "error_type", "error_message", "has_log")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -261,6 +284,7 @@ class Task(_message.Message):
     FAILED_AT_US_FIELD_NUMBER: _ClassVar[int]
     ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HAS_LOG_FIELD_NUMBER: _ClassVar[int]
     id: str
     priority: int
     status: Status
@@ -286,4 +310,5 @@ class Task(_message.Message):
     failed_at_us: int
     error_type: str
     error_message: str
-    def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., **kwargs) -> None: ...
+    has_log: bool
+    def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., has_log: bool = ..., **kwargs) -> None: ...

@@ -136,6 +136,8 @@ class App:
             version: of its code, a number that grows; a redrive can ask for a newer one than what failed.
             isolate: each run of this `def` has a process of its own on its worker, which can be killed alone; see docs/how-to/processes.md.
             gate_at_fatal: it is paused by itself once this share of a minute's runs failed for good; default never.
+            logs: of which runs the newest 16 KiB of what they print and log are kept with the task: "failed", which is the default, "all" or
+                "none". `atf logs ID` shows them.
             slo: how soon its tasks start, such as "5s 99%": 99 % within 5 s of being due; default "5s 95%". It changes nothing of how they run.
 
         Raises:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from atf.errors import InvalidArgument
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, DEFAULT_QUEUE_LIMIT, US, check_pool, check_priority
 from atf.times import length
 
+from .kept_logs import check_kept_logs, kept_logs_of
 from .option_kinds import LambdaOptions
 from .options import duration_us, priority_number
 from .payload import short
@@ -85,6 +86,7 @@ def isolation_spec(name: str, options: LambdaOptions) -> f.LambdaSpec:
         if not isinstance(stops := given.get("stop_on_fatal", False), bool):
             raise InvalidArgument(f"stop_on_fatal {short(stops)}: give True or False")
         spec.stop_on_fatal = stops
+        spec.logs = _logs(given.get("logs", "failed"))
         if "slo" in given:
             spec.slo = str(_slo(given["slo"]))
         check_isolation(spec)
@@ -169,6 +171,7 @@ def check_isolation(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> Non
         raise InvalidArgument(f"gate_at_fatal {spec.gate_at_fatal}: a share of the runs, from 0 (never) to 1")
     if spec.slo:
         _slo(spec.slo)
+    check_kept_logs(spec.logs)
 
 
 def _slo(given: object) -> Slo:
@@ -198,3 +201,10 @@ def _check_shares(spec: f.LambdaSpec) -> None:
     total = math.fsum(spec.shares.values())
     if total > 1 + _LEAST:
         raise InvalidArgument(f"shares: they add up to {total:g}; at most 1")
+
+
+def _logs(given: object) -> t.KeptLogs:
+    try:
+        return kept_logs_of(given)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"logs {short(given)}: {error}") from None

@@ -42,6 +42,7 @@ class LambdaOptions(RunOptions, total=False):
     version: int  # of its code; grows
     isolate: bool  # each run has a process of its own
     gate_at_fatal: float  # it is paused by itself once this share of a minute's runs failed for good
+    logs: str  # "failed", "all" or "none": of which runs what they print and log is kept with the task
     slo: str  # how soon its tasks start: "5s 99%"
 
 

@@ -17,6 +17,7 @@ from . import library
 from .calls import CALL_BYTES, SharedCalls, by_partition
 from .claim_pause import ClaimPause
 from .roster import RosterVerbs
+from .run_logs import log_entry
 from .values.claims import ClaimBatch, ClaimedTask, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
@@ -31,7 +32,7 @@ class ClaimVerbs(RosterVerbs):
     @cached_property
     def _set_results_calls(self) -> SharedCalls[RunResult, Verdict]:
         def size(result: RunResult) -> int:
-            return len(result.result) + len(result.error)
+            return len(result.result) + len(result.error) + (len(result.log.text) if result.log is not None else 0)
 
         return SharedCalls(self._set_results, size=size, runtime=self._runtime, name="set_results")
 
@@ -103,7 +104,8 @@ class ClaimVerbs(RosterVerbs):
         async def call(partition: int, batch: list[ClaimRenewal]) -> list[Verdict]:
             args: list[Arg] = [self._lease_us, int(draining)]
             for each in batch:
-                args += (*each.held, int(each.started), each.progress)
+                log = log_entry(each.log) if each.log is not None else b""
+                args += (*each.held, int(each.started), each.progress, log)
             return [_VERDICTS[each] for each in await self._lease("heartbeat", partition, args)]
 
         return await by_partition(beats, lambda each: self._partition(each.held.task_id), call, failed=_unknown)
@@ -121,12 +123,26 @@ class ClaimVerbs(RosterVerbs):
     async def _set_results(self, partition: int, batch: list[RunResult]) -> list[Verdict]:
         args: list[Arg] = []
         for each in batch:
-            held, outcome, result, encoding, error, retry_in_us, ran_us, ended_ago_us, began, signature, grace_us = each
+            (
+                held,
+                outcome,
+                result,
+                encoding,
+                error,
+                retry_in_us,
+                ran_us,
+                ended_ago_us,
+                began,
+                signature,
+                grace_us,
+                log,
+            ) = each
             if outcome is Outcome.HANDED_BACK:
                 error = _in_one_line(error)
             elif outcome is Outcome.MISFIT:
                 result, error = f"{signature} {grace_us}".encode(), clip(error, MAX_MISFIT_BYTES)
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
+            args.append(log_entry(log) if log is not None else b"")
         return [_VERDICTS[each] for each in await self._call("set_results", partition, args)]
 
     async def hand_back(self, claims: Sequence[HeldClaim], unclaimed: Sequence[str]) -> list[Verdict]:
@@ -174,10 +190,11 @@ def _sort_in(
         elif len(answer) == 2:
             deferred.append(task_id)
         else:
-            _, counter, spec, attempt, run, losses, at, alone, queue = answer
+            _, counter, spec, attempt, run, losses, at, alone, queue, *logs = answer
             numbers = int(attempt), int(run), int(losses), int(at)
             spec = whole(queue.decode(), spec)
-            batch.claims.append(ClaimedTask(task_id, int(counter), nonce, spec, *numbers, alone == b"1"))
+            kept = logs[0].decode() if logs else ""
+            batch.claims.append(ClaimedTask(task_id, int(counter), nonce, spec, *numbers, alone == b"1", kept))
     if cut and len(deferred) < len(ids):
         return deferred
     batch.deferred.extend(deferred)

@@ -45,6 +45,8 @@ FIELDS: Final = {
     "enc": "encoding of the result",
     "err": "error of the last failure",
     "p": "progress",
+    "log": "what is kept of what the newest runs said; see lua/shared/kept_log.lua",
+    "lw": "until when somebody watches what its run says",
     "R": "the last ended runs, a line each: owner, end, for how long it ran (nothing: it had not started), attempt, why (nothing: it succeeded)",
     "mf": "of a task whose payload did not fit an executor's signature: see lua/shared/misfits.lua; absent: it fitted all that it met",
     "me": "where its payload did not fit the last of them",

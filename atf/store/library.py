@@ -151,6 +151,7 @@ VERBS: Final = _texts(*_FOLDERS)
 
 _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
     "record": {"INLINE": RECORD_INLINE_BYTES},
+    "kept_log": {"BYTES": t.MAX_LOG_BYTES},
     "run_log": {
         "ATTEMPTS": t.DEFAULT_MAX_ATTEMPTS,
         "LOSSES": t.DEFAULT_MAX_LOSSES,

@@ -79,6 +79,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         last_run=text("x") == keys.LAST_RUN,
         labels=text("lb"),
         entries=text("ix"),
+        has_log="log" in field,
     )
 
 

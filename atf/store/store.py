@@ -33,6 +33,7 @@ from .listing import ListVerbs
 from .partitions import REGISTRY_PARTITION
 from .queues import QueueVerbs
 from .reading import TaskVerbs
+from .run_logs import LogVerbs
 from .scheduling import ScheduleVerbs
 from .servers import checks
 from .status import StatusVerbs
@@ -55,6 +56,7 @@ class Store(
     StatusVerbs,
     TaskVerbs,
     LambdaVerbs,
+    LogVerbs,
     UserKeyVerbs,
 ):
     """One process's view of the task store. `open` it, `close` it.

@@ -2,7 +2,7 @@
 
     worker → fork server    run NUMBER, with four descriptors: the run's socket, the memory that holds its claim, its stdout and its stderr · kill NUMBER
     fork server → worker    ready · refused WHY (one of the two, once) · ended NUMBER EXIT_CODE (-n for signal n) · unborn NUMBER WHY
-    run → worker            progress TEXT · first_time KEY TTL_US · outcome KIND FIELD... · alone: it ends at once, and nothing of it is missing or left
+    run → worker            progress TEXT · log LINE CUT · first_time KEY TTL_US · outcome KIND FIELD... · alone: it ends at once, and nothing of it is missing or left
     worker → run            cancel TIMED_OUT · drain · answer FIRST · error REASON SENTENCE
 
 Owns that form, and how an outcome crosses; nothing else.

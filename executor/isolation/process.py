@@ -31,7 +31,7 @@ from atf.process.streams import lead_elsewhere, wait_written
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime
 from atf.sdk.lambdas import Lambda
-from atf.task import MAX_PROGRESS_BYTES, clip
+from atf.task import MAX_LOG_BYTES, MAX_PROGRESS_BYTES, clip
 
 from .packets import DESCRIPTORS, pack, pack_outcome, receive, unpack
 
@@ -137,6 +137,11 @@ class _IsolatedTask(HeldTask):
 
     def say(self, progress: str) -> None:
         self._talk.tell(pack("progress", clip(self.redact(progress), MAX_PROGRESS_BYTES)))
+
+    def keep(self, line: bytes, cut: int = 0) -> None:
+        """Has the worker keep it: there it is still, should this process crash."""
+        kept = line[-MAX_LOG_BYTES:]
+        self._talk.tell(pack("log", kept, cut + len(line) - len(kept)))
 
 
 def serve_one(lambdas: Mapping[str, Lambda[..., Any]], way: socket.socket, mask: set[int]) -> NoReturn:

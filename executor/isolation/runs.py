@@ -184,6 +184,8 @@ class IsolatedRuns:
             match unpack(packet):
                 case ["progress", str(text)]:
                     task.say(text)
+                case ["log", bytes(line), int(cut)]:
+                    task.keep(line, cut)
                 case ["first_time", str(key), int(ttl_us)]:
                     try:
                         run.tell("answer", first_time is None or first_time.ask(key, ttl_us))
@@ -205,6 +207,7 @@ def _memory(task: HeldTask) -> Any:
         attempt=task.attempt,
         run=task.run,
         losses=task.losses,
+        logs=task.logs,
         scheduled_at_us=task.scheduled_at_us,
         spec=task.spec.SerializeToString(),
     )

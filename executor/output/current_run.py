@@ -34,6 +34,15 @@ class CurrentRun(Protocol):
         """Takes redacted arguments out of a text."""
         ...
 
+    @property
+    def keeps_log(self) -> bool:
+        """Whether what it says may be kept with its task."""
+        ...
+
+    def keep(self, line: bytes) -> None:
+        """Keeps a line."""
+        ...
+
 
 current: Final[ContextVar[CurrentRun | None]] = ContextVar("atf_run", default=None)
 """The run that this code belongs to. Who sets it calls output.end_of_run; it is no context manager, since each run would pay for that."""
@@ -52,6 +61,13 @@ class Carried:
     @property
     def ended_at(self) -> float:
         return self._run.ended_at
+
+    @property
+    def keeps_log(self) -> bool:
+        return self._run.keeps_log and not self._run.ended_at
+
+    def keep(self, line: bytes) -> None:
+        self._run.keep(line)
 
 
 def carry(last: Callable[[], None]) -> None:

@@ -1,4 +1,7 @@
-"""Writes one event of user code as a line of the role's log, with its run's task id and lambda, and without redacted arguments."""
+"""Writes one event of user code as a line of the role's log, with its run's task id and lambda, and without redacted arguments.
+
+The run keeps the event, too, so that it can be looked at with the task (kept_log.py).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Final
 from atf.log import Logger, get_logger
 
 from .current_run import CurrentRun, current
+from .kept_log import line_of, wall_us
 
 _LONGEST_TEXT: Final = 16 << 10
 _LONGEST_FIELD: Final = 20 << 10
@@ -41,6 +45,8 @@ def say(
         fields["exception"] = "".join(traceback.format_exception(error)).rstrip()
     if (run := run or current.get()) is not None:
         text, fields = run.redact(text), {name: run.redact(each) for name, each in fields.items()}
+        if run.keeps_log:
+            run.keep(line_of(level, text, fields, wall_us))
     fields = {name: _cut(each) for name, each in fields.items()}
     if run is not None and run.task_id:
         fields |= {"task_id": run.task_id, "lambda": run.lambda_name}

@@ -60,7 +60,11 @@ class _AsTheyAre(io.TextIOBase):
 
     def write(self, text: str) -> int:
         run = current.get()
-        return self._stream.write(text if run is None else run.redact(text))
+        if run is not None:
+            text = run.redact(text)
+            if run.keeps_log and text:
+                run.keep(text.encode("utf-8", "backslashreplace"))
+        return self._stream.write(text)
 
     def flush(self) -> None:
         self._stream.flush()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from atf.client import AsyncClient, TaskInfo
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_THE_END_S: Final = 60.0
 """How long the service waits for all its tasks at the end, when nothing disturbs them any more."""
+_WATCHES_S: Final = 20.0
 TOLD_WITHIN_US: Final = 8_000_000
 """µs from a task's end until whoever waits for it is told: more than a poll_interval, should the notification be lost."""
 
@@ -33,7 +36,8 @@ class SimAsker:
     async def sometimes(self, task_id: str, chance: random.Random) -> None:
         """Perhaps one question about a task."""
         if chance.random() < 0.25:
-            ask = chance.choices((self.get, self.explain, self.result, self.wait, self.list_some), (2, 2, 3, 1, 0.4))[0]
+            questions = (self.get, self.explain, self.result, self.wait, self.list_some, self.watch)
+            ask = chance.choices(questions, (2, 2, 3, 1, 0.4, 0.4))[0]
             await ask(task_id)
 
     async def get(self, task_id: str) -> None:
@@ -51,6 +55,21 @@ class SimAsker:
     async def list_some(self, _task_id: str) -> None:
         """ListTasks, of the lambda of most tasks."""
         await self._all("list", [], self._client.list(steps_of(self._world.seed).name, Status.SUCCESS, limit=10))
+
+    async def watch(self, task_id: str) -> None:
+        """GetLog, and WatchLog for a while."""
+        since = self._world.now_us()
+        try:
+            async with asyncio.timeout(_WATCHES_S):
+                log = await self._client.get_log(task_id)
+                self._judge("log", task_id, Status(log.status).name, None, since)
+                async with aclosing(self._client.watch_log(task_id)) as seen:
+                    async for _ in seen:
+                        pass
+        except TaskNotFound:
+            self._judge("log", task_id, UNKNOWN, None, since)
+        except (AtfError, TimeoutError) as error:
+            self._world.chronicle.say(f"log failed: {error}", task_id)
 
     async def result(self, task_id: str) -> None:
         """WaitTasks as most callers know it: what did it return?"""

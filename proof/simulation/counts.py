@@ -19,7 +19,7 @@ DRAINING_IN_A_ROW: Final = 3
 UNSTARTED_IN_A_ROW: Final = 2
 _HELD: Final = ("CLAIMED", "PROCESSING")
 _RESTING: Final = frozenset(each.name for each in FINISHED)
-_FINISH, _LOSE, _BEAT = 10, 3, 5
+_FINISH, _LOSE, _BEAT = 11, 3, 6
 """Arguments of one run, one claim, one beat."""
 Token = tuple[str, int, str]
 """A task's id, and the counter and the nonce of a claim of it."""

@@ -35,7 +35,7 @@ PAYLOADS: Final[tuple[dict[str, str], ...]] = ({"color": "red"}, {"colour": "red
 TASKS: Final = 8
 DEPLOYS: Final = 5
 _EVERY: Final = 4
-_FINISH: Final = 10
+_FINISH: Final = 11
 """Arguments of one run."""
 _HELD: Final = frozenset({"CLAIMED", "PROCESSING"})
 _WAITING: Final = frozenset({"NEW", "RETRIABLE_FAILURE"})

@@ -38,6 +38,8 @@ AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
 _FLAGS: Final = {"cancel a running task", "run for the last time"}
 """Moves by which a running task is flagged."""
+_FINISH: Final = 11
+"""Arguments of a run in a call of set_results."""
 _DEFAULT_LIMITS: Final = f"{DEFAULT_MAX_ATTEMPTS} {DEFAULT_MAX_LOSSES} 0"
 """Of a record without a field of its own for them."""
 State = tuple[str, int, int, bool]
@@ -429,7 +431,7 @@ class StoreServer:
             self._chronicle.moves["let through"] += len(self._parked - parked)
         self._parked = parked
         if verb == "heartbeat":
-            self._chronicle.moves["heartbeat"] += sum(each in {1, 3} for each in reply)
+            self._chronicle.moves["heartbeat"] += sum(each in {1, 3, 5} for each in reply)
         elif verb == "enqueue":
             self._chronicle.moves["enqueue again"] += reply[3]
         elif verb == "hand_back":
@@ -597,14 +599,14 @@ class StoreServer:
         self, before: dict[bytes, State], after: dict[bytes, State], args: Sequence[Any], reply: Any, now_us: int
     ) -> None:
         for number, verdict in enumerate(reply):
-            task_id, counter, nonce, *_ = args[1 + 10 * number : 11 + 10 * number]
+            task_id, counter, nonce, *_ = args[1 + _FINISH * number : 1 + _FINISH * (number + 1)]
             key = f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode()
             if verdict == 1 and before.get(key) != after.get(key):
                 again = after[key][0] in {"RETRIABLE_FAILURE", "NEW"}
                 if after[key][0] == "SUCCESS":
                     self.answers.succeeded(self._loop.now_us, task_id, int(counter))
-                again = again and int(args[1 + 10 * number + 3]) != Outcome.MISFIT
-                not_before = now_us + int(args[1 + 10 * number + 7]) if again else 0
+                again = again and int(args[1 + _FINISH * number + 3]) != Outcome.MISFIT
+                not_before = now_us + int(args[1 + _FINISH * number + 7]) if again else 0
                 self._chronicle.event(Recorded(self._loop.now_us, task_id, int(counter), not_before, nonce))
 
 

@@ -28,7 +28,7 @@ def found(judge: Counts, verb: str, *args: Any, before: Any = HELD, after: Any =
 
 
 def finish(judge: Counts, outcome: Outcome, ran: Any = 5, **record: int) -> list[str]:
-    return found(judge, "set_results", *TOKEN, int(outcome), b"", 0, "", 0, ran, 0, **record)
+    return found(judge, "set_results", *TOKEN, int(outcome), b"", 0, "", 0, ran, 0, b"", **record)
 
 
 def lapse(judge: Counts, before: Any = HELD, **record: int) -> list[str]:
@@ -62,7 +62,7 @@ def test_leases_of_runs_that_had_not_started_count_nothing_twice_in_a_row() -> N
 
 def test_a_heartbeat_marks_the_claim_that_it_names() -> None:
     judge = counts()
-    assert found(judge, "heartbeat", "hsc-1", 16, 1, *TOKEN, 1, "", after=HELD) == []
+    assert found(judge, "heartbeat", "hsc-1", 16, 1, *TOKEN, 1, "", b"", after=HELD) == []
     assert lapse(judge) == []
     assert lapse(judge, before={ID: ("PROCESSING", 8)}, l=1) == []
 

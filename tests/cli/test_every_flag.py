@@ -26,6 +26,7 @@ APART = {
 """They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"],
+    "logs": ["0-a"],
     "batch submit": ["photos/thumbnail", "rows.jsonl"], "batch ls": [], "batch status": ["b"], "batch watch": ["b"], "batch items": ["b"],
     "batch results": ["b"], "batch retry": ["b", "c"], "batch cancel": ["b", "c"], "batch delete": ["b", "c"],
     "job schedule": ["a/j", "a/b", "0 * * * * *"], "job get": ["a/j"], "job ls": [], "job rm": ["a/j", "a/k"], "job pause": ["a/j"],

@@ -21,6 +21,7 @@ from atf import log
 from atf.config.settings import LogSettings
 from atf.executor.output import capture as output
 from atf.executor.output.current_run import current
+from atf.executor.output.kept_log import KeptLog
 from atf.executor.output.lines import LineStream
 from atf.executor.output.log_handlers import take_logging
 
@@ -29,8 +30,12 @@ class Run:
     lambda_name = "shop/hello"
     ended_at = 0.0
 
-    def __init__(self, task_id: str) -> None:
-        self.task_id = task_id
+    def __init__(self, task_id: str, *, keeps_log: bool = True) -> None:
+        self.task_id, self.keeps_log = task_id, keeps_log
+        self.kept = KeptLog()
+
+    def keep(self, line: bytes) -> None:
+        self.kept.add(line)
 
     @staticmethod
     def redact(text: str) -> str:

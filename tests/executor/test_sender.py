@@ -45,7 +45,9 @@ class Sending:
         )
 
     def add(self, *ids: str) -> None:
-        tasks: list[Any] = [SimpleNamespace(task_id=each, lost=False, lease_us=1 << 60, outcome=None) for each in ids]
+        tasks: list[Any] = [
+            SimpleNamespace(task_id=each, lost=False, lease_us=1 << 60, outcome=None, log=None) for each in ids
+        ]
         self.tasks |= {each.task_id: each for each in tasks}
         self.sender.add(tasks)
 

@@ -7,6 +7,7 @@ import enum
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from atf.errors import DeadlineExceeded, Unavailable
@@ -111,8 +112,8 @@ class Wire:
     def __getattr__(self, name: str) -> Any:
         if name == "schedule_batch":
             return self._gather
-        if name == "watch_batch":
-            return self._watch
+        if name in {"watch_batch", "watch_log"}:
+            return partial(self._watch, name)
 
         async def call(request: Any, *, timeout: float = 10) -> Any:
             sent = request.SerializeToString()
@@ -146,14 +147,14 @@ class Wire:
         except TimeoutError:
             raise DeadlineExceeded(f"schedule_batch: no answer within {timeout:g} s") from None
 
-    async def _watch(self, request: Any, *, timeout: float = 10) -> AsyncGenerator[Any, None]:
+    async def _watch(self, name: str, request: Any, *, timeout: float = 10) -> AsyncGenerator[Any, None]:
         """Its first reply is what may go astray; a copy of the call is nobody's."""
 
         async def deliver() -> tuple[Any, Any]:
-            replies = self.role.watch_batch(request)
+            replies = getattr(self.role, name)(request)
             return await anext(replies, None), replies
 
-        reply, replies = await self.line.carry("watch_batch", deliver)
+        reply, replies = await self.line.carry(name, deliver)
         async with aclosing(replies):
             while reply is not None:
                 yield type(reply).FromString(reply.SerializeToString())

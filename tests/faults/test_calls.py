@@ -187,6 +187,19 @@ async def explain_task(world: World) -> None:
     assert (await world.client.explain(handle.id)).task.status is Status.NEW
 
 
+async def get_log(world: World) -> None:
+    (handle,) = await world.schedule(1, delay=60)
+    reply = await world.sure(lambda: world.frontend.get_log(f.GetLogRequest(id=handle.id)))
+    assert reply.why_none == "it has not run yet, or its runs said nothing"
+
+
+async def watch_log(world: World) -> None:
+    (handle,) = await world.schedule(1)
+    seen = [each.status async for each in world.client.watch_log(handle.id)]
+    assert Status(seen[-1]).finished
+    assert not any(Status(each).finished for each in seen[:-1])
+
+
 async def _stopped(world: World) -> list[Handle[Any]]:
     """A key that has stopped at the first of two tasks."""
     line = hopeless.options(ordering_key="k"), hopeless.options(ordering_key="k", delay=10)
@@ -428,7 +441,7 @@ async def _runs_once(world: World, task_id: str) -> None:
 CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     each.__name__: each
     for each in (
-        *(schedule, schedule_many, get_task, list_tasks, wait_tasks, cancel_tasks, retry_tasks),
+        *(schedule, schedule_many, get_task, list_tasks, wait_tasks, get_log, watch_log, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
         *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
         *(list_keys, resume_key, skip_key, list_concurrency_keys),

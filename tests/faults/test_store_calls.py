@@ -60,6 +60,9 @@ async def _desk_work(world: World) -> None:
     await world.client.set_lambda("f/hopeless", {"queue_limit": 5})
     await world.succeed([letter])
     await _stopped_keys(world)
+    store = await world.open_store()
+    assert await world.sure(lambda: store.get_log(never.id)) is not None
+    assert [Status(each.status) async for each in world.client.watch_log(never.id)] == [Status.CANCELLED]
     assert (await world.client.explain(never.id)).task.status is Status.CANCELLED
     assert [each.id for each in await world.client.list("f/step", Status.CANCELLED)] == [never.id]
     assert {each.name for each in await world.client.lambdas()} == set(app.lambdas)

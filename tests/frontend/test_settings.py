@@ -9,7 +9,7 @@ import pytest
 
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.frontend.settings import SETTINGS, admission_settings, in_force, overridden, said
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
 from .conftest import Bench
 
@@ -28,6 +28,7 @@ FULL = {
     "placement": "sticky",
     "stop_on_fatal": "yes",
     "gate_at_fatal": "0.25",
+    "logs": "all",
     "slo": "2.5s 99.5%",
 }
 SPEC = f.LambdaSpec(
@@ -45,6 +46,7 @@ SPEC = f.LambdaSpec(
     placement=f.STICKY,
     stop_on_fatal=True,
     gate_at_fatal=0.25,
+    logs=t.LOGS_OF_ALL,
     slo="2.5s 99.5%",
 )
 ADMISSION = {
@@ -57,6 +59,7 @@ ADMISSION = {
     "placement": "sticky",
     "stop": "1",
     "fatal": "0.25",
+    "logs": "all",
 }
 
 
@@ -77,7 +80,9 @@ def test_tiny_numbers_are_told_as_they_were_set() -> None:
 
 def test_a_bound_that_the_code_has_can_be_lifted() -> None:
     text = overridden(SPEC, "", dict.fromkeys(FULL, "none"), [])
-    assert in_force(SPEC, text) == f.LambdaSpec(name=NAME, queue_limit=10_000, enqueue_timeout_us=10_000_000)
+    # Of logs "none" is a value like the others.
+    lifted = f.LambdaSpec(name=NAME, queue_limit=10_000, enqueue_timeout_us=10_000_000, logs=t.LOGS_OF_NONE)
+    assert in_force(SPEC, text) == lifted
     assert said(text) == dict.fromkeys(FULL, "none") | {
         "queue_limit": "10000",
         "enqueue_timeout": "10",
@@ -109,6 +114,7 @@ def test_a_bound_that_the_code_has_can_be_lifted() -> None:
         ({"shares": "lowest:0.6"}, "priority 'lowest'"),
         ({"pool": "a b"}, "pool 'a b': use 1 to 64 of the characters A-Z a-z 0-9 . _ -, or default"),
         ({"placement": "near"}, "use any, sticky, spread"),
+        ({"logs": "some"}, "logs 'some': use failed (of runs that fail, the default), all (of every run) or none"),
         ({"stop_on_fatal": "1"}, "use yes or no"),
         ({"owner": ""}, "owner '': use characters that can be seen"),
         ({"owner": "x" * 201}, "owner: 201 characters, at most 200"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import atf
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 
 app = atf.App("photos")
 
@@ -27,6 +27,7 @@ app = atf.App("photos")
     version=4,
     gate_at_fatal=0.25,
     slo=" 5s 99.0%",
+    logs="all",
 )
 def thumbnail(path: str) -> None: ...
 
@@ -49,6 +50,7 @@ def test_it_is_registered_with_what_it_declares() -> None:
         version=4,
         gate_at_fatal=0.25,
         slo="5s 99%",
+        logs=t.LOGS_OF_ALL,
         digest=thumbnail.digest,
     )
     assert thumbnail.options(affinity_key="cat").prepare("a").request.spec.affinity_key == "cat"
@@ -93,6 +95,8 @@ def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> N
         ({"shares": {"low": 0.6, "high": 0.5}}, r"shares: they add up to 1\.1"),
         ({"shares": {"lowest": 0.5}}, "priority 'lowest': use 0"),
         ({"shares": 0.5}, "shares 0.5: give them by priority"),
+        ({"logs": "some"}, "logs 'some': use failed .of runs that fail, the default., all .of every run. or none"),
+        ({"logs": True}, "logs True: use failed"),
         ({"placement": "near"}, "placement 'near': use any, sticky, spread"),
         ({"pool": "a b"}, "pool 'a b': use 1 to 64"),
         ({"owner": 7}, "owner 7: give a text"),

@@ -23,7 +23,7 @@ from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
 from atf.store.store import Store
-from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimRenewal, HeldClaim, KeptRunLog, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
@@ -60,6 +60,7 @@ EXCEPTIONS: Final = {
 }
 """What may differ between servers, with the reason."""
 STEPS: Final = 300
+LOGS: Final = (None, KeptRunLog(1, 1, "short", 0), KeptRunLog(2, 1, "long\n" * 2_000, 7))
 
 
 class Transcript:
@@ -197,10 +198,14 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 batch = await store.claim("executor-1", f"nonce-{number}", ids, chance.choice([PLENTY, 300, 10]))
                 tokens.extend(held(batch.claims))
             case 7:
-                await store.heartbeat([ClaimRenewal(each, chance.random() < 0.7, "") for each in mine()])
+                await store.heartbeat(
+                    [ClaimRenewal(each, chance.random() < 0.7, "", chance.choice(LOGS)) for each in mine()]
+                )
             case 8 | 9:
                 ends = [(each, chance.choice(list(Outcome))) for each in mine()]
-                await store.set_results([RunResult(each, how, retry_in_us=5 * US) for each, how in ends])
+                await store.set_results(
+                    [RunResult(each, how, retry_in_us=5 * US, log=chance.choice(LOGS)) for each, how in ends]
+                )
             case 10:
                 await store.report_loss(mine(), "killed", shared=chance.random() < 0.5)
             case 11:
@@ -210,6 +215,8 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
             case 13:
                 await store.get_tasks(some())
                 await store.watch_tasks(some())
+                await store.get_log(some()[0])
+                await store.watch_log(some()[0], 10)
                 await store.explain_task(some()[0])
                 await store.counts(LAMBDA)
                 statuses = chance.choice([(), (Status.NEW,), (Status.SUCCESS, Status.RETRIABLE_FAILURE)])

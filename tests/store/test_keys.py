@@ -15,7 +15,7 @@ import atf.store
 from atf.errors import Unavailable
 from atf.store import fields, keys, library
 from atf.store.library import EXACT_LISTS
-from atf.store.values.claims import Outcome
+from atf.store.values.claims import ClaimRenewal, KeptRunLog, Outcome
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.passes import OutboxRecord
 from atf.task import US, Status
@@ -76,7 +76,8 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.passes()
     await world.store.watch_tasks(["0-a"])
     await world.store.cancel_tasks(["0-b"])
-    await world.beat(claims[0], progress="half")
+    await world.store.watch_log(claims[0].task_id, 10)
+    await world.store.heartbeat([ClaimRenewal(claims[0], True, "half", KeptRunLog(1, 1, "hello", 0))])
     await look()
     await world.finish(Outcome.SUCCEEDED, claims[0], result=b"1", encoding=1)
     await world.finish(Outcome.STOPPED, claims[1], error="stopped")

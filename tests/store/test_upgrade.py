@@ -121,6 +121,8 @@ async def whole_life(world: World) -> None:
         await world.check()
     assert await world.statuses(ids) == [""] * 6
     await world.check()
+    for task_id in ids:
+        assert await store.watch_log(task_id, 10) == await store.get_log(task_id)
 
 
 @pytest.mark.parametrize("order", [OLD_FIRST, NEW_FIRST])

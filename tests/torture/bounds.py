@@ -225,6 +225,7 @@ BOUNDS = {
     "a share's priority": Bound("RegisterLambdas", lambda _w, n: _shares({n: 0.5}), 0, 9, "priority"),
     "shares": Bound("RegisterLambdas", lambda _w, n: _shares(dict.fromkeys(range(n), 0.1)), 0, 10, "priority"),
     "a pool": Bound("RegisterLambdas", lambda _w, n: spec_with(pool="x" * n), 0, 64, "pool"),
+    "kept logs": Bound("RegisterLambdas", lambda _w, n: spec_with(logs=n), 0, 2, "logs"),
     "a placement": Bound("RegisterLambdas", lambda _w, n: spec_with(placement=n), 0, 2, "placement"),
     "a version": Bound("RegisterLambdas", lambda _w, n: spec_with(version=n), 0, MAX_VERSION, "version"),
     "cores": Bound("SetCapacity", lambda _w, n: _cores(cores=n), 0, MAX_CORES, "cores"),

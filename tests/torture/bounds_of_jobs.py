@@ -120,8 +120,8 @@ WHO: Final[dict[str, Callable[..., Message]]] = {
     "SetGate": _gate,
     "LiftGate": _lift,
     "Redrive": _redrive,
-    "PauseLambda": lambda **fields: f.PauseLambdaRequest(**OF, **fields),
-    "ResumeLambda": lambda **fields: f.ResumeLambdaRequest(**OF, **fields),
+    "PauseLambda": lambda **fields: f.PauseLambdaRequest(**{**OF, "who": "ada", **fields}),
+    "ResumeLambda": lambda **fields: f.ResumeLambdaRequest(**{**OF, "who": "ada", **fields}),
 }
 """How to say who asks for a thing."""
 

@@ -233,7 +233,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("who",): Rule(_at_most(100, 1), "who"),
         ("why",): _WHY,
     },
-    "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): Rule(_at_most(100, 1), "who"), ("why",): _WHY},
+    "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
         **_ASKED,
@@ -253,12 +253,13 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     },
     "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
     "Frontend.ListAudit": {
-        ("lambda",): Rule(_must(rf"|{_NAME}/{_NAME}", NOT_FOUND), "lambda"),
+        ("lambda",): Rule(lambda text: _must(f"{_NAME}/{_NAME}", NOT_FOUND)(text) if text else OK, "lambda"),
         ("who",): Rule(_at_most(100), "who"),
         ("what",): Rule(_at_most(64), "what"),
         ("task_id",): Rule(_must(r"|[01]-[A-Za-z0-9_-]{1,64}"), "task id"),
     },
     "Frontend.ExplainTask": {("id",): _STORED},
+    "Frontend.GetLog": {("id",): _STORED},
     "Frontend.ListKeys": _LISTED_KEYS,
     "Frontend.ListConcurrencyKeys": _LISTED_KEYS,
     "Frontend.ResumeKey": _MENDED_KEY,
@@ -328,6 +329,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("claims", "claim", "task_id"): _ANY,
         ("claims", "claim", "token", "nonce"): _ANY,
         ("claims", "progress"): _ANY,
+        ("claims", "log", "text"): _ANY,
     },
     "HSC.SetResults": {
         ("executor_id",): _EXECUTOR,
@@ -335,6 +337,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("results", "claim", "token", "nonce"): _ANY,
         ("results", "result"): Rule(lambda text: OK if len(text.encode()) <= 65_536 else INVALID, "result"),
         ("results", "error"): _ANY,
+        ("results", "log", "text"): _ANY,
         ("results", "signature"): _ANY,  # read of a misfit alone
     },
     "HSC.HandBack": {
@@ -447,6 +450,7 @@ STREAMED: Final[dict[str, dict[Path, Rule]]] = {
         ("items", "items", "target"): Rule(_must(_NAME), "item 0: target"),
     },
     "Frontend.WatchBatch": {("id",): _BATCH},
+    "Frontend.WatchLog": {("id",): _STORED},
 }
 """Of methods that stream; see test_batches.py."""
 WATCHED: Final[dict[str, dict[Path, Rule]]] = {

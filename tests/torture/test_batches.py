@@ -1,4 +1,4 @@
-"""The calls about batches that stream: bad texts, bad bytes and bad sizes in each message, and messages in no order that makes sense."""
+"""The calls that stream, most of them about batches: bad texts, bad bytes and bad sizes in each message, and messages in no order that makes sense."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ ANSWERS = {OK, INVALID, NOT_FOUND, TAKEN, PRECONDITION, grpc.StatusCode.UNAVAILA
 """The last: the stream broke off."""
 MARK = "!!!"
 WATCH = "Frontend.WatchBatch"
+WATCHES: dict[str, Callable[[World], Message]] = {
+    WATCH: lambda _: b.WatchBatchRequest(id=BATCH),
+    "Frontend.WatchLog": lambda world: f.WatchLogRequest(id=world.new),
+}
 OURS: dict[str, Any] = {"lambda": LAMBDA}
 
 
@@ -45,9 +49,9 @@ async def sent(world: World, *messages: Message) -> Answer:
     return await world.stream(*(each.SerializeToString() for each in messages))
 
 
-async def watched(world: World, request: bytes, timeout: float = 50.0) -> Answer:
-    """The first answer of WatchBatch."""
-    call = world.channel.unary_stream("/atf.v1.Frontend/WatchBatch")(request, timeout=timeout)
+async def watched(world: World, request: bytes, timeout: float = 50.0, *, method: str = WATCH) -> Answer:
+    """The first answer of a call that watches."""
+    call = world.channel.unary_stream(f"/atf.v1.{method.replace('.', '/')}")(request, timeout=timeout)
     try:
         return Answer(OK, "", await call.read())
     except grpc.aio.AioRpcError as error:
@@ -62,8 +66,8 @@ def place_of(path: Path) -> int:
 
 
 async def spoiled(world: World, method: str, path: Path, text: str) -> Answer:
-    if method == WATCH:
-        return await watched(world, put(b.WatchBatchRequest(id=BATCH), path, text).SerializeToString())
+    if method in WATCHES:
+        return await watched(world, put(WATCHES[method](world), path, text).SerializeToString(), method=method)
     messages: list[Any] = full_batch(world.fresh())
     place = place_of(path)
     messages[place] = put(messages[place], path, text)
@@ -72,13 +76,13 @@ async def spoiled(world: World, method: str, path: Path, text: str) -> Answer:
 
 async def marked(world: World, method: str, path: Path, spoil: bytes) -> Answer:
     """A call with these bytes in the place of a text."""
-    messages: list[Any] = [b.WatchBatchRequest(id=BATCH)] if method == WATCH else full_batch(world.fresh())
+    messages: list[Any] = [WATCHES[method](world)] if method in WATCHES else full_batch(world.fresh())
     place = place_of(path) if len(messages) > 1 else 0
     data = [each.SerializeToString() for each in messages]
     marks = put(messages[place], path, MARK).SerializeToString()
     assert marks.count(MARK.encode()) == 1
     data[place] = marks.replace(MARK.encode(), spoil)
-    return await watched(world, data[0]) if method == WATCH else await world.stream(*data)
+    return await watched(world, data[0], method=method) if method in WATCHES else await world.stream(*data)
 
 
 def test_every_method_that_streams_is_here_and_every_text_in_it_has_its_rule() -> None:

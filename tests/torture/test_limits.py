@@ -12,11 +12,13 @@ from google.protobuf.message import Message
 from atf.controller.requests import MAX_WAIT_US
 from atf.frontend.gates import MIN_SHARE
 from atf.frontend.redrive import MIN_RATE
+from atf.hsc.service import MAX_LOG_CUT_BYTES
 from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.store.values.lists import TaskQuery
 from atf.task import (
     MAX_AHEAD_US,
     MAX_ERROR_BYTES,
+    MAX_LOG_BYTES,
     MAX_PROGRESS_BYTES,
     MAX_WHY_CHARS,
     Status,
@@ -170,22 +172,49 @@ async def test_the_times_of_a_run_are_cut(us: int) -> None:
         assert 0 < record.next_at_us <= now_us + MAX_AHEAD_US
 
 
+@pytest.mark.parametrize("number", [0, -1, -(1 << 31), (1 << 31) - 1])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_numbers_of_a_log_are_cut(number: int) -> None:
+    """A run that has ended must be recorded, and a lease renewed, whatever is said of the log."""
+    async with opened() as world:
+        log = t.RunLog(run=number, attempt=number, text="x", cut_bytes=number << 31)
+        beat = h.HeartbeatRequest(executor_id=EXECUTOR, claims=[h.HeldClaim(claim=world.held, log=log)])
+        await world.answer("HSC.Heartbeat", beat)
+        ended = h.Result(claim=world.held, outcome=t.FAILED_FATAL, log=log)
+        await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[ended]))
+        kept = await world.store.get_log(world.held.task_id)
+        assert kept is not None
+        (run,) = kept.runs
+        assert (run.run, run.attempt) == (max(1, number), max(1, number))
+        assert 0 <= run.cut_bytes <= MAX_LOG_CUT_BYTES
+
+
 @pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\n"])
 @pytest.mark.asyncio(loop_scope="module")
 async def test_texts_that_are_only_for_people_are_cut(bad: str) -> None:
     """A run that has ended must be recorded, however long its error is."""
     async with opened() as world:
         beat = h.HeartbeatRequest(
-            executor_id=EXECUTOR, claims=[h.HeldClaim(claim=world.held, started=True, progress=bad * 2_000)]
+            executor_id=EXECUTOR,
+            claims=[
+                h.HeldClaim(
+                    claim=world.held, started=True, progress=bad * 2_000, log=t.RunLog(run=1, text=bad * 17_000)
+                )
+            ],
         )
         await world.answer("HSC.Heartbeat", beat)
         ended = h.Result(claim=world.held, outcome=t.FAILED_FATAL, error=bad * 9_000)
         await world.answer("HSC.SetResults", h.SetResultsRequest(executor_id=EXECUTOR, results=[ended]))
         (record,) = await world.store.get_tasks([world.held.task_id])
         assert record is not None
-        for text, most in ((record.progress, MAX_PROGRESS_BYTES), (record.error, MAX_ERROR_BYTES)):
+        kept = await world.store.get_log(world.held.task_id)
+        assert kept is not None
+        (log,) = kept.runs
+        assert log.cut_bytes + len(log.text.encode()) == len(bad.encode()) * 17_000
+        texts = (record.progress, MAX_PROGRESS_BYTES), (record.error, MAX_ERROR_BYTES), (log.text, MAX_LOG_BYTES)
+        for text, most in texts:
             assert most - 4 < len(text.encode()) <= most
-            assert (bad * 9_000).startswith(text)
+            assert (bad * 17_000).find(text) >= 0
 
 
 @pytest.mark.parametrize("bad", ["é", "\U0001f600", "\0", "\x1b", "a\tb\nc\r\x85\u2028\v"])

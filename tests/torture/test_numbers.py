@@ -52,6 +52,8 @@ TESTED: Final = {
     "Frontend.WatchBatch at_most_every_us": "torture/test_batches.py::test_a_watcher_s_interval_is_bounded",
     "HSC.ClaimTasks heartbeat_timeout_us": _HSC,
     "HSC.Heartbeat heartbeat_timeout_us": _HSC,
+    "HSC.Heartbeat claims.log": _LIMITS + "test_the_numbers_of_a_log_are_cut",
+    "HSC.SetResults results.log": _LIMITS + "test_the_numbers_of_a_log_are_cut",
     "HSC.SetResults results.retry_in_us": _LIMITS + "test_the_times_of_a_run_are_cut",
     "HSC.SetResults results.ran_us": _LIMITS + "test_the_times_of_a_run_are_cut",
     "HSC.SetResults results.ended_ago_us": _LIMITS + "test_the_times_of_a_run_are_cut",

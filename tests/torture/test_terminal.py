@@ -60,6 +60,11 @@ class Frontend:
     def __init__(self) -> None:
         self.fails: AtfError | None = None
 
+    async def watch_log(self, request: Any, *, timeout: float = 10) -> AsyncIterator[f.GetLogReply]:
+        log = poison(f.GetLogReply())
+        log.status = t.FATAL_FAILURE
+        yield log
+
     async def watch_batch(self, request: Any, *, timeout: float = 10) -> AsyncIterator[b.Batch]:
         yield poisoned_batch()
 
@@ -258,6 +263,8 @@ COMMANDS = [
     ["job", "rm", "--prefix", WORD, "--yes"],
     ["batch", "cancel", WORD, "--dry-run"],
     ["batch", "delete", WORD, "a", "--yes"],
+    ["logs", WORD],
+    ["logs", WORD, "--follow"],
     ["key"],
     ["key", "skip", WORD, "--all", "--yes"],
     ["key", "skip", WORD, "--all", "--dry-run"],

@@ -354,6 +354,10 @@ class _Valid:
         return f.ExplainTaskRequest(id=w.new)
 
     @staticmethod
+    def Frontend_GetLog(w: World) -> Message:  # noqa: N802
+        return f.GetLogRequest(id=w.new)
+
+    @staticmethod
     def Frontend_ListKeys(_w: World) -> Message:  # noqa: N802
         return f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
 

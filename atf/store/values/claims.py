@@ -18,6 +18,7 @@ class ClaimedTask(NamedTuple):
     losses: int
     scheduled_at_us: int
     alone: bool  # nothing else may run beside it
+    logs: str = ""  # of which runs the log is kept, by its word; "": as by default
 
 
 class ClaimBatch(NamedTuple):
@@ -42,6 +43,16 @@ class ClaimRenewal(NamedTuple):
     held: HeldClaim
     started: bool
     progress: str = ""
+    log: KeptRunLog | None = None  # None: unchanged
+
+
+class KeptRunLog(NamedTuple):
+    """What is kept of what a run said."""
+
+    run: int
+    attempt: int
+    text: str
+    cut_bytes: int  # that stood before it
 
 
 class Verdict(enum.IntEnum):
@@ -51,6 +62,7 @@ class Verdict(enum.IntEnum):
     LOST = 2
     CANCEL = 3
     UNKNOWN = 4  # its partition is away; nothing was said of the claim
+    WATCHED = 5  # of a heartbeat: as OK, and somebody watches the run's log
 
 
 class Outcome(enum.IntEnum):
@@ -79,6 +91,7 @@ class RunResult(NamedTuple):
     began: bool = True  # whether the body was called; else no attempt is counted
     signature: str = ""  # MISFIT: the digest of what the payload does not fit
     grace_us: int = 0  # MISFIT: how long it may fit nobody before that is a failed attempt
+    log: KeptRunLog | None = None  # where it is to be kept
 
 
 class FirstTimeKey(NamedTuple):

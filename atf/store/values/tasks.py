@@ -131,6 +131,7 @@ class TaskRecord(NamedTuple):
     last_run: bool = False  # its job was deleted while it ran: there is no further run
     labels: str = ""  # see keys.labels
     entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
+    has_log: bool = False  # get_log has something to say
 
     @property
     def most_attempts(self) -> int:

@@ -38,6 +38,8 @@ function registry.put(P, name, limit, timeout, text, version, now)
   end
   local watched, watched_before = settings.fatal ~= nil, settings_before.fatal ~= nil
   if watched ~= watched_before then redis.call('HINCRBY', P, 'watched', watched and 1 or -1) end
+  local logged, logged_before = settings.logs ~= nil, settings_before.logs ~= nil
+  if logged ~= logged_before then redis.call('HINCRBY', P, 'logged', logged and 1 or -1) end
 end
 
 local KEPT_ELSEWHERE = {limit = true, timeout = true, owner = true, runbook = true}
@@ -61,7 +63,9 @@ end
 
 -- Forgets a lambda within one partition. Dead letters and records stay until their retention is over.
 function registry.forget(P, name)
-  if registry.settings(P, name).fatal ~= nil then redis.call('HINCRBY', P, 'watched', -1) end
+  local settings = registry.settings(P, name)
+  if settings.fatal ~= nil then redis.call('HINCRBY', P, 'watched', -1) end
+  if settings.logs ~= nil then redis.call('HINCRBY', P, 'logged', -1) end
   redis.call('SREM', P .. ':lambdas', name)
   redis.call('ZREM', P .. ':gates', name)
   redis.call('DEL', lambda_key(P, name), P .. ':g:' .. name, P .. ':e:' .. name, P .. ':p:' .. name, P .. ':h:' .. name, P .. ':spread:' .. name)

@@ -6,7 +6,8 @@
 --          heartbeat timeout, bytes at most, 1 = the first task may be larger than that, signatures that the owner runs ("lambda=digest
 --          lambda=digest ...", with a space before each), then the ids
 -- RETURNS  {"unlisted"} = the name is not on the roster; {"paused", then as of `claim_pauses`} while no claims are given; else per id {id, counter, spec,
---          attempt, run, losses, at, alone, queue}, {id} = lost, {id, ""} = left as it was, for the bytes; and then the call's number
+--          attempt, run, losses, at, alone, queue, of which runs the log is kept (only where the lambda says so)}, {id} = lost, {id, ""} = left as it was, for
+--          the bytes; and then the call's number
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. By lambda: `known`, the gates as they were read in this
 -- call, since they may be long; `kept`, what was kept in it.
@@ -30,8 +31,16 @@ local function unfit(P, sets, id, queue, text, signatures, now, alive)
   return digest and misfits.refused(P, sets, id, queue, text, digest, now, alive)
 end
 
+-- Of which runs of a lambda the log is kept, where it says so. `logs`: the lambdas of this call; nil: none here says so.
+local function logs_of(P, queue, logs)
+  if not logs then return nil end
+  local name = lambda_of(queue)
+  if logs[name] == nil then logs[name] = registry.settings(P, name).logs or false end
+  return logs[name] or nil
+end
+
 -- `known`: the gates of lambdas as they were read; false: no lambda here has any.
-local function give_each(sets, P, now, args, answer, leased, known, kept)
+local function give_each(sets, P, now, args, answer, leased, known, kept, logs)
   local timeout, owner, nonce, bytes, any_size = tonumber(args[7]), args[5], args[6], tonumber(args[8]), args[9] == '1'
   local full, signatures, alive, traces = false, args[10], {}, {}
   for i = 11, #args do
@@ -67,7 +76,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept)
         end
         local attempt = fmt(tonumber(attempts or 0) + 1)
         if string.find(id, '.', 1, true) then spec = batch_parts.with_trace(P, id, spec, traces) end
-        answer[#answer + 1] = {id, fmt(counter), spec, attempt, fmt(run), losses or '0', scheduled_at, alone or '0', queue}
+        answer[#answer + 1] = {id, fmt(counter), spec, attempt, fmt(run), losses or '0', scheduled_at, alone or '0', queue, logs_of(P, queue, logs)}
       end
     end
   end
@@ -75,14 +84,15 @@ end
 
 register('claim', {'allow-oom'}, function(keys, args)
   local P, now, timeout = keys[1], instant(args[1]), tonumber(args[7])
-  local pause, gated, clock = store_clock.note_server(P, args[2], args[3], now, timeout)
+  local pause, gated, clock, logged = store_clock.note_server(P, args[2], args[3], now, timeout, 'logged')
+  local logs = tonumber(logged or 0) > 0 and {} or nil
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
   store_clock.note(P, now, clock, store_clock.NOTED)
   if pause then return {'paused', unpack(roster.pause(P, now))} end
 
   local answer, leased, kept = {}, {}, {}
-  writes.gather(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept)
+  writes.gather(#args - 10, give_each, P, now, args, answer, leased, gated and {}, kept, logs)
   for name, each in pairs(kept) do parking.note(P, name, each) end
   -- the queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused
   due_index.visit_all_by(P, leased)

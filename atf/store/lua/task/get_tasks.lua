@@ -1,7 +1,7 @@
 -- get_tasks: reads whole tasks
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
--- RETURNS  per id {next instant ("" = none), field, value, ...}; {""} = no such task
+-- RETURNS  per id {next instant ("" = none), field, value, ...}, of the log only that there is one; {""} = no such task
 register('get_tasks', {'no-writes'}, function(keys, args)
   local P, answer = keys[1], {}
   for i = 2, #args do
@@ -10,7 +10,7 @@ register('get_tasks', {'no-writes'}, function(keys, args)
     for j = 1, #task, 2 do
       local field, value = task[j], task[j + 1]
       if field == 's' then status = value elseif field == 'q' then queue = value
-      elseif value == record.APART then task[j + 1] = record.get(P, args[i], field, value) end
+      elseif value == record.APART and field ~= 'log' then task[j + 1] = record.get(P, args[i], field, value) end
     end
     if not queue then
       answer[#answer + 1] = {''}

@@ -2,12 +2,14 @@
 -- MOVES    heartbeat: CLAIMED, PROCESSING; start: CLAIMED -> PROCESSING
 -- KEYS[1]  the partition's record
 -- ARGV     now, server's run id ("" = unknown), what it remembers (see store_clock.note_server), the caller's name on the roster, heartbeat timeout,
---          1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1), progress ("" = unchanged)
--- RETURNS  {"unlisted"} = the name is not on the roster; else per claim 1 ok, 2 lost, 3 its cancellation was asked for; and then the call's
---          number. Without a claim it says that the caller lives, and is answered for how long no claims are given, where that is so
+--          1 = the executor drains: its claims are marked, then per claim: id, counter, nonce, started (1), progress ("" = unchanged),
+--          log ("" = unchanged; see kept_log.lua)
+-- RETURNS  {"unlisted"} = the name is not on the roster; else per claim 1 ok, 2 lost, 3 its cancellation was asked for, 5 ok, and somebody watches
+--          its log; and then the call's number. Without a claim it says that the caller lives, and is answered for how long no claims are given, where that is so
 register('heartbeat', {'allow-oom'}, function(keys, args)
   local P, now, timeout, draining = keys[1], instant(args[1]), tonumber(args[5]), args[6] == '1'
-  local pause, _, clock = store_clock.note_server(P, args[2], args[3], now, timeout)
+  local pause, _, clock, watched = store_clock.note_server(P, args[2], args[3], now, timeout, 'log_watch')
+  watched = tonumber(watched or 0) > now
   local last = roster.last(P, args[4])
   if not last then return {'unlisted'} end
   if #args == 6 then
@@ -16,8 +18,8 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
   end
   local answer, leased = {}, {}
   store_clock.note(P, now, clock, store_clock.NOTED)
-  writes.gather((#args - 6) / 5, function(sets)
-    for i = 7, #args, 5 do
+  writes.gather((#args - 6) / 6, function(sets)
+    for i = 7, #args, 6 do
       local id = args[i]
       local status, counter, nonce, flagged, queue = fields_of(task_key(P, id), 's', 'c', 'n', 'x', 'q')
       if not moves.holds(status, args[i + 1], args[i + 2], counter, nonce) then
@@ -31,7 +33,9 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
         leased[queue] = now + timeout
         if draining then redis.call('HSET', task_key(P, id), 'm', args[i + 1]) end
         if args[i + 4] ~= '' then redis.call('HSET', task_key(P, id), 'p', record.put(P, id, 'p', args[i + 4])) end
-        answer[#answer + 1] = flagged and flagged ~= ticks.LAST_RUN and 3 or 1
+        if args[i + 5] ~= '' then kept_log.put(P, id, redis.call('HGET', task_key(P, id), 'log'), args[i + 5]) end
+        local said = flagged and flagged ~= ticks.LAST_RUN and 3 or 1
+        answer[#answer + 1] = watched and said == 1 and kept_log.is_watched(P, id, now) and 5 or said
       end
     end
   end)

@@ -5,7 +5,7 @@
 --          cut: CLAIMED, PROCESSING -> ENQUEUED; put off, misfit, hold back: CLAIMED, PROCESSING -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran ("" = its body was
---          never called: no attempt is counted), ended ago
+--          never called: no attempt is counted), ended ago, log ("" = none is kept; see kept_log.lua)
 --          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back, 7 misfit: its result is the digest
 --          of the signature that the payload does not fit, and behind a space for how long it may fit nobody, µs
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
@@ -43,7 +43,7 @@ local function count_end(ends, queue, fatal)
 end
 
 local function record_each(sets, P, now, args, answer, ends)
-  for i = 2, #args, 10 do
+  for i = 2, #args, 11 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
     local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), tonumber(args[i + 8])
     local task, held_by, held_with, owner, run = moves.task(P, id, 'c', 'n', 'o', 'r')
@@ -57,6 +57,7 @@ local function record_each(sets, P, now, args, answer, ends)
       attempts = tonumber(attempts or 0) + 1
       local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT  -- mutant: counted_run
       if lapses then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
+      if args[i + 10] ~= '' then kept_log.put(P, id, redis.call('HGET', task_key(P, id), 'log'), args[i + 10]) end
       if misfit and outcome ~= MISFIT then misfits.was_read(P, id, misfit) end
       local ended = now - tonumber(args[i + 9])
       runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner or '', ended, ran, attempts, why_of(outcome, err)))
@@ -92,7 +93,7 @@ end
 register('set_results', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer, ends = {}, {}
-  writes.gather((#args - 1) / 10, record_each, P, now, args, answer, ends)
+  writes.gather((#args - 1) / 11, record_each, P, now, args, answer, ends)
   if next(ends) and tonumber(redis.call('HGET', P, 'watched') or 0) <= 0 then return answer end  -- mostly: one call for all lambdas
   for queue, count in pairs(ends) do run_ends.count(P, lambda_of(queue), count[1], count[2], now) end
   return answer
