@@ -18,9 +18,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import atf
 from atf import log
+from atf.cli.task_view import show_task
 from atf.config.settings import LogSettings
 from atf.errors import UnknownLambda
 from atf.executor import run_span
+from atf.rpc import task_pb2 as t
 from atf.testing import Harness
 
 app = atf.App("traced")
@@ -296,6 +298,11 @@ def test_the_same_request_in_another_trace_is_the_same_request(traces: Traces, h
     assert first.id == again.id
     kept = h.client.get(first.id)
     assert kept.trace_id == f"{ids(traces.spans('schedule')[0])[0]:032x}"
+
+
+def test_atf_get_shows_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    show_task(t.Task(id="0-a", spec=t.TaskSpec(traceparent=f"00-{7:032x}-{8:016x}-01")))
+    assert f"{7:032x}" in capsys.readouterr().out
 
 
 def test_without_a_provider_a_task_carries_nothing(h: Harness) -> None:
