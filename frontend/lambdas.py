@@ -95,6 +95,10 @@ class Lambdas:
             self._known = {name: self._parsed(record) for name, record in records.items()}
         self._read, self._read_at = records, at
 
+    def knows(self, name: str) -> bool:
+        """Whether the copy has a lambda."""
+        return name in self._known
+
     def get(self, name: str) -> KnownLambda:
         """A lambda of the copy.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Final, cast
 
 from atf import task as rules
-from atf.errors import AlreadyExists, AtfError, InvalidArgument
+from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
 from atf.log import get_logger
+from atf.metrics.metrics import OTHER
+from atf.metrics.table import TASKS_SCHEDULED
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.stored_spec import front
 from atf.runtime import new_id
@@ -44,9 +46,19 @@ class ScheduleRpcs(FrontendParts):
 
     async def schedule(self, request: f.ScheduleRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Stores a task, in a call of the store that it may share with others."""
-        reply = await self._schedule_one(request, None)
+        try:
+            reply = await self._schedule_one(request, None)
+        except AtfError as error:
+            self._count(lambda_of(request.spec), _refusal(error))
+            raise
         assert reply is not None
+        self._count(lambda_of(request.spec), "existed" if reply.existed else "accepted")
         return reply
+
+    def _count(self, name: str, result: str, count: int = 1) -> None:
+        """Counts tasks that were asked for. Names that nobody has registered are one."""
+        label = name if self._lambdas.knows(name) else OTHER
+        self._store.metrics.counter(TASKS_SCHEDULED, label, result).inc(count)
 
     async def _schedule_one(self, request: f.ScheduleRequest, tick: t.TickInfo | None) -> f.ScheduleReply | None:
         """One task, perhaps of a job; None: there is none of this name any more."""
@@ -91,6 +103,7 @@ class ScheduleRpcs(FrontendParts):
                 tasks.append((result, self._new_task(each)))
             except AtfError as error:
                 set_error(result.error, error)
+                self._count(lambda_of(each.spec), _refusal(error))
         entries, tasks = await self._let_in(tasks)
         stored: Sequence[Scheduled | AtfError] = ()
         try:
@@ -112,6 +125,8 @@ class ScheduleRpcs(FrontendParts):
                 set_error(result.error, _taken(task))
             else:
                 _fill(result.reply, scheduled)
+        for (name, how), count in Counter(map(_how, tasks, stored)).items():
+            self._count(name, how, count)
         _log_many(reply)
         return reply
 
@@ -141,6 +156,7 @@ class ScheduleRpcs(FrontendParts):
                         let_in.append((result, task._replace(joins=True)))
                     else:
                         set_error(result.error, refusal)
+                        self._count(name, "too_many_pending")
         except BaseException:
             for entry in entries.values():
                 entry.ended(0)
@@ -224,6 +240,21 @@ def digest(request: f.ScheduleRequest) -> bytes:
         bare.spec.ClearField("tracestate")
         request = bare
     return hashlib.blake2b(request.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
+
+
+def _how(task: tuple[f.ScheduleResult, NewTask], scheduled: Scheduled | AtfError) -> tuple[str, str]:
+    """A task's lambda, and what came of the task, for the metrics."""
+    if isinstance(scheduled, AtfError) or scheduled.conflict:
+        how = "refused"
+    elif scheduled.left_out:
+        how = "too_many_pending"
+    else:
+        how = "existed" if scheduled.existed else "accepted"
+    return task[1].lambda_name, how
+
+
+def _refusal(error: AtfError) -> str:
+    return "too_many_pending" if isinstance(error, TooManyPending) else "refused"
 
 
 def _fill(reply: f.ScheduleReply, scheduled: Scheduled) -> None:

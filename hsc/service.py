@@ -14,6 +14,7 @@ from atf import task as rules
 from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.log import get_logger
+from atf.metrics.table import LEASES_LOST, TASKS_ENDED
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.sdk.kept_logs import KEPT_LOGS
 from atf.store.store import Store
@@ -132,6 +133,7 @@ class HscService:
             lambda some: self._store.report_loss(some, why, shared=request.shared),
         )
         lost = verdicts.count(Verdict.OK)
+        self._store.metrics.counter(LEASES_LOST).inc(lost)
         _log.debug("report_loss", executor=request.executor_id, claims=len(claims), lost=lost, why=why)
         ids = [each.task_id for each, verdict in zip(claims, verdicts, strict=True) if verdict is Verdict.OK]
         return h.ReportLossReply(verdicts=_encoded(verdicts), runs=await self._lost(ids))
@@ -142,7 +144,11 @@ class HscService:
             records = await self._store.get_tasks(ids) if ids else []
         except AtfError:
             return []
-        return [_lost_run(each) for each in records if each is not None]
+        found = [each for each in records if each is not None]
+        for each in found:
+            if each.status in rules.FINISHED:
+                self._store.metrics.counter(TASKS_ENDED, each.lambda_name, each.status.name).inc()
+        return [_lost_run(each) for each in found]
 
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         """Says which tasks are the first that ask for their keys."""

@@ -48,6 +48,8 @@ class StoreClock:
         self._apart = False  # from the wall clock of a consumer that has just started, however slow its answers are
         self._answered = ""  # the last step back that the store has told of
         self._answered_at = 0.0
+        self.steps = 0
+        """How often TIME was seen to jump ahead or to step back."""
         self.step_back = ""
         """The last step back since which a heartbeat_timeout has gone by, as the store names it; "" before it has named any."""
 
@@ -101,6 +103,7 @@ class StoreClock:
             self._ahead = self._earlier(self._ahead, seen)
         else:
             self._jumped = self._ahead is not None or self._believed is not None
+            self.steps += self._jumped
             self._ahead, self._ahead_since = seen, answered  # another jump starts the wait anew
         if self._ahead is not None:
             # How far TIME was ahead of the wall clock at each instant at which it may have been read.
@@ -112,6 +115,7 @@ class StoreClock:
             if stood or (not self._jumped and agree):
                 self._believed, self._ahead = self._ahead, None
         if step_back != self._answered:
+            self.steps += self._answered != ""  # else it may have been long ago
             self._answered, self._answered_at = step_back, answered
         if stepped_over or (self._steady and answered - self._answered_at >= self._hold):
             self.step_back = step_back

@@ -13,6 +13,7 @@ It holds nothing either; all it remembers is what it believes of the store's clo
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ from atf.calls.retry import Pauses, RetryPolicy, Trouble, retry
 from atf.config.settings import StoreConsumerSettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
+from atf.metrics.table import CLOCK_STEPS, LEASES_LOST
 from atf.runtime import Runtime, end, happens
 from atf.store.servers.notifications import place_of
 from atf.store.store import Store
@@ -57,6 +59,8 @@ class Consumer:
         self.partitions = store.partitions
         self._partitions = range(store.partitions)
         self._clocks = [StoreClock(timing) for _ in self._partitions]
+        self._due_at = [runtime.monotonic()] * store.partitions
+        """When each partition is to be looked at, by the monotonic clock."""
         self._distrusted: set[int] = set()
         self._notifications = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
@@ -128,6 +132,7 @@ class Consumer:
             step_back=made.step_back,
             stepped_over=made.stepped_over,
         )
+        self._note(partition, made, answered)
         self._log_clock(partition, clock)
         self._batches.add(each for each in made.outbox if each.kind in KINDS)
         self._outbox.add(each for each in made.outbox if each.kind not in KINDS)
@@ -144,6 +149,26 @@ class Consumer:
             outbox=len(made.outbox),
         )
         return made
+
+    def _note(self, partition: int, made: EnqueuePass, answered: float) -> None:
+        """Notes for the metrics what a pass found."""
+        metrics = self._store.metrics
+        metrics.counter(LEASES_LOST).inc(made.lost)
+        steps = metrics.counter(CLOCK_STEPS)  # partitions may be of one server, so each of them sees its steps
+        steps.value = max(steps.value, self._clocks[partition].steps)
+        if made.next_in_us is None:
+            self._due_at[partition] = math.inf
+        elif made.next_in_us or not made_progress(
+            made
+        ):  # what can't be pushed now, as into a full queue, is not late for this consumer
+            self._due_at[partition] = answered + made.next_in_us / US
+        else:
+            self._due_at[partition] = answered - made.late_us / US
+
+    @property
+    def lag(self) -> float:
+        """Seconds ago at which it should have looked at the partition that waits the longest."""
+        return max(self._runtime.monotonic() - min(self._due_at), 0.0)
 
     # --- duties ------------------------------------------------------------------------------------------------------
 

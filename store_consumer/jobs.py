@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from atf.calls.retry import Trouble
 from atf.log import get_logger
+from atf.metrics.table import TICKS_MISSED
+from atf.rpc import job_pb2 as j
 from atf.runtime import Runtime
 from atf.store.library import JOBS_PER_PASS
 from atf.store.store import Store
 from atf.store.values.jobs import DueJob, Tick
 
-from .ticks import cancels, tick_of
+from .ticks import OVERLAP, cancels, tick_of
 
 MOST_STEPS: Final = 2_000
 """Ticks that one batch passes over, about: a fraction of a second's work, so that jobs which catch up hold up no other."""
@@ -96,6 +98,10 @@ class DueJobs:
         if decided.stop:
             await self._store.cancel_tasks(decided.stop)
         done = await self._store.tick(partition, decided.ticks)
+        self._count_missed(
+            {each.name: each.spec for each in due},
+            [tick for tick, mine in zip(decided.ticks, done, strict=True) if mine],
+        )
         _log.debug(
             "tick",
             partition=partition,
@@ -104,6 +110,12 @@ class DueJobs:
             others=done.count(False),
             cancelled=len(decided.stop),
         )
+
+    def _count_missed(self, specs: Mapping[str, bytes], ticks: Iterable[Tick]) -> None:
+        for each in ticks:
+            if each.passed_over and each.why != OVERLAP:
+                name = getattr(j.JobSpec.FromString(specs[each.name]).task, "lambda")
+                self._store.metrics.counter(TICKS_MISSED, name).inc(each.passed_over)
 
 
 class _Decided(NamedTuple):

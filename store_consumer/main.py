@@ -13,6 +13,7 @@ from atf.rpc.server import Service, serve
 from atf.runtime import end
 
 from .consumer import Consumer
+from .measures import Measures
 from .service import PollService
 
 DRAIN_S: Final = 5.0
@@ -32,6 +33,7 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
             opened = await process.open_store(store, timing)
             details |= of_store(opened)
             consumer = Consumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
+            process.read_gauges = Measures(opened, process.runtime, lambda: consumer.lag).read
             duty = process.runtime.spawn(consumer.run(), name="store consumer")
             stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")
             await server.set_serving(True)
@@ -48,6 +50,7 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
     async def _poll(process: Process) -> None:
         opened = await process.open_store(store, timing)
         consumer = Consumer(store=opened, settings=settings, timing=timing, runtime=process.runtime)
+        process.read_gauges = Measures(opened, process.runtime, lambda: consumer.lag).read
         logic: api.StoreConsumer = PollService(consumer)
         services = [Service(s.DESCRIPTOR.services_by_name["StoreConsumer"], logic)]
         server = await serve(settings.listen, services, details=of_store(opened), metrics=process.metrics)

@@ -1,6 +1,6 @@
-"""Logs runs that were lost with their leases, and attempts counted because a payload fitted no executor.
+"""Logs runs that were lost with their leases, and attempts counted because a payload fitted no executor; and counts tasks that ended so.
 
-What a pass of the store counted is read once more, for people alone: a task that moves on meanwhile is said as it is then, and where it can't be read its id is.
+What a pass of the store counted is read once more, for people and metrics alone: a task that moves on meanwhile is said as it is then, and where it can't be read its id is.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from atf.errors import AtfError
 from atf.log import get_logger
+from atf.metrics.table import TASKS_ENDED
 from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.values.passes import EnqueuePass
 from atf.store.values.tasks import TaskRecord
-from atf.task import Status
+from atf.task import FINISHED, Status
 
 _log = get_logger(duty="run")
 _NOT_COUNTED = "(not counted)"
@@ -46,6 +47,9 @@ class RunLog:
             records = await self._store.get_tasks(ids)
         except AtfError as error:
             _log.debug("what has ended can't be read", error=str(error))
+        for record in records:
+            if record is not None and record.status in FINISHED:
+                self._store.metrics.counter(TASKS_ENDED, record.lambda_name, record.status.name).inc()
         for task_id, record in zip(ids[: len(expired)], records, strict=False):
             _log_lost(task_id, record)
         for task_id, record in zip(unfit, records[len(expired) :], strict=True):

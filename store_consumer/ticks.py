@@ -25,7 +25,8 @@ LATE_US: Final = 5 * US
 """A tick that is dealt with within this is late, not missed."""
 MOST_PASSED_OVER: Final = 1_000
 """Ticks that are passed over at once; the rest follows, and other jobs have their turn in between."""
-_OVERLAP: Final = "overlap: the tick before still ran"
+OVERLAP: Final = "overlap: the tick before still ran"
+"""Why a tick was passed over that nobody was too late for."""
 
 
 def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
@@ -39,7 +40,7 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
     spec, plan = stored_plan(due.spec, due.base_us)
     if due.running and spec.overlap == j.PASS_OVER:
         next_us, passed = _next_after(due, plan, now_us)
-        return _skipped_tick(due, spec, next_us, passed, _OVERLAP)
+        return _skipped_tick(due, spec, next_us, passed, OVERLAP)
     tick_us, passed, comes, why = _chosen(due, spec, plan, now_us)
     if tick_us is None or not comes:
         return _skipped_tick(due, spec, tick_us, passed, why)
@@ -79,7 +80,7 @@ def _chosen(due: DueJob, spec: j.JobSpec, plan: Plan, now_us: int) -> tuple[int 
 def _why(misfire: j.Misfire, late_us: int, grace_us: int) -> str:
     """Why a tick that is late makes no task. `late_us`: without the time for which the one before ran."""
     if late_us <= LATE_US:
-        return _OVERLAP
+        return OVERLAP
     if misfire == j.SKIP:
         return "misfire: it was missed, and this job makes no task of a missed tick"
     if late_us > grace_us:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from atf.errors import Unavailable
+from atf.metrics.metrics import Metrics
+from atf.metrics.table import STORE_CHECK_FAILED
 from atf.process import store_watch
 from atf.process.store_watch import StoreWatch
 from atf.runtime import SystemRuntime
-from atf.store.servers.check_results import CheckResult, warn
+from atf.store.servers.check_results import CheckResult, ok, refuse, warn
 from atf.store.status import LiveRole
 
 
@@ -23,6 +25,7 @@ class Store:
         self.results: list[CheckResult] = []
         self.answers: Iterator[Any] = iter(answers)
         self.cluster: set[str] = set()
+        self.metrics = Metrics()
 
     async def announce(self, _process: LiveRole, _seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
         new = [each not in self.cluster for each in warnings]
@@ -108,3 +111,13 @@ def test_where_the_cluster_can_not_be_asked_a_warning_is_said(monkeypatch: pytes
         return log.events
 
     assert asyncio.run(run()) == [("task store", "it is small")]
+
+
+def test_how_each_check_stands_is_a_metric() -> None:
+    async def run() -> list[tuple[tuple[str, ...], Any]]:
+        store = Store()
+        results = [ok("server", "7.2", "fine"), warn("saves", "off", "a"), refuse("saves", "broken", "b")]
+        await watch(store, Said()).say(results)
+        return store.metrics.values(STORE_CHECK_FAILED)
+
+    assert asyncio.run(run()) == [(("server",), 0), (("saves",), 2)]

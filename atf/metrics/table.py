@@ -121,7 +121,7 @@ TICKS_MISSED: Final = _counter(
     "atf_ticks_missed_total",
     ("lambda",),
     (STORE_CONSUMER,),
-    "Ticks of jobs that were passed over since they were found too late.",
+    "Ticks of jobs that made no task since they were found too late, by the job's misfire policy or its grace.",
 )
 RPC_REQUESTS: Final = _counter(
     "atf_rpc_requests_total",
@@ -151,7 +151,7 @@ STORE_CHECK_FAILED: Final = _gauge(
     "atf_store_check_failed",
     ("check",),
     ROLES,
-    "1: a check of the task store's servers warns or refuses; 0: it does not. `atf doctor` says what it found and what to do.",
+    "How a check of the task store's servers stands: 0 well, 1 it warns, 2 it refuses. `atf doctor` says what it found and what to do.",
 )
 CLOCK_STEPS: Final = _counter(
     "atf_clock_steps_total",
@@ -183,7 +183,7 @@ LIVE_WORKERS: Final = _gauge(
     "atf_lambda_live_workers",
     ("lambda",),
     (STORE_CONSUMER,),
-    "Worker hosts whose executors run the lambda now. 0 is left out.",
+    "Executors of the lambda's pool that take tasks, where some there run the lambda. 0 is left out.",
 )
 LAMBDA_GATED: Final = _gauge(
     "atf_lambda_gated", ("lambda",), (STORE_CONSUMER,), "1 where the lambda is paused or has a gate. 0 is left out."
@@ -198,7 +198,7 @@ WORKERS: Final = _gauge(
     "atf_workers",
     ("pool", "state"),
     (STORE_CONSUMER,),
-    "Executors of worker hosts, by pool (empty: the pool of no name): working or draining. failing: hosts on which none can start.",
+    "Executors by pool (empty: the pool of no name): working, or draining with their host. failing: hosts on which none can start.",
 )
 MEMORY_RATIO: Final = _gauge(
     "atf_store_memory_ratio",

@@ -179,6 +179,7 @@ class Process:
         from .store_watch import StoreWatch
 
         store = await self.retry_until_available(lambda: Store.open(settings, timing, self.runtime), "the task store")
+        store.metrics = self.metrics
         watching = StoreWatch(self.role, store, self.runtime, self.log, self.stopping)
         await watching.say(store.check_results)
         self.runtime.spawn(watching.run(), name="task store settings")

@@ -11,8 +11,9 @@ from typing import Final
 from atf import __version__
 from atf.errors import AtfError
 from atf.log import Logger
+from atf.metrics.table import STORE_CHECK_FAILED
 from atf.runtime import Runtime, happens
-from atf.store.servers.check_results import CheckResult, ResultChanges
+from atf.store.servers.check_results import CheckResult, ResultChanges, State
 from atf.store.status import LiveRole
 from atf.store.store import Store
 
@@ -20,6 +21,8 @@ _ANNOUNCE_S: Final = 10.0
 """Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
 LOOK_AGAIN_S: Final = 60.0
 """Seconds between two looks at the task store's settings; each is about fifty small commands."""
+_LEVELS: Final = {State.OK: 0, State.WARN: 1, State.REFUSE: 2}
+"""How a check stands, as a metric."""
 
 
 class StoreWatch:
@@ -61,6 +64,10 @@ class StoreWatch:
 
     async def say(self, results: Sequence[CheckResult]) -> None:
         """Says what has become wrong, unless another process of the cluster has, and what is mended of that."""
+        levels: dict[tuple[str, ...], float] = {}
+        for each in results:
+            levels[(each.check,)] = max(levels.get((each.check,), 0), _LEVELS[each.state])
+        self._store.metrics.replace(STORE_CHECK_FAILED, levels)
         came, went = self._changes.news(results)
         new = await self._announce()
         for each in came:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from atf.errors import AtfError, ClaimsPaused, Unavailable
+from atf.metrics.table import TASKS_ENDED
 from atf.rpc.stored_spec import whole
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
@@ -23,6 +24,7 @@ from .values.claims import ClaimBatch, ClaimedTask, ClaimRenewal, HeldClaim, Out
 MAX_MISFIT_BYTES: Final = 1 << 10
 """Of what is kept of the error of a payload that does not fit."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_ENDS: Final = ("SUCCESS", "FATAL_FAILURE", "CANCELLED")
 _VERDICTS: Final = {int(each): each for each in Verdict}
 
 
@@ -143,7 +145,20 @@ class ClaimVerbs(RosterVerbs):
                 result, error = f"{signature} {grace_us}".encode(), clip(error, MAX_MISFIT_BYTES)
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
             args.append(log_entry(log) if log is not None else b"")
-        return [_VERDICTS[each] for each in await self._call("set_results", partition, args)]
+        reply = await self._call("set_results", partition, args)
+        self._count_ended(reply[len(batch) :])
+        return [_VERDICTS[each] for each in reply[: len(batch)]]
+
+    def _count_ended(self, told: Sequence[Any]) -> None:
+        """Counts tasks by how they ended: after each queue come the numbers of those that ended so, as far as there are any."""
+        name, statuses = "", iter(_ENDS)
+        for each in told:
+            if isinstance(each, bytes):
+                name, statuses = each.decode().rpartition(":")[0], iter(_ENDS)
+            else:
+                status = next(statuses)
+                if each:
+                    self.metrics.counter(TASKS_ENDED, name, status).inc(each)
 
     async def hand_back(self, claims: Sequence[HeldClaim], unclaimed: Sequence[str]) -> list[Verdict]:
         """CLAIMED (never started) or ENQUEUED (popped, never claimed) → ENQUEUED; counts nothing."""

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from atf.config.settings import StoreSettings, Timing
 from atf.durability import Durability
-from atf.errors import FailedPrecondition, Unavailable
+from atf.errors import AtfError, FailedPrecondition, Unavailable
+from atf.metrics.metrics import Metrics
+from atf.metrics.table import STORE_CALL_SECONDS, STORE_CALLS
 from atf.runtime import Runtime
 from atf.store.servers.connection import Link
 from atf.store.servers.sockets import Arg
@@ -33,6 +35,7 @@ class Partitions:
         partitions: how many there are; 0 until `_open_all` knows, where none are set.
         settings: as the store was opened; whoever waits for something reads its poll_interval there.
         now: in tests, answers the instant (µs) that every function takes for the server's TIME.
+        metrics: where its calls are counted and timed, and what they have ended; of the process.
         pause_met: set where a call found that claims are paused; who says so (claim_pause.py) clears it when they are given again.
     """
 
@@ -40,6 +43,7 @@ class Partitions:
         self.partitions = settings.partitions
         self.settings = settings
         self.now: Callable[[], int] | None = None
+        self.metrics = Metrics()
         self.pause_met = asyncio.Event()
         self._link = link
         self._lease_us = timing.heartbeat_timeout_us
@@ -159,7 +163,16 @@ class Partitions:
         again = self._ready and verb not in {"open_partition", "pause_claims"}
         if again and partition not in self._opened:
             await self.open_partition(partition)  # it was away when this role started, or failed to be opened since
-        reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
+        result, began = "cancelled", self._runtime.monotonic()
+        try:
+            reply = await self._link.call(verb, record, [now, *args], server=server, demand=demand)
+            result = "ok"
+        except AtfError as error:
+            result = error.code.lower()
+            raise
+        finally:
+            self.metrics.counter(STORE_CALLS, verb, result).inc()
+            self.metrics.histogram(STORE_CALL_SECONDS, verb).observe(self._runtime.monotonic() - began)
         # Whoever meets another server first has it noted, so that none is forgotten that was the master for a while.
         if again and self._link.run_id(record) != self._opened.get(partition):
             with contextlib.suppress(Unavailable):  # then it is done before the next call

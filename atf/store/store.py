@@ -146,7 +146,7 @@ class Store(
         """
         answer = await self._call("enqueue", partition, [believed_us, MAX_BATCH, jobs, step_back, self._lease_us])
         now, wait, enqueued, again, lost, queues, outbox, due, gated, failing, *rest = answer
-        standing, stepped, over, expired, unfit = rest
+        standing, stepped, over, expired, unfit, late = rest
         names, expired, unfit = ([each.decode() for each in ids] for ids in (failing, expired, unfit))
         await self._register_with_rq(keys.rq_name(partition, queue.decode()) for queue in queues)
         records = [
@@ -154,7 +154,7 @@ class Store(
             for number, target, body in zip(outbox[::3], outbox[1::3], outbox[2::3], strict=True)
         ]
         next_in, jobs_due = None if int(wait) < 0 else int(wait), due_jobs(due)
-        more = gated, names, standing, stepped.decode(), bool(over), expired, unfit
+        more = gated, names, standing, stepped.decode(), bool(over), expired, unfit, int(late)
         return EnqueuePass(int(now), next_in, enqueued, again, lost, records, jobs_due, *more)
 
     async def serve(

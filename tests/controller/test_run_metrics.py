@@ -17,7 +17,7 @@ RUNS: dict[str, Any] = {
     "outcomes": [0, 3, 1, 0, 0, 0, 0, 0],
     "start_delays": [2, *[0] * 13, 1],
     "start_delays_us": 400_000_000,
-    "run_times": [4, *[0] * 6],
+    "run_times": [4, *[0] * 5],
     "run_times_us": 8_000,
 }
 
@@ -68,7 +68,7 @@ def test_executors_that_say_nothing_any_more_are_forgotten() -> None:
         {"start_delays": [MAX_REPORT + 1, *[0] * 14]},
         {"start_delays_us": -1},
         {"run_times": [0] * 15},
-        {"run_times": [-1, *[0] * 6]},
+        {"run_times": [-1, *[0] * 5]},
         {"run_times_us": MAX_REPORT + 1},
         {"lambda": "none"},
     ],

@@ -264,6 +264,7 @@ class World:
         settings = StoreSettings(partitions=PARTITIONS, poll_interval=5)
         store = await open_behind(self.server, lambda: self.server_id, settings, TIMING, self.runtime)
         store.now = self.store_clock_us
+        store.metrics = self.wiring.metrics
         link = store.link
         direct = link.call
         if not sure:

@@ -6,6 +6,7 @@ import asyncio
 import random
 
 from atf.errors import Unavailable
+from atf.metrics.table import TICKS_MISSED
 from atf.rpc import job_pb2 as j, task_pb2 as t
 from atf.store.library import JOBS_PER_PASS
 from atf.store.values.claims import Outcome, RunResult
@@ -166,3 +167,18 @@ async def test_jobs_that_catch_up_hold_up_no_other(w: World) -> None:
     w.start()
     await asyncio.sleep(5.5)
     assert await ran(w) == [base_us + US]
+
+
+@virtual(world())
+async def test_ticks_that_were_found_too_late_are_counted_and_those_that_waited_are_not(w: World) -> None:
+    await make(w, misfire=j.SKIP)
+    await asyncio.sleep(60)  # no consumer runs
+    w.start()
+    await asyncio.sleep(1.5)
+    missed = w.store.metrics.counter(TICKS_MISSED, "shop/mail")
+    assert 50 <= missed.value <= 60
+    before = missed.value
+    for _ in range(4):  # a tick waits for the one before it, and comes at once
+        await asyncio.sleep(3)
+        await ran(w)
+    assert missed.value == before

@@ -576,7 +576,7 @@ class _Valid:
 
     @staticmethod
     def Controller_ReportRuns(_w: World) -> Message:  # noqa: N802
-        run: dict[str, Any] = {"lambda": LAMBDA, "outcomes": [0, 1, *[0] * 6], "run_times": [1, *[0] * 6]}
+        run: dict[str, Any] = {"lambda": LAMBDA, "outcomes": [0, 1, *[0] * 6], "run_times": [1, *[0] * 5]}
         return c.ReportRunsRequest(executor_id=EXECUTOR, number=1, runs=[c.LambdaRuns(**run)])
 
 

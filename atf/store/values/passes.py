@@ -39,3 +39,4 @@ class EnqueuePass(NamedTuple):
     stepped_over: bool = True  # whether the caller may end leases for all that
     expired: Sequence[str] = ()  # tasks whose leases these were
     unfit: Sequence[str] = ()  # tasks of which an attempt has failed, since nobody's signature has fitted them for long
+    late_us: int = 0  # for how long the next look has been due already

@@ -41,8 +41,10 @@ function due_index.visit_lambda(P, name, now)
   end
 end
 
--- How long it is until the first instant of a sorted set, or nil: it is empty.
+-- How long it is until the first instant of a sorted set, or nil: it is empty; and for how long that has been over.
 function due_index.first_in(set, now)
   local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
-  return first[2] and math.max(tonumber(first[2]) - now, 0)
+  if not first[2] then return nil, 0 end
+  local wait = tonumber(first[2]) - now
+  return math.max(wait, 0), math.max(-wait, 0)
 end

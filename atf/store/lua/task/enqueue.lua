@@ -16,7 +16,7 @@
 --          tasks that gates have kept, dropped or let pass,
 --          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of
 --          TIME ("0" = there was none), 1 = this store consumer may end leases for all that,
---          {tasks whose lease has expired}, {misfits that failed}
+--          {tasks whose lease has expired}, {misfits that failed}, for how long the next visit has been due already, µs
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
 -- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
@@ -146,9 +146,10 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   if #pass.pushed > 0 then redis.call('SPUBLISH', beside_key(P, 'notify:ready'), table.concat(pass.pushed, '\n')) end
   pass.next_in = sooner(pass.next_in, store_clock.note_pass(P, now, lease_now, known))
   look_at_rare(P, tonumber(args[4]))
-  local wait = sooner(pass.next_in, due_index.first_in(beside_key(P, 'due'), now))
+  local first_in, late = due_index.first_in(beside_key(P, 'due'), now)
+  local wait = sooner(pass.next_in, first_in)
   return {
     fmt(now), fmt(wait), pass.enqueued, pass.again, pass.lost, pass.pushed, pass.outbox, pass.jobs, pass.gated, pass.failing, pass.standing,
-    stepped, over and 1 or 0, pass.expired, misfits.failed,
+    stepped, over and 1 or 0, pass.expired, misfits.failed, late > 0 and fmt(late) or 0,
   }
 end)

@@ -8,7 +8,8 @@
 --          never called: no attempt is counted), ended ago, log ("" = none is kept; see kept_log.lua)
 --          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back, 7 misfit: its result is the digest
 --          of the signature that the payload does not fit, and behind a space for how long it may fit nobody, µs
--- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost
+-- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost; then per queue of which runs ended its name, and how many of
+--          its tasks ended as SUCCESS, and as FATAL_FAILURE and CANCELLED where any did
 local WHY = {'', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
 local HANDED_BACK, MISFIT = 6, 7
 local SAID = 256  -- bytes of a run's error that are kept of it
@@ -31,15 +32,27 @@ local function goes_on(P, sets, task, to, at, now, ...)
   due_index.visit_by(P, queue, at)
 end
 
--- Counts a run that has ended for its lambda's automatic gate.
-local function count_end(ends, queue, fatal)
-  local count = ends[queue]
-  if not count then
-    count = {0, 0}
-    ends[queue] = count
+-- What is counted of a queue: runs that ended and those that failed for good, for its lambda's automatic gate; of the runs that ended those of
+-- tasks that go on and of tasks that were cancelled; and other tasks that were cancelled. What is left has succeeded: most do, and cost nothing more.
+local ENDED, FATAL, GOES_ON, CANCELLED, STOPPED = 1, 2, 3, 4, 5
+
+local function count(ends, queue, which)
+  local counts = ends[queue]
+  if not counts then
+    counts = {0}  -- of ENDED, which is all there is where all have succeeded
+    ends[queue] = counts
   end
-  count[1] = count[1] + 1
-  if fatal then count[2] = count[2] + 1 end
+  counts[which] = (counts[which] or 0) + 1
+end
+
+-- Says behind the answers how tasks of a queue ended.
+local function tell(answer, queue, counts)
+  local at = #answer
+  answer[at + 1], answer[at + 2] = queue, counts[ENDED]
+  if not next(counts, ENDED) then return end
+  local fatal, cancelled = counts[FATAL] or 0, counts[CANCELLED] or 0
+  answer[at + 2] = counts[ENDED] - fatal - cancelled - (counts[GOES_ON] or 0)
+  answer[at + 3], answer[at + 4] = fatal, cancelled + (counts[STOPPED] or 0)
 end
 
 local function record_each(sets, P, now, args, answer, ends)
@@ -72,18 +85,20 @@ local function record_each(sets, P, now, args, answer, ends)
         if encoding ~= '0' then redis.call('HSET', task_key(P, id), 'enc', encoding) end
         local returned = result  -- mutant: wrong_result
         moves.end_task(P, sets, task, 'SUCCESS', now, 'f', counter, 'a', attempts, 'R', runs, 'res', record.put(P, id, 'res', returned))
-        count_end(ends, task.queue, false)
+        count(ends, task.queue, ENDED)
       else
         local last = outcome == 3 or attempts >= run_log.limits(task.limits)
         err = record.put(P, id, 'err', err)
-        if task.flagged or last then
-          moves.end_task(P, sets, task, task.flagged and 'CANCELLED' or 'FATAL_FAILURE', now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
+        local to = (task.flagged and 'CANCELLED') or (last and 'FATAL_FAILURE')
+        if to then
+          moves.end_task(P, sets, task, to, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
         else
           local retry_at = now + retry_in  -- mutant: no_backoff
           if task.ordering then ordering_keys.pause_target(P, task.ordering, id, now) end
           goes_on(P, sets, task, 'RETRIABLE_FAILURE', retry_at, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
         end
-        count_end(ends, task.queue, last and not task.flagged)
+        count(ends, task.queue, ENDED)
+        count(ends, task.queue, to == 'FATAL_FAILURE' and FATAL or to and CANCELLED or GOES_ON)
       end
       answer[#answer + 1] = 1
     end
@@ -94,7 +109,10 @@ register('set_results', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer, ends = {}, {}
   writes.gather((#args - 1) / 11, record_each, P, now, args, answer, ends)
+  for queue, counts in pairs(ends) do tell(answer, queue, counts) end
   if next(ends) and tonumber(redis.call('HGET', P, 'watched') or 0) <= 0 then return answer end  -- mostly: one call for all lambdas
-  for queue, count in pairs(ends) do run_ends.count(P, lambda_of(queue), count[1], count[2], now) end
+  for queue, counts in pairs(ends) do
+    if counts[ENDED] > 0 then run_ends.count(P, lambda_of(queue), counts[ENDED], counts[FATAL] or 0, now) end
+  end
   return answer
 end)
