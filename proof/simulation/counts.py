@@ -144,7 +144,8 @@ class Counts:
 
     def _finished(self, args: Sequence[Any], reply: Sequence[int], before: Mapping[str, Any]) -> Iterator[str]:
         told = set()
-        for verdict, each in zip(reply, _runs(args, _FINISH), strict=True):
+        runs = _runs(args, _FINISH)
+        for verdict, each in zip(reply[: len(runs)], runs, strict=True):  # behind them stands how many tasks ended
             task_id = each[0]
             if verdict != 1 or task_id in told or before.get(task_id, ("",))[0] not in _HELD:
                 continue

@@ -188,7 +188,7 @@ class Deploys:
         after: Mapping[str, tuple[str, int]],
         _instants: tuple[int, int],
     ) -> Iterator[str]:
-        for number, verdict in enumerate(reply):
+        for number, verdict in enumerate(reply[: len(args) // _FINISH]):
             each = args[number * _FINISH : (number + 1) * _FINISH]
             met = self.met.get(each[0])
             if met is None or verdict != 1 or before.get(each[0], ("",))[0] not in _HELD:

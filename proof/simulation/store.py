@@ -598,7 +598,7 @@ class StoreServer:
     def _finished(
         self, before: dict[bytes, State], after: dict[bytes, State], args: Sequence[Any], reply: Any, now_us: int
     ) -> None:
-        for number, verdict in enumerate(reply):
+        for number, verdict in enumerate(reply[: len(args) // _FINISH]):
             task_id, counter, nonce, *_ = args[1 + _FINISH * number : 1 + _FINISH * (number + 1)]
             key = f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode()
             if verdict == 1 and before.get(key) != after.get(key):
