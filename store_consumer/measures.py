@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from atf.errors import AtfError
-from atf.metrics.metrics import LambdaLabels, Metrics
+from atf.metrics.metrics import MAX_LAMBDAS, OTHER, LambdaLabels, Metrics
 from atf.metrics.table import (
     CLAIMS_PAUSED,
     DUE_LAG,
@@ -21,12 +21,14 @@ from atf.metrics.table import (
     LIVE_WORKERS,
     MEMORY_RATIO,
     QUEUE_DEPTH,
+    SLO_RATIO,
     TASKS,
     TASKS_DUE,
     WORKERS,
 )
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
+from atf.sdk.slo import DEFAULT_SLO, slo_in_force
 from atf.store.capacity import STARTS, HostRecord
 from atf.store.claim_pause import ClaimPause
 from atf.store.status import LambdaCounts
@@ -37,7 +39,18 @@ from atf.task import US
 FRESH_S: Final = 5.0
 """Seconds for which what was read will do."""
 _OF_THE_STORE: Final = (
-    *(TASKS, TASKS_DUE, QUEUE_DEPTH, DUE_OLDEST, LIVE_WORKERS, LAMBDA_GATED, WORKERS, MEMORY_RATIO, CLAIMS_PAUSED),
+    *(
+        TASKS,
+        TASKS_DUE,
+        QUEUE_DEPTH,
+        DUE_OLDEST,
+        LIVE_WORKERS,
+        LAMBDA_GATED,
+        SLO_RATIO,
+        WORKERS,
+        MEMORY_RATIO,
+        CLAIMS_PAUSED,
+    ),
 )
 
 Values = defaultdict[tuple[str, ...], float]
@@ -112,6 +125,9 @@ class Measures:
             float, {(label(name),): 1.0 for name, record in known.items() if record.paused or record.gated}
         )
         metrics.replace(LAMBDA_GATED, kept)
+        # Beyond the bound of labels, those without tasks shall not take them from those that have some.
+        named = names if len(names) <= MAX_LAMBDAS else [name for name in names if any(counts.get(name, {}).values())]
+        metrics.replace(SLO_RATIO, promises({name: known[name] for name in named}, self._specs, label))
 
     async def _read_store(self, metrics: Metrics) -> None:
         ratios = [each.used / each.most for each in await self._store.memory() if each.most]
@@ -135,6 +151,18 @@ def oldest(lambdas: Mapping[str, LambdaCounts], now_us: int, label: LambdaLabels
         if each.since_us:
             labels = (label(name),)
             found[labels] = max(found[labels], (now_us - each.since_us) / US)
+    return found
+
+
+def promises(
+    known: Mapping[str, LambdaRecord], specs: Mapping[str, f.LambdaSpec], label: LambdaLabels
+) -> dict[tuple[str, ...], float]:
+    """What lambdas promise about their starts: the share, by lambda and the edge of the bucket within which it is promised."""
+    found: dict[tuple[str, ...], float] = {}
+    for name, record in known.items():
+        labelled = label(name)
+        slo = DEFAULT_SLO if labelled == OTHER else slo_in_force(specs[name].slo, record.overrides)
+        found[labelled, str(slo.seconds)] = slo.share
     return found
 
 

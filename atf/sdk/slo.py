@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from atf.errors import InvalidArgument
 from atf.metrics.buckets import SECONDS
@@ -69,3 +70,17 @@ def slo_of(text: str) -> Slo:
         return parse_slo(text) if text else DEFAULT_SLO
     except InvalidArgument:
         return DEFAULT_SLO
+
+
+def slo_in_force(code: str, overrides: str) -> Slo:
+    """The promise that holds, where an operator may have set another.
+
+    Args:
+        code: what the lambda's code says.
+        overrides: what was set, as the store keeps it; see frontend/settings.py.
+    """
+    for each in overrides.split():
+        name, _, value = each.partition("=")
+        if name == "slo":
+            return slo_of(unquote(value))  # that of no promise is "-", which counts as none
+    return slo_of(code)
