@@ -13,7 +13,7 @@ from atf.task import MAX_RUNNING, US, check_pool
 from .allowed_hosts import AllowedHosts
 from .allowed_programs import AllowedPrograms
 from .dapr_names import check_app_id
-from .web import check_base_path, check_loopback, host_names
+from .web import check_base_path, check_editor_url, check_loopback, host_names
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -406,9 +406,15 @@ class UiSettings:
         " taken",
     )
 
+    editor_url: str = setting(
+        "",
+        "URL that opens a file of a traceback in your editor, such as vscode://file{path}:{line}; empty: tracebacks have no links",
+    )
+
     def __post_init__(self) -> None:
         check_loopback(self.listen)
         check_base_path(self.base_path)
+        check_editor_url(self.editor_url)
         host_names(self.public_hosts)
 
     @property

@@ -9,6 +9,9 @@ from typing import Final
 from atf.errors import ConfigError
 
 _BASE_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]{1,64}){0,8}/?")
+_EDITOR: Final = re.compile(
+    r"(?!javascript|data|vbscript)[a-z][a-z0-9+.-]*://[^\s\"'<>]*\{path\}[^\s\"'<>]*\{line\}[^\s\"'<>]*"
+)
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 
 
@@ -49,6 +52,18 @@ def check_base_path(path: str) -> None:
     parts = path.split("/")
     if not _BASE_PATH.fullmatch(path) or "." in parts or ".." in parts:
         raise ConfigError(f"base_path = {path[:80]!r}: write a path such as /atf, of letters, digits and . _ ~ -")
+
+
+def check_editor_url(url: str) -> None:
+    """Whether a text is empty, or a URL with places for a file and a line.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if url and not _EDITOR.fullmatch(url):
+        raise ConfigError(
+            f"editor_url = {url[:80]!r}: write a URL with {{path}} and {{line}} in it, such as vscode://file{{path}}:{{line}}"
+        )
 
 
 def host_names(text: str) -> frozenset[str]:

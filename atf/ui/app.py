@@ -23,6 +23,7 @@ from atf.task import clip
 
 from .actions.action import Action, command_words, read_values
 from .actions.table import ACTIONS
+from .log_watch import LogWatches
 from .pages.table import PAGES, Page
 from .reads import SharedReads
 from .rendering import make_environment, with_values
@@ -94,6 +95,7 @@ class _Pages:
         self._public = host_names(settings.public_hosts)
         self._read = SharedReads(runtime)
         self.samples = Samples(frontend, self._read, runtime)
+        self._logs = LogWatches(frontend, runtime)
         self._static = load_static()
         self._templates = make_environment(settings.root)
 
@@ -156,6 +158,7 @@ class _Pages:
                 self._frontend,
                 self._read,
                 self.samples,
+                self._logs,
                 dict(request.query),
                 dict(request.match_info),
                 self._instants(request),
@@ -190,6 +193,7 @@ class _Pages:
             away=instants.away,
             csrf=token,
             read_only=self._settings.read_only,
+            editor_url=self._settings.editor_url,
             theme=_theme(request),
             zone=zone_named(request.cookies.get(ZONE_COOKIE, "")).key,
             flash=said,

@@ -18,7 +18,7 @@ from atf.sdk.failure import failure_of, summary_of
 from .actions.action import command_template
 from .actions.table import ACTIONS
 from .static_files import load_static
-from .texts import command_line, cut, json_data, lines, number, quoted, readable, shown, size
+from .texts import command_line, cut, json_data, lines, number, quoted, readable, shown, size, traceback_lines
 from .words import batch_word, item_word, lambda_of, task_word
 from .zones import duration
 
@@ -27,6 +27,7 @@ NAV: Final = (
     ("overview", "/", "Overview"),
     ("lambdas", "/lambdas", "Lambdas"),
     ("tasks", "/tasks", "Tasks"),
+    ("failures", "/failures", "Failures"),
     ("jobs", "/jobs", "Jobs"),
     ("batches", "/batches", "Batches"),
     ("cluster", "/cluster", "Cluster"),
@@ -80,6 +81,7 @@ def make_environment(root: str) -> Environment:
         "static_url": static_url,
         "summary_of": summary_of,
         "task_word": task_word,
+        "traceback_lines": traceback_lines,
         "url": url,
         "wire": t,
         "wire_gate": gate_word,

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from typing import Any, Final
+from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -19,6 +20,7 @@ MOST_CHARS: Final = 1_000
 """Of any other text."""
 _PRETTY_BYTES: Final = 64 << 10
 """Of a JSON document that is laid out in lines; a larger one is shown as it came."""
+_PLACE: Final = re.compile(r"""^( +)File "([^"\n]+)", line ([0-9]+)""", re.MULTILINE)
 _DEPTH: Final = re.compile(rb"[\[{]{200}")
 
 
@@ -34,6 +36,21 @@ def lines(text: str) -> Markup:
     return escape(visible(text))
 
 
+def traceback_lines(text: str, editor_url: str) -> Markup:
+    """A traceback, each file and line of which opens in the reader's editor where there is a URL for that."""
+    if not editor_url:
+        return lines(text)
+    parts, at = [], 0
+    for match in _PLACE.finditer(text):
+        place = editor_url.replace("{path}", quote(match[2])).replace("{line}", match[3])
+        parts += [
+            lines(text[at : match.start()]),
+            Markup('{}<a href="{}">{}</a>').format(match[1], place, lines(match[0][len(match[1]) :])),
+        ]
+        at = match.end()
+    return Markup("").join([*parts, lines(text[at:])])
+
+
 def readable(data: bytes, encoding: int) -> str:
     """A payload or result as text: JSON in lines where it is small, bytes that are no text in hexadecimal."""
     if encoding == t.JSON and len(data) <= _PRETTY_BYTES and not _DEPTH.search(data):
@@ -47,10 +64,12 @@ def readable(data: bytes, encoding: int) -> str:
         return data[: SHOWN_BYTES * 16].hex(" ", 4)
 
 
-def cut(text: str, most: int = SHOWN_BYTES) -> tuple[str, bool]:
-    """The beginning of a text, and whether that is not all."""
+def cut(text: str, newest: bool = False) -> tuple[str, bool]:
+    """The beginning of a text, or its end, and whether that is not all."""
     data = text.encode("utf-8", "replace")
-    return (text, False) if len(data) <= most else (data[:most].decode("utf-8", "ignore"), True)
+    if len(data) <= SHOWN_BYTES:
+        return text, False
+    return (data[-SHOWN_BYTES:] if newest else data[:SHOWN_BYTES]).decode("utf-8", "ignore"), True
 
 
 def size(number: int) -> str:

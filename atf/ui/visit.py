@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from atf.errors import InvalidArgument
 from atf.rpc import api
 
+from .log_watch import LogWatches
 from .reads import SharedReads
 from .samples import Samples
 from .zones import Instants
@@ -27,6 +28,7 @@ class Visit:
     """For what is asked once; what a page shows again and again is asked through `read`."""
     read: SharedReads
     samples: Samples
+    logs: LogWatches
     query: Mapping[str, str]
     """The values of the URL."""
     names: Mapping[str, str]

@@ -91,6 +91,7 @@ def example(name: str) -> dict[str, str]:
         "labels": "team=web tier=1",
         "cores": "4",
         "setting": "rate=100",
+        "rate": "5",
     }
     of_target = {
         "id": "0-a",
@@ -103,9 +104,17 @@ def example(name: str) -> dict[str, str]:
         "pool": "gpu",
         "action": "pause",
         "setting": "rate",
+        "labels": "team=web",
+        "status": "dead",
+        "since": "1h",
+        "until": "2027-01-15T07:59Z",
+        "asof": str(NOW_US),
+        "error": "it rained",
     }
     action = ACTIONS[name]
+    if "asof" in action.target:
+        del of_target["key"]
     return {
-        **{each: of_target[each] for each in action.target},
+        **{each: of_target.get(each, "") for each in action.target},
         **{each.name: of_field[each.name] for each in action.fields},
     }

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from atf.config.settings import UiSettings
 from atf.errors import NotFound, Unavailable
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.ui.app import make_app
 from atf.ui.pages import cluster, lambdas
 from atf.ui.pages.table import PAGES
@@ -28,7 +28,9 @@ PATHS = {
     "/lambdas/{name:.+}": ["/lambdas/a/b", *(f"/lambdas/a/b?tab={tab}" for tab in lambdas.TABS)],
     "/tasks": ["/tasks", "/tasks?lambda=a/b", "/tasks?lambda=a/b&status=waiting&page=x", "/tasks?status=no"],
     "/tasks/{id}": ["/tasks/0-a"],
-    "/tasks/{id}/{part}": ["/tasks/0-a/arguments", "/tasks/0-a/result", "/tasks/0-a/error"],
+    "/tasks/{id}/{part}": ["/tasks/0-a/arguments", "/tasks/0-a/result", "/tasks/0-a/error", "/tasks/0-a/log"],
+    "/failures": ["/failures", "/failures?lambda=a/b&since=1h"],
+    "/bulk/{verb}": ["/bulk/retry?lambda=a/b&labels=a=b&since=1h&error=rain"],
     "/jobs": ["/jobs", "/jobs?q=a&page=x"],
     "/jobs/{name:.+}": ["/jobs/a/b", "/jobs/app%7C%7Cx"],
     "/batches": ["/batches", "/batches?lambda=a/b"],
@@ -40,7 +42,7 @@ ALL = [path for paths in PATHS.values() for path in paths]
 # fmt: off
 ELEMENTS = {
     *("html", "head", "meta", "title", "link", "script", "body", "header", "main", "footer", "nav", "section", "div", "dialog"),
-    *("h1", "h2", "p", "a", "b", "span", "code", "kbd", "pre", "time", "ul", "ol", "li", "dl", "dt", "dd", "svg", "rect"),
+    *("h1", "h2", "h3", "p", "a", "b", "span", "code", "kbd", "pre", "time", "ul", "ol", "li", "dl", "dt", "dd", "svg", "rect"),
     *("table", "thead", "tbody", "tr", "th", "td", "form", "input", "button", "label", "select", "option", "datalist", "details", "summary"),
 }
 # fmt: on
@@ -284,3 +286,60 @@ async def test_probes_say_how_the_process_stands() -> None:
                 assert said in await answer.text()
         serves = False
         assert (await client.get("/readyz")).status == 503
+
+
+async def test_tasks_are_listed_by_what_stands_in_the_url(browser: Browser) -> None:
+    words = "lambda=shop/*&status=failed&priority=0,1&labels=a=b%20c=d&key=anna&error_type=KeyError&since=1h&until=2026-01-31&order=oldest"
+    await browser.get(f"/tasks?{words}&page=tok&asof=7200000001")
+    (asked,) = [request for name, request in browser.frontend.asked if name == "ListTasks"]
+    wanted = f.ListTasksRequest(page_size=50, page_token="tok", oldest_first=True)
+    wanted.filter.MergeFrom(
+        f.TaskFilter(
+            statuses=[t.RETRIABLE_FAILURE, t.FATAL_FAILURE],
+            priorities=[0, 1],
+            labels={"a": "b", "c": "d"},
+            key="anna",
+            error_type="KeyError",
+            since_at_us=3_600_000_001,
+            until_at_us=1_769_817_600_000_000,
+            **{"lambda": "shop/*"},
+        )
+    )
+    assert f.ListTasksRequest.FromString(asked) == wanted
+
+
+@pytest.mark.parametrize("wrong", ["status=no", "priority=12", "labels=a", "since=soon", "until=9999-99-99"])
+async def test_a_filter_that_is_wrong_is_said_beside_its_form(browser: Browser, wrong: str) -> None:
+    status, text = await browser.get(f"/tasks?{wrong}")
+    assert status == 200
+    assert 'id="wrong"' in text
+    assert 'id="filters"' in text
+    assert "ListTasks" not in [name for name, _ in browser.frontend.asked]
+
+
+async def test_durations_of_a_filter_count_from_the_same_instant_on_every_page(browser: Browser) -> None:
+    asked = []
+    for _ in range(2):
+        await browser.get("/tasks?since=1h")
+        browser.clock.now_us += 5_000_000
+        asked = [request for name, request in browser.frontend.asked if name == "ListTasks"]
+    assert asked[0] == asked[1]
+
+
+async def test_a_task_shows_what_its_runs_have_said(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def get_task(_self: Any, _request: Any, *, timeout: float = 10) -> t.Task:
+        return t.Task(id="0-a", status=t.SUCCESS, has_log=True)
+
+    async def get_log(_self: Any, _request: Any, *, timeout: float = 10) -> f.GetLogReply:
+        return f.GetLogReply(
+            runs=[t.RunLog(run=1, text="early"), t.RunLog(run=2, text="x" * 9_000 + "\nlast", cut_bytes=2_048)]
+        )
+
+    monkeypatch.setattr(Recorder, "get_task", get_task)
+    monkeypatch.setattr(Recorder, "get_log", get_log)
+    said = Elements((await browser.get("/tasks/0-a"))[1]).said
+    assert "early" in said
+    assert "\nlast" in said
+    assert "without 2.0 KiB before" in said
+    assert said.count("x") < 5_000
+    assert (await browser.get("/tasks/0-a/log"))[1].count("x") > 9_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,13 +12,17 @@ import pytest
 from atf.config.settings import UiSettings
 from atf.errors import ConfigError, Unavailable
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
+from atf.runtime import end
 from atf.task import Status
+from atf.ui import log_watch
+from atf.ui.failure_groups import groups_of
+from atf.ui.log_watch import LogWatches
 from atf.ui.pages.task import bar_of, runs_of
 from atf.ui.reads import MOST, SharedReads
 from atf.ui.rendering import TEMPLATES
 from atf.ui.samples import Samples, total
 from atf.ui.static_files import FOLDER
-from atf.ui.texts import cut, readable, size
+from atf.ui.texts import cut, lines, readable, size, traceback_lines
 from atf.ui.ticks import LINE_TICKS, of_a_day, zone_of
 from atf.ui.waits import wait_parts
 from atf.ui.words import GROUPS, STATUSES, counted
@@ -81,6 +86,25 @@ def test_a_public_host_is_a_name() -> None:
     assert UiSettings(base_path="/a/b/", public_hosts="a.b, C.d").root == "/a/b"
     with pytest.raises(ConfigError, match="without a port"):
         UiSettings(public_hosts="a.b:80")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["vscode://file{path}", "javascript://{path}:{line}", "x://{path} {line}", "{path}{line}", 'x://"{path}{line}'],
+)
+def test_an_editors_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="editor_url"):
+        UiSettings(editor_url=url)
+
+
+def test_a_traceback_opens_in_the_editor() -> None:
+    text = 'Traceback (most recent call last):\n  File "/a b/<x>.py", line 12, in f\n    raise "File <b>"\nValueError: \u202e'
+    made = traceback_lines(text, "vscode://file{path}:{line}")
+    assert '  <a href="vscode://file/a%20b/%3Cx%3E.py:12">File &#34;/a b/&lt;x&gt;.py&#34;, line 12</a>, in f' in made
+    assert "File &lt;b&gt;" in made
+    assert "\\u202e" in made
+    assert traceback_lines(text, "") == lines(text)
+    assert UiSettings(editor_url="vscode://file{path}:{line}").editor_url
 
 
 # --- readings ---------------------------------------------------------------------------------------------------------
@@ -172,6 +196,7 @@ def test_payloads_are_readable() -> None:
     assert readable(b"\xff\x00", t.RAW) == "ff00"
     assert readable(b"", t.JSON) == ""
     assert cut("é" * 3_000) == ("é" * 2_048, True)
+    assert cut("é" * 3_000, newest=True) == ("é" * 2_048, True)
     assert cut("short") == ("short", False)
     assert [size(each) for each in (5, 4_096, 3 << 20)] == ["5 bytes", "4.0 KiB", "3.0 MiB"]
 
@@ -280,3 +305,125 @@ def test_the_zone_of_a_job_is_what_its_ticks_go_by() -> None:
     assert zone_of(j.JobSpec(schedule="CRON_TZ=Asia/Tokyo 0 0 9 * * *")) == "Asia/Tokyo"
     assert zone_of(j.JobSpec(schedule="@every 5s")) == "UTC"
     assert zone_of(j.JobSpec(schedule="of a later release", tz="x")) == "x"
+
+
+# --- logs of tasks that run -------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """A frontend whose watches say one thing, and then what is put in."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.more: asyncio.Queue[str] = asyncio.Queue()
+        self.ended = 0
+
+    async def watch_log(self, request: f.WatchLogRequest, *, timeout: float = 10) -> AsyncIterator[f.GetLogReply]:
+        assert timeout
+        self.begun.append(request.id)
+        try:
+            while True:
+                yield f.GetLogReply(runs=[t.RunLog(text=await self.more.get())])
+        finally:
+            self.ended += 1
+
+
+async def turns(number: int = 5) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def test_all_who_look_at_a_running_task_share_one_watch() -> None:
+    frontend: Any = Watched()
+    clock = TurnedClock()
+    watches = LogWatches(frontend, clock)
+    assert watches.look("0-a") is None
+    assert watches.look("0-a") is None
+    await turns()
+    frontend.more.put_nowait("hello")
+    await turns()
+    newest = watches.look("0-a")
+    assert newest is not None
+    assert newest.runs[0].text == "hello"
+    assert frontend.begun == ["0-a"]
+    await end(each for each in asyncio.all_tasks() if each is not asyncio.current_task())
+    assert frontend.ended == 1
+
+
+async def test_a_watch_ends_when_nobody_looks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_watch, "UNSEEN_S", 0.001)
+    frontend: Any = Watched()
+    clock = TurnedClock()
+    watches = LogWatches(frontend, clock)
+    for number in range(log_watch.MOST + 1):
+        watches.look(str(number))
+    await turns()
+    clock.now_us += 2_000
+    async with asyncio.timeout(5):
+        while frontend.ended < log_watch.MOST:
+            await asyncio.sleep(0)
+    await turns()
+    assert len(frontend.begun) == log_watch.MOST  # one more than that is not begun
+    watches.look("again")
+    await turns()
+    assert frontend.begun[-1] == "again"
+
+
+async def test_a_watch_that_fails_is_begun_again() -> None:
+    class Away:
+        begun = 0
+
+        async def watch_log(self, _request: f.WatchLogRequest) -> AsyncIterator[f.GetLogReply]:
+            Away.begun += 1
+            if Away.begun:
+                raise Unavailable("away")
+            yield f.GetLogReply()
+
+    frontend: Any = Away()
+    watches = LogWatches(frontend, TurnedClock())
+    for _ in range(2):
+        assert watches.look("0-a") is None
+        await turns(10)
+    assert Away.begun == 2
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+TRACEBACK = """ValueError: no card {}
+Traceback (most recent call last):
+  File "/work/atf/executor/perform.py", line 9, in run
+  File "/home/ada/shop.py", line {}, in charge
+  File "/usr/lib/python3.11/json/decoder.py", line 5, in decode
+ValueError: no card"""
+
+
+def dead(task_id: str, error: str, at_us: int, name: str = "shop/charge") -> t.Task:
+    made = t.Task(id=task_id, status=t.FATAL_FAILURE, error=error, finished_at_us=at_us)
+    setattr(made, "lambda", name)
+    return made
+
+
+def test_failures_that_are_alike_are_one_group() -> None:
+    tasks = [
+        dead("0-c", TRACEBACK.format(3, 12), 30),
+        dead("0-b", TRACEBACK.format(2, 12), 20),
+        dead("0-a", TRACEBACK.format(1, 12), 10),
+        dead("0-d", TRACEBACK.format(1, 99), 40),
+        dead("0-e", TRACEBACK.format(1, 12), 50, "shop/mail"),
+        dead("0-f", "the executor was lost", 60),
+    ]
+    groups = groups_of(reversed(tasks))
+    first = groups[0]
+    assert (first.count, first.first_us, first.last_us, first.task_id) == (3, 10, 30, "0-c")
+    assert (first.error_type, first.place, first.message) == (
+        "ValueError",
+        "shop.py:12 in charge",
+        "ValueError: no card 3",
+    )
+    assert [(each.name, each.count, each.place) for each in groups[1:]] == [
+        ("shop/charge", 1, ""),
+        ("shop/mail", 1, "shop.py:12 in charge"),
+        ("shop/charge", 1, "shop.py:99 in charge"),
+    ]
+    assert groups[1].error_type == "the executor was lost"
+    assert groups_of([]) == []

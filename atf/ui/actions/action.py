@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from atf.errors import InvalidArgument
 from atf.rpc import api
 from atf.sdk.durations import FORMS, seconds_of
 from atf.task import US
+from atf.ui.labels import label_words
 
 MAX_VALUE_CHARS: Final = 2_000
 """Of what somebody writes into a field."""
-_LABEL: Final = re.compile(r"[\s,]+")
 
 Values = Mapping[str, str]
 """What a form says, by the names of its fields."""
@@ -50,8 +49,8 @@ class Action:
     """What it will do, in a sentence; {name} is a value of its target."""
     target: tuple[str, ...]
     """Names of the values that say to what it is done."""
-    command: tuple[str, ...]
-    """Words of the command; {name} is a value of the target or of a field without a flag."""
+    command: tuple[str, ...] | Callable[[Values], list[str]]
+    """Words of the command; {name} is a value of the target or of a field without a flag. Or what makes them from the target."""
     do: Do
     fields: tuple[FormField, ...] = (WHY,)
     tone: str = ""
@@ -71,8 +70,7 @@ def command_template(action: Action, target: Values) -> list[CommandWord]:
     """The command as the form shows it before anything is written."""
     by_name = {each.name: each for each in action.fields}
     found = []
-    for word in action.command:
-        name = word[1:-1] if word.startswith("{") else ""
+    for word, name in _fixed_words(action, target):
         if name in by_name:
             found.append(CommandWord(by_name[name].label.upper(), name))
         else:
@@ -81,9 +79,16 @@ def command_template(action: Action, target: Values) -> list[CommandWord]:
     return found
 
 
+def _fixed_words(action: Action, target: Values) -> list[tuple[str, str]]:
+    """The words before the flags, each with the name of the value that stands for it, or none."""
+    if not isinstance(action.command, tuple):
+        return [(word, "") for word in action.command(target)]
+    return [(word, word[1:-1] if word.startswith("{") else "") for word in action.command]
+
+
 def command_words(action: Action, values: Values) -> list[str]:
     """The command that does the same as a form that was sent."""
-    words = [values.get(word[1:-1], "") if word.startswith("{") else word for word in action.command]
+    words = [values.get(name, "") if name else word for word, name in _fixed_words(action, values)]
     for each in action.fields:
         value = values.get(each.name, "")
         if not each.flag or not value:
@@ -91,7 +96,7 @@ def command_words(action: Action, values: Values) -> list[str]:
         if each.kind == "check":
             words.append(each.flag)
         elif each.kind == "labels":
-            words += [part for label in _LABEL.split(value) if label for part in (each.flag, label)]
+            words += [part for label in label_words(value) for part in (each.flag, label)]
         else:
             words += [each.flag, value]
     return words
@@ -116,6 +121,11 @@ def read_values(action: Action, form: Mapping[str, object]) -> dict[str, str]:
     return found
 
 
+def said(values: Values, who: str) -> dict[str, Any]:
+    """Who does it and why, for the audit log."""
+    return {"who": who, "why": values["why"]}
+
+
 # --- what is written into fields --------------------------------------------------------------------------------------
 
 
@@ -129,21 +139,6 @@ def duration_us(text: str, label: str) -> int:
     if seconds is None:
         raise InvalidArgument(f"{label} {text[:80]!r} is no duration: write seconds, or {FORMS}")
     return round(seconds * US)
-
-
-def labels_of(text: str) -> dict[str, str]:
-    """Labels that were written one after the other.
-
-    Raises:
-        InvalidArgument: one is no NAME=VALUE.
-    """
-    found = {}
-    for each in filter(None, _LABEL.split(text)):
-        name, equals, value = each.partition("=")
-        if not name or not equals:
-            raise InvalidArgument(f"labels {each[:80]!r}: write NAME=VALUE, with spaces or commas between several")
-        found[name] = value
-    return found
 
 
 def number_of(text: str, label: str) -> float:

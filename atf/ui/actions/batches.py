@@ -7,21 +7,21 @@ from typing import Final
 from atf.errors import NotFound
 from atf.rpc import api, batch_pb2 as b
 
-from .action import Action, Values
+from .action import Action, Values, said
 
 
-async def _cancel(frontend: api.Frontend, values: Values, _who: str) -> str:
-    await frontend.cancel_batch(b.CancelBatchRequest(id=values["batch"]))
+async def _cancel(frontend: api.Frontend, values: Values, who: str) -> str:
+    await frontend.cancel_batch(b.CancelBatchRequest(id=values["batch"], **said(values, who)))
     return "Its items are being cancelled; those that run are asked to stop."
 
 
-async def _retry(frontend: api.Frontend, values: Values, _who: str) -> str:
-    await frontend.retry_batch(b.RetryBatchRequest(id=values["batch"]))
+async def _retry(frontend: api.Frontend, values: Values, who: str) -> str:
+    await frontend.retry_batch(b.RetryBatchRequest(id=values["batch"], **said(values, who)))
     return "Its dead items run again."
 
 
-async def _delete(frontend: api.Frontend, values: Values, _who: str) -> str:
-    if not (await frontend.delete_batch(b.DeleteBatchRequest(id=values["batch"]))).existed:
+async def _delete(frontend: api.Frontend, values: Values, who: str) -> str:
+    if not (await frontend.delete_batch(b.DeleteBatchRequest(id=values["batch"], **said(values, who)))).existed:
         raise NotFound(f"there is no batch {values['batch']}")
     return "It is being deleted, with its items."
 
@@ -34,8 +34,7 @@ ACTIONS: Final = (
         ("batch",),
         ("atf", "batch", "cancel", "{batch}"),
         _cancel,
-        (),
-        "danger",
+        tone="danger",
     ),
     Action(
         "retry-batch",
@@ -44,7 +43,6 @@ ACTIONS: Final = (
         ("batch",),
         ("atf", "batch", "retry", "{batch}"),
         _retry,
-        (),
     ),
     Action(
         "delete-batch",
@@ -53,7 +51,6 @@ ACTIONS: Final = (
         ("batch",),
         ("atf", "batch", "delete", "{batch}"),
         _delete,
-        (),
-        "danger",
+        tone="danger",
     ),
 )

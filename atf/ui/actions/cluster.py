@@ -7,11 +7,11 @@ from typing import Final
 from atf.errors import InvalidArgument
 from atf.rpc import api, frontend_pb2 as f
 
-from .action import WHY, Action, FormField, Values, duration_us
+from .action import WHY, Action, FormField, Values, duration_us, said
 
 
 async def _drain(frontend: api.Frontend, values: Values, who: str) -> str:
-    request = f.DrainHostRequest(host=values["host"], who=who, why=values["why"])
+    request = f.DrainHostRequest(host=values["host"], **said(values, who))
     if values["for"]:
         request.for_us = duration_us(values["for"], "For")
     await frontend.drain_host(request)
@@ -19,14 +19,16 @@ async def _drain(frontend: api.Frontend, values: Values, who: str) -> str:
 
 
 async def _resume(frontend: api.Frontend, values: Values, who: str) -> str:
-    await frontend.drain_host(f.DrainHostRequest(host=values["host"], resume=True, who=who, why=values["why"]))
+    await frontend.drain_host(f.DrainHostRequest(host=values["host"], resume=True, **said(values, who)))
     return "It takes tasks again."
 
 
-async def _set_cores(frontend: api.Frontend, values: Values, _who: str) -> str:
+async def _set_cores(frontend: api.Frontend, values: Values, who: str) -> str:
     if not values["cores"].isascii() or not values["cores"].isdigit() or len(values["cores"]) > 4:
         raise InvalidArgument(f"cores {values['cores'][:80]!r}: write a number of 0 to 64")
-    await frontend.set_capacity(f.SetCapacityRequest(pool=values["pool"], cores=int(values["cores"])))
+    await frontend.set_capacity(
+        f.SetCapacityRequest(pool=values["pool"], cores=int(values["cores"]), **said(values, who))
+    )
     return "The pool's cores are set; every claim is kept."
 
 
@@ -55,6 +57,6 @@ ACTIONS: Final = (
         ("pool",),
         ("atf", "capacity", "set", "{pool}"),
         _set_cores,
-        (FormField("cores", "Cores", "--cores", "0 to 64", required=True),),
+        (FormField("cores", "Cores", "--cores", "0 to 64", required=True), WHY),
     ),
 )

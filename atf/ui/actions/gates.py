@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from atf.errors import NotFound
 from atf.rpc import api, frontend_pb2 as f
+from atf.ui.labels import labels_of
 
-from .action import WHY, Action, Do, FormField, Values, duration_us, labels_of, number_of
+from .action import WHY, Action, Do, FormField, Values, duration_us, number_of, said
 
 _LABELS: Final = FormField("labels", "Labels", "--label", "team=web; empty: every task", kind="labels")
 _FOR: Final = FormField("for", "For", "--for", "30m, 2h; empty: until it is lifted")
@@ -16,7 +17,7 @@ _FOR: Final = FormField("for", "For", "--for", "30m, 2h; empty: until it is lift
 def _setting(action: f.Gate.Action, word: str) -> Do:
     async def do(frontend: api.Frontend, values: Values, who: str) -> str:
         request = f.SetGateRequest(
-            labels=labels_of(values["labels"]), action=action, who=who, why=values["why"], **_amount(values)
+            labels=labels_of(values["labels"]), action=action, **said(values, who), **_amount(values)
         )
         setattr(request, "lambda", values["lambda"])
         if values["for"]:
@@ -36,7 +37,7 @@ def _amount(values: Values) -> dict[str, Any]:
 async def _lift(frontend: api.Frontend, values: Values, who: str) -> str:
     known = dict(f.Gate.Action.items())
     number = known.get(values["action"].upper(), 0)
-    request = f.LiftGateRequest(labels=labels_of(values["labels"]), action=number, who=who, why=values["why"])  # type: ignore[arg-type]
+    request = f.LiftGateRequest(labels=labels_of(values["labels"]), action=number, **said(values, who))  # type: ignore[arg-type]
     setattr(request, "lambda", values["lambda"])
     if not (await frontend.lift_gate(request)).lifted:
         raise NotFound("there is no such gate any more")

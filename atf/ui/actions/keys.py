@@ -6,22 +6,22 @@ from typing import Any, Final
 
 from atf.rpc import api, frontend_pb2 as f
 
-from .action import Action, Values
+from .action import Action, Values, said
 
 _TARGET: Final = ("lambda", "key", "task")
 
 
-def _of(values: Values) -> dict[str, Any]:
-    return {"lambda": values["lambda"], "key": values["key"], "task_id": values["task"]}
+def _of(values: Values, who: str) -> dict[str, Any]:
+    return {"lambda": values["lambda"], "key": values["key"], "task_id": values["task"], **said(values, who)}
 
 
-async def _resume(frontend: api.Frontend, values: Values, _who: str) -> str:
-    done = await frontend.resume_key(f.ResumeKeyRequest(**_of(values)))
+async def _resume(frontend: api.Frontend, values: Values, who: str) -> str:
+    done = await frontend.resume_key(f.ResumeKeyRequest(**_of(values, who)))
     return "Its task runs again, and the others follow." if done.retried else "It goes on; that task can't run again."
 
 
-async def _skip(frontend: api.Frontend, values: Values, _who: str) -> str:
-    done = await frontend.skip_key(f.SkipKeyRequest(**_of(values)))
+async def _skip(frontend: api.Frontend, values: Values, who: str) -> str:
+    done = await frontend.skip_key(f.SkipKeyRequest(**_of(values, who)))
     return f"It goes on without task {done.task_id}, which stays dead."
 
 
@@ -33,7 +33,6 @@ ACTIONS: Final = (
         _TARGET,
         ("atf", "key", "resume", "{lambda}", "{key}"),
         _resume,
-        (),
     ),
     Action(
         "skip-key",
@@ -42,7 +41,6 @@ ACTIONS: Final = (
         _TARGET,
         ("atf", "key", "skip", "{lambda}", "{key}"),
         _skip,
-        (),
-        "danger",
+        tone="danger",
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from atf.errors import InvalidArgument
 from atf.rpc import api, frontend_pb2 as f
 
-from .action import WHY, Action, FormField, Values
+from .action import WHY, Action, FormField, Values, said
 
 
 def _of(values: Values) -> dict[str, Any]:
@@ -16,30 +16,30 @@ def _of(values: Values) -> dict[str, Any]:
 
 
 async def _pause(frontend: api.Frontend, values: Values, who: str) -> str:
-    await frontend.pause_lambda(f.PauseLambdaRequest(**_of(values), who=who, why=values["why"]))
+    await frontend.pause_lambda(f.PauseLambdaRequest(**_of(values), **said(values, who)))
     return "It is paused: tasks are accepted and wait."
 
 
 async def _resume(frontend: api.Frontend, values: Values, who: str) -> str:
-    await frontend.resume_lambda(f.ResumeLambdaRequest(**_of(values), who=who, why=values["why"]))
+    await frontend.resume_lambda(f.ResumeLambdaRequest(**_of(values), **said(values, who)))
     return "It runs again."
 
 
-async def _set(frontend: api.Frontend, values: Values, _who: str) -> str:
+async def _set(frontend: api.Frontend, values: Values, who: str) -> str:
     name, equals, value = values["setting"].partition("=")
     if not name or not equals:
         raise InvalidArgument(f"{values['setting'][:80]!r}: write NAME=VALUE, such as rate=100")
-    await frontend.set_lambda(f.SetLambdaRequest(**_of(values), set={name: value}))
+    await frontend.set_lambda(f.SetLambdaRequest(**_of(values), set={name: value}, **said(values, who)))
     return f"{name} is {value or 'empty'} now; within a second it holds everywhere."
 
 
-async def _unset(frontend: api.Frontend, values: Values, _who: str) -> str:
-    await frontend.set_lambda(f.SetLambdaRequest(**_of(values), unset=[values["setting"]]))
+async def _unset(frontend: api.Frontend, values: Values, who: str) -> str:
+    await frontend.set_lambda(f.SetLambdaRequest(**_of(values), unset=[values["setting"]], **said(values, who)))
     return f"{values['setting']} is as the code says again."
 
 
 async def _forget(frontend: api.Frontend, values: Values, who: str) -> str:
-    request = f.DeleteLambdaRequest(**_of(values), who=who, why=values["why"])
+    request = f.DeleteLambdaRequest(**_of(values), **said(values, who))
     done = await frontend.delete_lambda(request)
     return "It is forgotten." if done.deleted else "Not yet: call again."
 
@@ -68,7 +68,7 @@ ACTIONS: Final = (
         ("lambda",),
         ("atf", "lambda", "set", "{lambda}", "{setting}"),
         _set,
-        (FormField("setting", "Setting", hint="rate=100, max_running=8, queue_limit=500 …", required=True),),
+        (FormField("setting", "Setting", hint="rate=100, max_running=8, queue_limit=500 …", required=True), WHY),
     ),
     Action(
         "unset-lambda",
@@ -77,7 +77,6 @@ ACTIONS: Final = (
         ("lambda", "setting"),
         ("atf", "lambda", "unset", "{lambda}", "{setting}"),
         _unset,
-        (),
     ),
     Action(
         "forget-lambda",
@@ -86,7 +85,6 @@ ACTIONS: Final = (
         ("lambda",),
         ("atf", "lambda", "rm", "{lambda}"),
         _forget,
-        (WHY,),
-        "danger",
+        tone="danger",
     ),
 )

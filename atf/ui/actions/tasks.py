@@ -9,11 +9,11 @@ from atf.rpc import api, frontend_pb2 as f
 from atf.task import key_held
 from atf.ui.words import task_word
 
-from .action import Action, Values
+from .action import Action, Values, said
 
 
-async def _cancel(frontend: api.Frontend, values: Values, _who: str) -> str:
-    (result,) = (await frontend.cancel_tasks(f.CancelTasksRequest(ids=[values["id"]]))).results
+async def _cancel(frontend: api.Frontend, values: Values, who: str) -> str:
+    (result,) = (await frontend.cancel_tasks(f.CancelTasksRequest(ids=[values["id"]], **said(values, who)))).results
     if not result.status:
         raise TaskNotFound(f"there is no task {values['id']}")
     if result.cancelled:
@@ -23,8 +23,8 @@ async def _cancel(frontend: api.Frontend, values: Values, _who: str) -> str:
     raise FailedPrecondition(f"It is {task_word(result.status).word} already: there is nothing to cancel.")
 
 
-async def _retry(frontend: api.Frontend, values: Values, _who: str) -> str:
-    (result,) = (await frontend.retry_tasks(f.RetryTasksRequest(ids=[values["id"]]))).results
+async def _retry(frontend: api.Frontend, values: Values, who: str) -> str:
+    (result,) = (await frontend.retry_tasks(f.RetryTasksRequest(ids=[values["id"]], **said(values, who)))).results
     if not result.status:
         raise TaskNotFound(f"there is no task {values['id']}")
     if result.held_by:
@@ -42,8 +42,7 @@ ACTIONS: Final = (
         ("id",),
         ("atf", "cancel", "{id}"),
         _cancel,
-        (),
-        "danger",
+        tone="danger",
     ),
     Action(
         "retry-task",
@@ -52,6 +51,5 @@ ACTIONS: Final = (
         ("id",),
         ("atf", "retry", "{id}"),
         _retry,
-        (),
     ),
 )

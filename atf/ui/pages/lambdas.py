@@ -100,7 +100,10 @@ async def audit_page(visit: Visit, name: str = "") -> dict[str, Any]:
     """A page of who did what to a lambda, or to all."""
     before = visit.query.get("page", "")
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 0
-    request = f.ListAuditRequest(page_size=PAGE_ROWS, before=number)
+    only: dict[str, Any] = {each: visit.query.get(each, "").strip() for each in ("who", "what")}
+    request = f.ListAuditRequest(
+        page_size=PAGE_ROWS, before=number, task_id=visit.query.get("task", "").strip(), **only
+    )
     setattr(request, "lambda", name)
     found = await visit.read(visit.frontend.list_audit, request)
     return {"entries": found.entries[:PAGE_ROWS], "next": found.before or ""}

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from atf.ui.visit import PageView, Visit
 
-from . import batches, cluster, jobs, lambdas, overview, task, tasks
+from . import batches, bulk, cluster, failures, jobs, lambdas, overview, task, tasks
 
 
 class Page(NamedTuple):
@@ -27,6 +27,8 @@ PAGES: Final = (
     Page("/tasks", "tasks", tasks.tasks),
     Page("/tasks/{id}", "tasks", task.task),
     Page("/tasks/{id}/{part}", "tasks", task.part),
+    Page("/failures", "failures", failures.failures),
+    Page("/bulk/{verb}", "tasks", bulk.bulk),
     Page("/jobs", "jobs", jobs.jobs),
     Page("/jobs/{name:.+}", "jobs", jobs.job),
     Page("/batches", "batches", batches.batches),

@@ -11,7 +11,7 @@ from atf.ui.texts import readable
 from atf.ui.visit import PageView, Visit
 from atf.ui.waits import REASONS, WaitPart, wait_parts
 
-PARTS: Final = ("arguments", "result", "error")
+PARTS: Final = ("arguments", "result", "error", "log")
 """What has a page of its own where it is long."""
 _WIDTH: Final = 1_000.0
 """Of a bar, in its own units."""
@@ -24,8 +24,12 @@ async def task(visit: Visit) -> PageView:
     explained = await visit.read(visit.frontend.explain_task, f.ExplainTaskRequest(id=visit.names["id"]))
     found = await visit.read(visit.frontend.get_task, f.GetTaskRequest(id=visit.names["id"], with_spec=True))
     parts = wait_parts(found, explained.reason, explained.now_us)
+    log, watched = await _log(visit, found)
     values = {
         "task": found,
+        "logs": log.runs,
+        "why_no_log": log.why_none,
+        "watched": watched,
         "explained": explained,
         "bar": bar_of(parts),
         "waited_us": sum(each.us for each in parts),
@@ -39,16 +43,27 @@ async def task(visit: Visit) -> PageView:
     return PageView("task.html", f"Task {found.id}", values)
 
 
+async def _log(visit: Visit, found: t.Task) -> tuple[f.GetLogReply, bool]:
+    """What its runs have said, as far as it is kept; of one that runs, as far as it has come."""
+    watched = found.status == t.PROCESSING
+    seen = visit.logs.look(found.id) if watched else None
+    if seen is None and found.has_log:
+        seen = await visit.read(visit.frontend.get_log, f.GetLogRequest(id=found.id))
+    return seen or f.GetLogReply(), watched
+
+
 async def part(visit: Visit) -> PageView:
     """All of a payload, a result or an error, which its page cuts."""
     name = visit.names["part"]
     if name not in PARTS:
         raise NotFound(f"a task has no {name[:80]!r} here: {', '.join(PARTS)}")
     found = await visit.frontend.get_task(f.GetTaskRequest(id=visit.names["id"], with_spec=True))
+    log = await visit.frontend.get_log(f.GetLogRequest(id=found.id)) if name == "log" else f.GetLogReply()
     texts = {
         "arguments": lambda: readable(found.spec.payload, found.spec.encoding),
         "result": lambda: readable(found.result, found.result_encoding),
         "error": lambda: found.error,
+        "log": lambda: "\n".join(f"run {each.run}\n{each.text}" for each in log.runs) or log.why_none,
     }
     return PageView(
         "part.html", f"{name.capitalize()} of {found.id}", {"task": found, "part": name, "text": texts[name]()}, False

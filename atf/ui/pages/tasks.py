@@ -1,34 +1,54 @@
-"""The page of tasks: what there is of them, by filters that stand in the URL."""
+"""The page of tasks: over all lambdas, newest first, by filters that stand in the URL."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
-from atf.sdk.messages import of_lambda
 from atf.ui.lambda_list import every_lambda
+from atf.ui.task_filter import ANY, AS_OF, read_filter
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS
 
 ROWS: Final = 50
-_ANY: Final = "any"
+MORE: Final = ("labels", "key", "priority", "error_type", "since", "until")
+"""Filters that are shown on demand."""
+_MOST_KNOWN: Final = 300
 
 
 async def tasks(visit: Visit) -> PageView:
-    """A page of tasks."""
-    name, status = visit.query.get("lambda", ""), visit.word("status", (_ANY, *GROUPS))
-    known = [each.spec.name for each in await every_lambda(visit.frontend, visit.read)]
-    values: dict[str, Any] = {
-        "name": name,
-        "status": status,
-        "statuses": (_ANY, *GROUPS),
-        "known": known[:300],
-        "rows": [],
-        "next": "",
+    """A page of tasks; a filter that is wrong is said beside its form."""
+    known = await every_lambda(visit.frontend, visit.read)
+    values = {
+        "statuses": (ANY, *GROUPS),
+        "known": [each.spec.name for each in known[:_MOST_KNOWN]],
+        "more": MORE,
+        "more_open": any(visit.query.get(each) for each in MORE),
     }
-    if name:
-        asked = f.TaskFilter(statuses=[each.name for each in GROUPS.get(status, ())], **of_lambda(name))
-        request = f.ListTasksRequest(filter=asked, page_size=ROWS, page_token=visit.query.get("page", ""))
-        found = await visit.read(visit.frontend.list_tasks, request)
-        values |= {"rows": found.tasks[:ROWS], "next": found.next_page_token}
-    return PageView("tasks.html", "Tasks", values)
+    try:
+        found, wrong = await _found(visit), ""
+    except (InvalidArgument, NotFound) as error:
+        found, wrong = _NOTHING, str(error)
+    return PageView("tasks.html", "Tasks", {**values, **found, "wrong": wrong})
+
+
+_NOTHING: Final[dict[str, Any]] = {"rows": (), "next": "", "keep": {}, "looked_at": 0, "of": 0}
+
+
+async def _found(visit: Visit) -> dict[str, Any]:
+    asked = read_filter(visit.query, visit.now_us)
+    request = f.ListTasksRequest(
+        filter=asked.filter,
+        page_size=ROWS,
+        page_token=visit.query.get("page", ""),
+        oldest_first=asked.oldest_first,
+    )
+    found = await visit.read(visit.frontend.list_tasks, request)
+    return {
+        "rows": found.tasks[:ROWS],
+        "next": found.next_page_token,
+        "keep": {AS_OF: asked.as_of_us},
+        "looked_at": found.looked_at,
+        "of": found.of,
+    }

@@ -109,7 +109,7 @@ document.addEventListener("submit", (event) => {
 
 // --- keys -------------------------------------------------------------------------------------------------------------
 
-const GO = { o: 0, l: 1, t: 2, j: 3, b: 4, c: 5 };
+const GO = { o: 0, l: 1, t: 2, f: 3, j: 4, b: 5, c: 6 };
 let going = -Infinity;
 
 function row(step) {
@@ -181,7 +181,7 @@ function drawChart() {
   chart = new uPlot({
     width: holder.clientWidth, height: 180, legend: { show: false }, cursor: { show: false },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), data.dataset.zone),
-    padding: [8, 16, 0, 0],
+    padding: [8, 32, 0, 0],
     axes: [{ ...axis, size: 30, space: 80, values: (_, instants) => instants.map(instantIn(data.dataset.zone, columns[0])) }, { ...axis, size: 56 }],
     scales: { y: { range: (_, least, most) => [0, Math.max(most * 1.1, 5)] } },
     series: [{}, line("waiting", "--wait-fill"), line("running", "--run-fill"), line("dead", "--bad-fill")],
@@ -195,6 +195,7 @@ function redraw() {
 
 addEventListener("resize", () => { if (chart) chart.setSize({ width: document.getElementById("chart").clientWidth, height: 180 }); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
 offerZone();
 drawChart();
 setInterval(tick, EVERY_MS);
