@@ -14,6 +14,8 @@ ASK ?=
 PEERS ?=
 ROUNDS ?=
 TASKS ?=
+# What make drill injects: make drill FAULT=late-task; without a name it lists them
+FAULT ?=
 
 # Settings of the caller's shell that would let another environment leak into ours, let each of hundreds of processes compile its modules anew,
 # make errors of warnings that are none of ours, take the asserts out of tests, or give pytest options of somebody else's project.
@@ -80,6 +82,10 @@ mutants: .venv/.ready ## switch on bugs in the simulation: each must be caught w
 .PHONY: chaos
 chaos: .venv/.ready ## break things under load, at length, and judge: all rows not yet done, or ROW=name N=trials
 	PYTHONPATH=. .venv/bin/python -P -m proof.chaos --row "$(ROW)" --trials "$(N)"
+
+.PHONY: drill
+drill: .venv/.ready ## page you for a fault that it injects into a small cluster, and judge what you do; needs prometheus: FAULT=late-task
+	PYTHONPATH=. .venv/bin/python -P -m proof.drills $(if $(FAULT),"$(FAULT)",--help) $(ARGS)
 
 .PHONY: fuzz
 fuzz: .venv/.ready ## feed every parser and every call with what is none, at length: EXAMPLES=2000 SEED=0

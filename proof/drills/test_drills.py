@@ -1,0 +1,175 @@
+"""The bench of drills, without a cluster: rules that are faster, commands that are noted, and what is judged right or wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import atf
+from tests.deploy.test_alerts import ALERT_RULES
+
+from . import rules, shop
+from .cluster import DrillCluster
+from .drill import Drill
+from .faults import DESTROYS, FAULTS, DrillFault
+from .incident import Incident
+from .oncall import OperatorCall, calls
+from .prometheus import PrometheusServer
+
+
+def test_durations_are_divided_and_names_are_not() -> None:
+    text = """
+      - record: lambda:atf_starts_burn:1h
+        expr: avg_over_time(lambda:atf_starts_late:rate5m[1h]) > sum(x offset 2m)
+      - alert: A
+        expr: max by (lambda) (atf_due_oldest_seconds) > 3600 and y > 300
+        for: 5m
+"""
+    assert (
+        rules.scaled(text, 60)
+        == """
+      - record: lambda:atf_starts_burn:1h
+        expr: avg_over_time(lambda:atf_starts_late:rate5m[60000ms]) > sum(x offset 2000ms)
+      - alert: A
+        expr: max by (lambda) (atf_due_oldest_seconds) > 60 and y > 300
+        for: 5000ms
+"""
+    )
+
+
+def test_no_long_duration_of_the_shipped_rules_is_forgotten(tmp_path: Path) -> None:
+    names = rules.write(tmp_path, rules.SCALE)
+    for name in names:
+        before, after = (rules.RULES / name).read_text("utf-8"), (tmp_path / name).read_text("utf-8")
+        assert before.count("[") == after.count("[")
+        assert "[5m]" not in after
+        assert " for: 5m" not in after
+        assert "> 3600" not in after
+        assert "21600" not in after
+
+
+def test_every_fault_waits_for_alerts_that_there_are() -> None:
+    assert len(FAULTS) == 8
+    known = {rule.name for rule in ALERT_RULES}
+    assert {name for fault in FAULTS.values() for name in fault.alerts} <= known
+
+
+def test_a_command_that_only_asks_or_fails_does_nothing() -> None:
+    retry = r"^atf retry"
+    assert OperatorCall(1.0, 0, "atf retry shop/mail --yes").does(retry)
+    assert not OperatorCall(1.0, 0, "atf retry shop/mail --dry-run").does(retry)
+    assert not OperatorCall(1.0, 2, "atf retry shop/mail --yes").does(retry)
+
+
+def test_notes_of_commands_are_read_without_the_one_being_written(tmp_path: Path) -> None:
+    (tmp_path / "calls").write_text("1.5\t0\tatf status\n2.5\t3\tatf get x\ty \n3.5\t0\tatf ret", "utf-8")
+    assert calls(tmp_path) == [OperatorCall(1.5, 0, "atf status"), OperatorCall(2.5, 3, "atf get x\ty")]
+
+
+class StillWorld(PrometheusServer):
+    """Prometheus that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    async def value(self, expression: str) -> float | None:
+        return next((value for part, value in self.values.items() if part in expression), None)
+
+
+class NoCluster(DrillCluster):
+    """A cluster without a process, but with its world."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world, self.release, self.hosts = folder, shop.GOOD, {}
+
+
+@pytest.fixture
+def incident(tmp_path: Path) -> Incident:
+    return Incident(NoCluster(tmp_path), atf.AsyncClient("127.0.0.1:1"), StillWorld(), injected_at=time.time())
+
+
+def judged(fault: DrillFault, incident: Incident, *commands: str) -> list[str]:
+    """Why a drill finds these commands wrong."""
+    drill = Drill(fault, incident.cluster.world, 1, print)
+    for number, each in enumerate(commands):
+        call = OperatorCall(incident.injected_at + 1 + number, 0, each)
+        drill.judge(incident, call)
+        incident.calls.append(call)
+    return [str(each["why"]) for each in drill.wrong]
+
+
+@pytest.mark.parametrize(
+    ("fault", "commands"),
+    [
+        ("late-task", ["atf cancel 0-1"]),
+        ("bad-deploy", ["atf pause shop/mail", "atf retry shop/mail --yes"]),
+        ("full-store", ["fleet redis CONFIG SET maxmemory-policy allkeys-lru"]),
+        ("paused-lambda", ["atf resume shop/bill"]),
+        ("dead-host", ["atf host drain web-2"]),
+        ("poison-task", ["atf retry 0-1"]),
+        ("missed-tick", ["atf job run shop/report", "atf job run shop/report"]),
+        ("retry-storm", ["fleet deploy 42"]),
+    ],
+)
+def test_what_makes_it_worse_is_written_down(incident: Incident, fault: str, commands: list[str]) -> None:
+    assert len(judged(FAULTS[fault], incident, *commands)) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "command"),
+    [
+        ("late-task", "atf lambda unset shop/bill max_running"),
+        ("full-store", "fleet redis CONFIG SET maxmemory 256mb"),
+        ("paused-lambda", "fleet tell dana may I?"),
+        ("dead-host", "fleet start web-2"),
+        ("missed-tick", "atf job run shop/report"),
+        ("retry-storm", 'atf pause shop/charge --why "payments is down"'),
+    ],
+)
+def test_what_the_runbook_says_is_right(incident: Incident, fault: str, command: str) -> None:
+    assert judged(FAULTS[fault], incident, "atf status", command) == []
+    assert OperatorCall(1.0, 0, command).does(FAULTS[fault].right)
+
+
+async def test_a_pause_may_be_lifted_once_its_reason_is_over(incident: Incident) -> None:
+    incident.injected_at -= 1_000
+    assert judged(FAULTS["paused-lambda"], incident, "atf status") == []
+    call = OperatorCall(time.time(), 0, "atf resume shop/bill")
+    assert FAULTS["paused-lambda"].too_early(incident, call.at, call.words) == ""
+
+
+async def test_a_report_that_was_made_once_is_what_was_wanted(incident: Incident) -> None:
+    over = FAULTS["missed-tick"].over
+    assert not await over(incident)
+    made = incident.cluster.world / "reports"
+    made.write_text("made\n", "utf-8")
+    assert await over(incident)
+    made.write_text("made\nmade\n", "utf-8")
+    assert not await over(incident)
+
+
+async def test_fleet_answers_and_says_what_it_does_not_know(incident: Incident, tmp_path: Path) -> None:
+    incident.people["dana"] = lambda: "Leave it."
+    asked = {
+        "1": ["tell", "dana", "may I?"],
+        "2": ["start"],
+        "3": ["done", "it", "is", "over"],
+        "4": ["tell", "bob", "?"],
+    }
+    for name, words in asked.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(words), "utf-8")
+    await incident.answer(tmp_path)
+    said: dict[str, Any] = {name: json.loads((tmp_path / f"{name}.answer").read_text("utf-8")) for name in asked}
+    assert said["1"] == [0, "Leave it."]
+    assert said["2"][0] == 1
+    assert "done" in incident.notes
+    assert "nobody of that name" in said["4"][1]
+
+
+def test_nobody_may_delete_anything_in_any_drill() -> None:
+    for words in ("atf cancel 0-1", "atf lambda rm shop/mail --yes", "fleet redis FLUSHALL", "atf resume --all --yes"):
+        assert any(OperatorCall(1.0, 0, words).does(pattern) for pattern in DESTROYS), words
