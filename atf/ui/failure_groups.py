@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from atf.rpc import task_pb2 as t
-from atf.sdk.failure import failure_of, summary_of
+from atf.sdk.failure import failure_of
 
 from .words import lambda_of
 
+MESSAGE_CHARS: Final = 200
 _FRAME: Final = re.compile(r'^ +File "([^"\n]+)", line ([0-9]+), in (.+)$', re.MULTILINE)
 _NOT_THEIRS: Final = re.compile(
     r"/site-packages/|/dist-packages/|/lib/python3|^<|/atf/(executor|sdk|builtin)/|/executor/"
@@ -25,6 +26,7 @@ class FailureGroup:
     name: str
     """Of the lambda."""
     error_type: str
+    """Empty: no exception was raised."""
     place: str
     """File, line and function; empty: no line of the user's own is known."""
     message: str
@@ -41,15 +43,17 @@ def groups_of(tasks: Iterable[t.Task]) -> list[FailureGroup]:
     found: dict[tuple[str, str, str], FailureGroup] = {}
     for each in tasks:
         failure, at_us = failure_of(each.error), each.finished_at_us or each.failed_at_us
-        key = lambda_of(each), failure.type or failure.message[:80], place_of(failure.traceback)
-        group = found.get(key)
+        message = failure.message.partition("\n")[0][:MESSAGE_CHARS]
+        place = place_of(failure.traceback)
+        alike = lambda_of(each), failure.type or message, place
+        group = found.get(alike)
         if group is None:
-            found[key] = FailureGroup(*key, summary_of(each.error), each.id, 1, at_us, at_us)
+            found[alike] = FailureGroup(lambda_of(each), failure.type, place, message, each.id, 1, at_us, at_us)
             continue
         group.count += 1
         group.first_us = min(group.first_us, at_us)
         if at_us > group.last_us:
-            group.last_us, group.message, group.task_id = at_us, summary_of(each.error), each.id
+            group.last_us, group.message, group.task_id = at_us, message, each.id
     return sorted(found.values(), key=lambda group: (-group.count, -group.last_us))
 
 
