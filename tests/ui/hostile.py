@@ -92,7 +92,7 @@ def _hostile(output: Any) -> Callable[..., Any]:
 def _answer(name: str, rows: int, text: str) -> Any:
     (output,) = {each.output_type for each in SERVICE.methods if each.output_type.name == name}
     found = filled(GetMessageClass(output), rows, text)
-    if name == "ListLambdasReply":
+    if name in {"ListLambdasReply", "RedriveReply"}:  # whose pages are read until there are none
         found.next_page_token = ""
     return found
 

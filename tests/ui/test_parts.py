@@ -14,7 +14,8 @@ from atf.errors import ConfigError, Unavailable
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.runtime import end
 from atf.task import Status
-from atf.ui import log_watch
+from atf.ui import bulk, log_watch
+from atf.ui.bulk import page_by_page
 from atf.ui.failure_groups import groups_of
 from atf.ui.log_watch import LogWatches
 from atf.ui.pages.task import bar_of, runs_of
@@ -385,6 +386,30 @@ async def test_a_watch_that_fails_is_begun_again() -> None:
         assert watches.look("0-a") is None
         await turns(10)
     assert Away.begun == 2
+
+
+# --- many tasks at once -----------------------------------------------------------------------------------------------
+
+
+async def test_what_is_done_to_many_tasks_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def call(request: f.RedriveRequest) -> f.RedriveReply:
+        asked.append(request.page_token)
+        token = str(len(asked)) if len(asked) < 4 else ""
+        return f.RedriveReply(
+            matched=2, redriven=1, looked_at=5, ids=["0-a", "0-b"], errors={"rain": 2}, next_page_token=token
+        )
+
+    tally = await page_by_page(f.RedriveRequest(), call, lambda reply: reply.redriven)
+    assert asked == ["", "1", "2", "3"]
+    assert (tally.matched, tally.done, tally.looked_at, tally.more) == (8, 4, 20, False)
+    assert tally.ids == ["0-a", "0-b", "0-a", "0-b", "0-a"]
+    assert tally.errors == {"rain": 8}
+    asked.clear()
+    monkeypatch.setattr(bulk, "SECONDS", -1.0)
+    assert (await page_by_page(f.RedriveRequest(), call, lambda reply: reply.redriven)).more
+    assert asked == [""]
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------
