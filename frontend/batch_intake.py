@@ -96,8 +96,13 @@ class ScheduleBatchRpc(FrontendParts):
                 f"first {header.first}: of batch {header.id} the items before number {opened.prefix} are stored, and no others are known to"
                 " be; begin there"
             )
+        known = self._lambdas.find(lambda_of(made))
         return opened, ItemTemplate(
-            header.id, made, self._store.partition_for, single_partition=opened.single_partition
+            header.id,
+            made,
+            self._store.partition_for,
+            single_partition=opened.single_partition,
+            declared=known.spec if known else None,
         )
 
     async def _feed(

@@ -14,13 +14,14 @@ import msgspec
 
 from atf import task as rules
 from atf.errors import InvalidArgument
-from atf.rpc import batch_pb2 as b, task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.stored_spec import front
 from atf.sdk.tracing import trace_of
 from atf.sdk.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 from atf.store import keys
 from atf.store.values.batches import ItemTerms, NewItem
 
+from .search import entries_of
 from .validate import check_size, lambda_of, shown
 
 MAX_ARGUMENTS: Final = 1_000
@@ -38,13 +39,21 @@ class ItemTemplate:
         spec: its completed description.
         partition_for: where what is routed by a text lies.
         single_partition: whether all items lie where the batch does, as the store has it.
+        declared: their lambda as it is registered; None: nothing of them is indexed.
     """
 
     def __init__(
-        self, batch_id: str, spec: b.BatchSpec, partition_for: Callable[[str], int], *, single_partition: bool
+        self,
+        batch_id: str,
+        spec: b.BatchSpec,
+        partition_for: Callable[[str], int],
+        *,
+        single_partition: bool,
+        declared: f.LambdaSpec | None = None,
     ) -> None:
         self.lambda_name = lambda_of(spec)
         self._batch_id = batch_id
+        self._declared = declared if declared is not None and declared.search else None
         self._affinity_key = spec.affinity_key
         options = spec.options
         self.terms: Final = ItemTerms(
@@ -118,7 +127,8 @@ class ItemTemplate:
             more, concurrency, affinity = self._chunks[number % len(self._chunks)]
             spec += more
         partition = self._partition_for(f"{self._batch_id}.{md5}") if self._partition is None else self._partition
-        return partition, NewItem(number, md5, spec, ordering_key, concurrency, affinity)
+        entries = entries_of(self._declared, payload, t.JSON) if self._declared is not None else ""
+        return partition, NewItem(number, md5, spec, ordering_key, concurrency, affinity, entries)
 
 
 def varint(number: int) -> bytes:

@@ -10,16 +10,19 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.store import keys
 from atf.store.values.lists import ListedTask, TaskPage, TaskQuery
-from atf.task import Status, check_key, check_lambda, check_priority
+from atf.task import MAX_SEARCH, Status, check_key, check_lambda, check_priority
 from atf.times import instant
 
-from .validate import bad_page_token, check_count, check_labels, lambda_of, shown, within
+from .search import entries_asked
+from .validate import MAX_PARAMETER_CHARS, bad_page_token, check_count, check_labels, lambda_of, shown, within
 
 _ALL: Final = "/*"
 """Ends the name of a namespace, where all of its lambdas are meant."""
 _TYPE: Final = re.compile(r"[^\W\d]\w{0,254}", re.ASCII)
+_VALUE_CHARS: Final = 4_096
 _LAST_US: Final = 1 << 53
 """The instants that the store holds exactly end here."""
+_GROUP: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST: Final = 64
 """Statuses or priorities of a filter: there are fewer, and they may come twice."""
 _TOKEN: Final = re.compile(r"([0-9a-f]{8})\.([0-9]{1,16})\.(-?[0-9]{1,16}|inf)\.([A-Za-z0-9_.-]{1,200})")
@@ -47,6 +50,15 @@ def task_query(asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
         raise InvalidArgument(
             f"error_type {shown(asked.error_type)!r}: give the name of the exception's class alone, as in TimeoutError"
         )
+    check_count("arguments to search by", len(asked.search), MAX_SEARCH)
+    for argument, value in asked.search.items():
+        within("length of a searched argument's name", len(argument), 1, MAX_PARAMETER_CHARS, f"{MAX_PARAMETER_CHARS}")
+        within("length of a searched value", len(value), 0, _VALUE_CHARS, f"{_VALUE_CHARS}")
+    if asked.failure_group and not _GROUP.fullmatch(asked.failure_group):
+        raise InvalidArgument(
+            f"failure_group {shown(asked.failure_group)!r}: give the id of a group, as atf failures shows it"
+        )
+    group = [f"!{asked.failure_group}"] if asked.failure_group else []
     return TaskQuery(
         lambda_name=name,
         namespace=namespace,
@@ -57,6 +69,7 @@ def task_query(asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
         error_type=asked.error_type,
         since_us=since,
         until_us=until,
+        entries=group + entries_asked(asked.search),
         oldest_first=oldest_first,
     )
 

@@ -11,7 +11,9 @@ from atf.store.values.tasks import TaskRecord
 
 from . import view
 from .filters import next_token, parse_token, task_query, token_behind
+from .lambdas import KnownLambda
 from .parts import FrontendParts
+from .search import declaring
 from .validate import page_size
 from .view import ANSWER_BYTES
 
@@ -45,9 +47,15 @@ class ListRpcs(FrontendParts):
     async def _query(self, asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
         """A filter, checked: its lambda is known."""
         query = task_query(asked, oldest_first=oldest_first)
+        lambdas: list[KnownLambda] = []
         if query.lambda_name:
-            await self._lambdas.known(query.lambda_name)
-        return query
+            lambdas = [await self._lambdas.known(query.lambda_name)]
+        elif query.entries:
+            await self._lambdas.refresh()
+            lambdas = [each for each in self._lambdas.all() if each.record.name.startswith(query.namespace)]
+        if asked.search:
+            return query._replace(lambdas=declaring(asked.search, lambdas, query.lambda_name))
+        return query._replace(lambdas=[each.record.name for each in lambdas]) if query.entries else query
 
     async def _read(self, tasks: Sequence[ListedTask]) -> list[TaskRecord]:
         """The records of listed tasks, without those that have gone meanwhile."""

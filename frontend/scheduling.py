@@ -21,6 +21,7 @@ from atf.store.values.tasks import NewTask, Scheduled
 
 from .parts import FrontendParts
 from .pending import Admission, too_many
+from .search import entries_of
 from .validate import (
     asked_durability,
     check_count,
@@ -205,6 +206,7 @@ class ScheduleRpcs(FrontendParts):
             unique,
             spec.affinity_key,
             labels=keys.labels(spec.labels) if spec.labels else "",
+            entries=entries_of(known.spec, spec.payload, spec.encoding) if known.spec.search else "",
         )
 
     def _route(self, spec: t.TaskSpec, task_id: str) -> int:

@@ -187,6 +187,14 @@ def check_lambda_spec(spec: f.LambdaSpec, held: f.LambdaSpec | None = None) -> N
             raise InvalidArgument(
                 f"redact: {len(spec.redact)} names; at most {MAX_REDACTED}, of 1 to {MAX_PARAMETER_CHARS} characters"
             )
+        if len(spec.search) > rules.MAX_SEARCH or any(
+            not 1 <= len(each) <= MAX_PARAMETER_CHARS for each in spec.search
+        ):
+            raise InvalidArgument(
+                f"search: {len(spec.search)} names; at most {rules.MAX_SEARCH}, of 1 to {MAX_PARAMETER_CHARS} characters"
+            )
+        if hidden := sorted({*spec.search} & {*spec.redact}):
+            raise InvalidArgument(f"search: {shown(hidden[0])!r} is redacted, and the index would show its values")
         check_isolation(spec, held)
     except InvalidArgument as error:
         raise InvalidArgument(f"lambda {spec.name}: {error}") from None

@@ -242,8 +242,15 @@ class GetTaskRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ...) -> None: ...
 
 class TaskFilter(_message.Message):
-    __slots__ = ("statuses", "priorities", "labels", "key", "error_type", "since_at_us", "until_at_us")
+    __slots__ = ("statuses", "priorities", "labels", "key", "error_type", "since_at_us", "until_at_us", "search", "failure_group")
     class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class SearchEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -258,6 +265,8 @@ class TaskFilter(_message.Message):
     ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
     SINCE_AT_US_FIELD_NUMBER: _ClassVar[int]
     UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_GROUP_FIELD_NUMBER: _ClassVar[int]
     statuses: _containers.RepeatedScalarFieldContainer[_task_pb2.Status]
     priorities: _containers.RepeatedScalarFieldContainer[int]
     labels: _containers.ScalarMap[str, str]
@@ -265,7 +274,9 @@ class TaskFilter(_message.Message):
     error_type: str
     since_at_us: int
     until_at_us: int
-    def __init__(self, statuses: _Optional[_Iterable[_Union[_task_pb2.Status, str]]] = ..., priorities: _Optional[_Iterable[int]] = ..., labels: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., error_type: _Optional[str] = ..., since_at_us: _Optional[int] = ..., until_at_us: _Optional[int] = ..., **kwargs) -> None: ...
+    search: _containers.ScalarMap[str, str]
+    failure_group: str
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_task_pb2.Status, str]]] = ..., priorities: _Optional[_Iterable[int]] = ..., labels: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ..., error_type: _Optional[str] = ..., since_at_us: _Optional[int] = ..., until_at_us: _Optional[int] = ..., search: _Optional[_Mapping[str, str]] = ..., failure_group: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ListTasksRequest(_message.Message):
     __slots__ = ("filter", "page_size", "page_token", "with_spec", "unredacted", "oldest_first")
@@ -390,7 +401,7 @@ class RetryResult(_message.Message):
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., retried: bool = ..., held_by: _Optional[str] = ...) -> None: ...
 
 class LambdaSpec(_message.Message):
-    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest", "redact", "slo", "logs")
+    __slots__ = ("name", "options", "queue_limit", "enqueue_timeout_us", "signature", "owner", "runbook", "rate", "burst", "max_pending", "max_running", "shares", "pool", "placement", "stop_on_fatal", "version", "gate_at_fatal", "schedule", "digest", "redact", "slo", "logs", "search")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -420,6 +431,7 @@ class LambdaSpec(_message.Message):
     REDACT_FIELD_NUMBER: _ClassVar[int]
     SLO_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     options: _task_pb2.TaskOptions
     queue_limit: int
@@ -442,7 +454,8 @@ class LambdaSpec(_message.Message):
     redact: _containers.RepeatedScalarFieldContainer[str]
     slo: str
     logs: _task_pb2.KeptLogs
-    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ..., redact: _Optional[_Iterable[str]] = ..., slo: _Optional[str] = ..., logs: _Optional[_Union[_task_pb2.KeptLogs, str]] = ...) -> None: ...
+    search: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_task_pb2.TaskOptions, _Mapping]] = ..., queue_limit: _Optional[int] = ..., enqueue_timeout_us: _Optional[int] = ..., signature: _Optional[str] = ..., owner: _Optional[str] = ..., runbook: _Optional[str] = ..., rate: _Optional[float] = ..., burst: _Optional[int] = ..., max_pending: _Optional[int] = ..., max_running: _Optional[int] = ..., shares: _Optional[_Mapping[int, float]] = ..., pool: _Optional[str] = ..., placement: _Optional[_Union[Placement, str]] = ..., stop_on_fatal: bool = ..., version: _Optional[int] = ..., gate_at_fatal: _Optional[float] = ..., schedule: _Optional[str] = ..., digest: _Optional[str] = ..., redact: _Optional[_Iterable[str]] = ..., slo: _Optional[str] = ..., logs: _Optional[_Union[_task_pb2.KeptLogs, str]] = ..., search: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterLambdasRequest(_message.Message):
     __slots__ = ("lambdas", "who", "why")

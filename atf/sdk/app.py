@@ -113,6 +113,7 @@ class App:
             aliases: names that parameters had before, such as {"color": "colour"}: payloads that were made under them still decode.
             redact: parameters whose values nobody is to see, such as ["password"]: "[redacted]" stands for them in errors, logs and listings; see
                 docs/how-to/operations.md, *What nobody is to see*.
+            search: parameters by whose values tasks are found, such as ["order_id"]: `atf ls --search order_id=7`. At most 8, none redacted.
             max_attempts: runs that may fail before the task is a dead letter; default 10.
             max_losses: runs that may end with their executor; default 3.
             timeout: seconds, a timedelta or text such as "5m" that one run may take; default no bound.

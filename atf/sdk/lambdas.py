@@ -54,7 +54,9 @@ class Lambda(Schedulable[P, R]):
 
     def __init__(self, fn: Callable[..., Any], namespace: str, options: LambdaOptions) -> None:
         name = f"{namespace}/{check_name(options.get('name') or name_of(fn), 'lambda')}"
-        super().__init__(name, Codec(fn, name, Context, options.get("aliases"), options.get("redact")), {})
+        super().__init__(
+            name, Codec(fn, name, Context, options.get("aliases"), options.get("redact"), options.get("search")), {}
+        )
         self.fn = fn
         self.takes_context: bool = self._codec.takes_context
         self.redacts = bool(self._codec.redacted)
@@ -110,6 +112,7 @@ class Lambda(Schedulable[P, R]):
             digest=self.digest,
             schedule=self.job.schedule if self.job is not None else "",
             redact=sorted(self._codec.redacted),
+            search=self._codec.search,
         )
         spec.MergeFrom(self._isolation)
         return spec

@@ -24,6 +24,7 @@ class LambdaOptions(RunOptions, total=False):
     name: str  # default: the function's
     aliases: Mapping[str, str]  # old name of a parameter -> present one: payloads of before it was renamed
     redact: Collection[str]  # parameters whose values nobody is to see
+    search: Collection[str]  # parameters by whose values tasks are found
     schedule: str  # the lambda is a job, too, of its own name: when it ticks
     tz: str  # by whose clocks its schedule is read; default UTC
     job: Mapping[str, Any]  # what else a job may say; see atf.sdk.job.JobOptions

@@ -51,17 +51,31 @@ def checked_redact(name: str, given: object, parameters: Collection[str], aliase
     Raises:
         InvalidArgument: it is no list of texts, or names what is no parameter.
     """
+    names = parameters_named(name, "redact", given, parameters, aliases, "password")
+    return frozenset(names) | {old for old, now in aliases.items() if now in names}
+
+
+def parameters_named(
+    name: str, option: str, given: object, parameters: Collection[str], aliases: Mapping[str, str], example: str
+) -> Collection[str]:
+    """The parameters that an option of a lambda lists.
+
+    Raises:
+        InvalidArgument: it is no list of texts, or names what is no parameter.
+    """
     if given is None:
-        return frozenset()
+        return ()
     if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(each, str) for each in given):
-        raise InvalidArgument(f'lambda {name}: redact {short(given)}: give a list of parameters, such as ["password"]')
+        raise InvalidArgument(
+            f'lambda {name}: {option} {short(given)}: give a list of parameters, such as ["{example}"]'
+        )
     for each in given:
         if each not in parameters:
             near = [aliases[each]] if each in aliases else get_close_matches(each, parameters, n=1)
             has = f"it has {', '.join(parameters)}" if parameters else "it has none"
             hint = f"did you mean {near[0]!r}?" if near else has
-            raise InvalidArgument(f"lambda {name}: redact: there is no parameter {each!r}; {hint}")
-    return frozenset(given) | {old for old, now in aliases.items() if now in given}
+            raise InvalidArgument(f"lambda {name}: {option}: there is no parameter {each!r}; {hint}")
+    return given
 
 
 def redacted_payload(payload: bytes, encoding: int, names: Collection[str] | None) -> bytes:

@@ -21,6 +21,7 @@ from .handlers import check_parameters, hints_of, signature_of
 from .option_names import line_for
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .redaction import MASK, NOTHING, Redactor, checked_redact
+from .search import checked_search
 from .signature_checks import changed, check_context, checked_aliases, is_context, place_of, with_value
 from .signature_digest import digest_of
 from .signature_text import signature_text
@@ -49,6 +50,7 @@ class Codec:
         context: the class of what a run is given first, where the handler asks for it.
         aliases: old name of a parameter -> present one; a payload that was made under the old name decodes.
         redact: parameters whose values stand in no message.
+        search: parameters by whose values tasks are found.
 
     Attributes:
         takes_context: whether the handler's first parameter is the Context.
@@ -67,6 +69,7 @@ class Codec:
         context: type,
         aliases: Mapping[str, str] | None = None,
         redact: Collection[str] | None = None,
+        search: Collection[str] | None = None,
     ) -> None:
         self._fn = fn
         self._name = name
@@ -91,6 +94,7 @@ class Codec:
         self._needed = len(self._names) + 1 if by_name else len(self._required)
         self._aliases = checked_aliases(name, aliases, self._names)
         self.redacted = checked_redact(name, redact, self._names, self._aliases)
+        self.search = checked_search(name, search, self._names, self._aliases, self.redacted)
         self._digest = ""
         self._raw: str | None = None
         self._result = decoder_of(Any)

@@ -637,3 +637,11 @@ async def test_an_item_is_a_task_like_any_other(bench: Bench) -> None:
     assert (await get(bench)).created == 3
     done = await bench.frontend.wait_tasks(f.WaitTasksRequest(ids=[other.task_id], timeout_us=0))
     assert len(done.tasks) == 0
+
+
+async def test_items_are_found_by_the_arguments_that_their_lambda_declares(bench: Bench) -> None:
+    await bench.register(NAME, search=["n"])
+    await make(bench, 3)
+    asked = f.TaskFilter(search={"n": "2"})
+    page = await bench.frontend.list_tasks(f.ListTasksRequest(filter=asked))
+    assert [each.id for each in page.tasks] == [(await listed(bench))[2].task_id]

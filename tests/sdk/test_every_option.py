@@ -333,7 +333,7 @@ VALUES: dict[str, Any] = {
     "max_retries": 7, "max_running": 9, "misfire": "all", "multiplexed_timeout": 2.0, "name": "other", "newer_version": True, "of": "photos/album",
     "on_complete": "photos/album", "on_failure": "photos/album", "on_success": "photos/album", "ordering_key": "b", "overlap": "skip",
     "overwrite": True, "owner": "web", "pause": 3, "placement": "spread", "pool": "gpu", "prefix": "a", "priority": "high",
-    "queue_limit": 9, "rate": 9.0, "recent": 7, "redact": ["path"], "repeats": 3, "request_id": "r", "reserve": {"photos/thumbnail": 1}, "reserved_timeout": 2.0, "retention": 60,
+    "queue_limit": 9, "rate": 9.0, "recent": 7, "redact": ["path"], "search": ["path"], "repeats": 3, "request_id": "r", "reserve": {"photos/thumbnail": 1}, "reserved_timeout": 2.0, "retention": 60,
     "retry_interval": 3, "rotation": 9.0, "runbook": "read", "schedule": "@daily", "settings": {"rate": 5}, "share": 0.5, "since": AT,
     "shares": {"low": 0.1}, "slo": "1s 99%", "start": AT, "status": atf.Status.SUCCESS, "stop_on_fatal": True, "target": "path", "task_id": "0-b",
     "timeout": 3.0, "ttl": timedelta(days=2), "tz": "Europe/Paris", "unique": atf.Unique("b", 9), "unset": ["rate"], "until": 9, "version": 2, "what": "redrive",

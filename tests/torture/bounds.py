@@ -207,6 +207,13 @@ BOUNDS = {
         "more than 0",
     ),
     "a recent failure": Bound("GetStatus", lambda _w, n: f.GetStatusRequest(recent_us=n), 0, MAX_AHEAD_US, "recent_us"),
+    "declared arguments": Bound(
+        "RegisterLambdas",
+        lambda _w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", search=["p"] * n)]),
+        0,
+        8,
+        "search",
+    ),
     "redacted arguments": Bound(
         "RegisterLambdas",
         lambda _w, n: f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b", redact=["p"] * n)]),
@@ -258,6 +265,9 @@ BOUNDS = {
     "a status": Bound("ListTasks", lambda _w, n: _filtered(statuses=[n]), 1, 8, "statuses"),
     "labels of a filter": Bound(
         "ListTasks", lambda _w, n: _filtered(labels={str(each): "" for each in range(n)}), 0, 16, "labels"
+    ),
+    "searched arguments": Bound(
+        "ListTasks", lambda _w, n: _filtered(search={str(each): "" for each in range(n)}), 0, 0, "search"
     ),
     "statuses": Bound("ListTasks", lambda _w, n: _filtered(statuses=[1] * n), 0, 64, "statuses"),
     "a priority of a filter": Bound("ListTasks", lambda _w, n: _filtered(priorities=[n]), 0, 9, "priority"),

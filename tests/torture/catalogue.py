@@ -186,12 +186,21 @@ _MADE_JOB: Final[dict[Path, Rule]] = {
     **_ASKED,
 }
 
+
+def _namespace(text: str) -> grpc.StatusCode | None:
+    """OK where all lambdas are meant; of a namespace none declares what is searched."""
+    return INVALID if re.fullmatch(rf"{_NAME}/\*", text) else None if text else OK
+
+
 _FILTER: Final[dict[Path, Rule]] = {
-    ("lambda",): Rule(lambda text: OK if re.fullmatch(rf"|{_NAME}/\*", text) else _LAMBDA.code(text), "lambda"),
+    ("lambda",): Rule(lambda text: _namespace(text) or _LAMBDA.code(text), "lambda"),
     ("labels", "key"): Rule(_at_most(64, 1), "label"),
     ("labels", "value"): Rule(_at_most(64), "label"),
     ("key",): Rule(_key(0), "key"),
     ("error_type",): Rule(_must(r"|[A-Za-z_][A-Za-z0-9_]{0,254}"), "error_type"),
+    ("search", "key"): Rule(lambda _: INVALID, "search"),  # nobody declares it
+    ("search", "value"): Rule(_at_most(4_096), "searched value"),
+    ("failure_group",): Rule(_must(r"[A-Za-z0-9_-]{0,64}"), "failure_group"),
 }
 
 RULES: Final[dict[str, dict[Path, Rule]]] = {
@@ -212,6 +221,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas", "digest"): Rule(_must("[a-z0-9_-]{0,32}"), "digest"),
         ("lambdas", "schedule"): Rule(_at_most(1_000), "schedule"),
         ("lambdas", "redact"): Rule(_at_most(255, 1), "redact"),
+        ("lambdas", "search"): Rule(_at_most(255, 1), "search"),
         ("lambdas", "owner"): Rule(_at_most(200), "owner"),
         ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),

@@ -138,7 +138,7 @@ class World:
         """Tasks to speak of: one that is new, one that is held."""
         await self.answer(
             "Frontend.RegisterLambdas",
-            f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA), f.LambdaSpec(name=UNUSED)]),
+            f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=LAMBDA, search=["order"]), f.LambdaSpec(name=UNUSED)]),
         )
         self.new = (await self.answer("Frontend.Schedule", schedule("new", delay_us=3_600_000_000))).id
         await self.answer("Frontend.ScheduleJob", f.ScheduleJobRequest(job=full_job(JOB)))
@@ -245,6 +245,7 @@ def lambda_spec() -> f.LambdaSpec:
         enqueue_timeout_us=1_000_000,
         signature="(path: str)",
         redact=["path"],
+        search=["order"],
         owner="web team",
         runbook="https://wiki/thumbnails",
         rate=100.5,
@@ -282,6 +283,7 @@ class _Valid:
             **cast("Any", {"lambda": LAMBDA}), statuses=[t.NEW], key="k", labels={"a": "b"}, priorities=[1]
         )
         asked.error_type, asked.since_at_us, asked.until_at_us = "TimeoutError", 1, 2
+        asked.search["order"] = "7"
         return f.ListTasksRequest(filter=asked, page_size=5)
 
     @staticmethod
