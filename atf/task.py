@@ -120,6 +120,30 @@ WAITING: Final = sources("enqueue")
 HELD: Final = sources("heartbeat")
 """Claimed by an executor."""
 
+WORDS: Final[dict[str, tuple[Status, ...]]] = {
+    "waiting": (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE),
+    "running": (_S.CLAIMED, _S.PROCESSING),
+    "failed": (_S.RETRIABLE_FAILURE, _S.FATAL_FAILURE),
+    "dead": (_S.FATAL_FAILURE,),
+    "done": (_S.SUCCESS,),
+    "cancelled": (_S.CANCELLED,),
+}
+"""The words that people know tasks by, on pages and on the command line, and what each means."""
+
+
+def statuses_called(name: str) -> tuple[Status, ...]:
+    """The states that a word means, or the one of this name.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
+    found = WORDS.get(name.lower()) or tuple(each for each in Status if each.name == name.upper())
+    if not found:
+        states = ", ".join(each.name.lower() for each in Status if each.name.lower() not in WORDS)
+        raise InvalidArgument(f"status {clip(repr(name), 80)}: use {', '.join(WORDS)}, or one of the states {states}")
+    return found
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 US: Final = 1_000_000
@@ -315,7 +339,7 @@ def partition_of(stored_id: str, partitions: int) -> int:
     """
     match = _STORED_ID.fullmatch(stored_id)
     if match is None:
-        meant = f"; the failed tasks of a lambda: atf ls {stored_id} --failed" if "/" in stored_id else ""
+        meant = f"; the failed tasks of a lambda: atf ls {stored_id} --status dead" if "/" in stored_id else ""
         raise InvalidArgument(
             f"task id {stored_id!r}: give the id that scheduling answered with, <partition>-<id>{meant}"
         )

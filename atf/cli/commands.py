@@ -47,7 +47,9 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
             "get",
             "Show a task, or the one of a lambda that failed last: its arguments, its runs, its result or why it failed.",
         ),
-        "ls": _Command("tasks", "ls", "List tasks: of a lambda, or of all; --failed: what failed, and why."),
+        "ls": _Command(
+            "tasks", "ls", "List tasks, newest first: of a lambda, or of all; --status failed: what failed, and why."
+        ),
         "logs": _Command("logs", "logs", "Show what a task's runs printed and logged; --follow: as it comes."),
         "wait": _Command("tasks", "wait", "Wait until tasks have finished."),
         "cancel": _Command("changes", "cancel", "Cancel tasks; what runs is asked to stop."),

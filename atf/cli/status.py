@@ -65,7 +65,9 @@ def _once(late: float, recent: float, *, clear: bool) -> int:
     for line in shown:
         print(one_line(f"{'!' if line.wrong else ' '} {line.about:<{width}}  {line.text}"))
     print(f"{len(wrong)} wrong" if wrong else "all is well", end="")
-    print("; failed tasks and why: atf ls --failed" if any(each.dead for each in found.lambdas) else "", flush=True)
+    print(
+        "; failed tasks and why: atf ls --status dead" if any(each.dead for each in found.lambdas) else "", flush=True
+    )
     return EXIT_FAILED if wrong else EXIT_OK
 
 

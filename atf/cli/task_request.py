@@ -49,7 +49,7 @@ def build_request(lambda_name: str, **given: Any) -> f.ScheduleRequest:
     _set_concurrency(spec, chosen)
     _set_unique(spec, chosen)
     if "priority" in chosen:
-        spec.options.priority = _priority(chosen["priority"])
+        spec.options.priority = priority_of(chosen["priority"])
     if "max_attempts" in chosen:
         spec.options.max_attempts = chosen["max_attempts"]
     if "timeout" in chosen:
@@ -150,7 +150,8 @@ def _encoded(values: dict[str, Any]) -> bytes:
         raise InvalidArgument("an argument is no text in UTF-8; send bytes with --raw FILE") from None
 
 
-def _priority(text: str) -> int:
+def priority_of(text: str) -> int:
+    """A priority by its name or number."""
     if text in PRIORITIES:
         return PRIORITIES[text]
     if not text.isascii() or not text.isdigit() or len(text) > 9:

@@ -36,7 +36,7 @@ def task_json(task: t.Task) -> dict[str, Any]:
 def show_task(task: t.Task, of_failed: int = 0) -> None:
     """A task as a page, or for programs; `of_failed`: it is the last of so many of its lambda that failed."""
     shown, failed = task_json(task), failure_of(task.error)
-    others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --failed" if of_failed > 1 else ""
+    others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --status dead" if of_failed > 1 else ""
     show_fields(
         shown,
         [

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 from atf.client import AsyncClient
-from atf.client.paging import entries
 from atf.client.registration import listed
 from atf.client.retrying import LATE, TRY_TIMEOUT
 from atf.errors import DeadlineExceeded, InvalidArgument, TaskNotFound, Unavailable
@@ -18,20 +17,19 @@ from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.process.streams import protect_stdout
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
-from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH, Status, check_lambda
 from atf.visible import one_line
 
 from .json_values import message_json
-from .options import any_lambda_argument, asks, duration, limit_flag, lists, option, wants_json
+from .options import any_lambda_argument, asks, duration, limit_flag, lists, wants_json
 from .output import show, show_rows, when
 from .remote import ask
+from .task_filter import filter_flags, task_filter
 from .task_view import show_task, status_name, task_json
 
-_ANY = "STATUS_UNSPECIFIED"
+_PAGES: Final = 20
+"""Pages that one command asks for where few of the tasks match."""
 _IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
-_NAMES = ", ".join(status.name.lower() for status in Status)
-_STATUSES = click.Choice([status.name for status in Status], case_sensitive=False)
 Columns = dict[str, Callable[[t.Task], Any]]
 _COLUMNS: Final[Columns] = {
     "task": lambda task: task.id,
@@ -71,47 +69,85 @@ async def _last_failed(stub: api.Frontend, name: str) -> tuple[t.Task, int]:
 
 @click.command()
 @any_lambda_argument
-@option("--status", "STATUS", f"Only tasks in this status: {_NAMES}.", _STATUSES)
-@click.option("--failed", is_flag=True, help="Only tasks that failed for good, and why.")
+@filter_flags
+@click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
 @limit_flag
 @lists
-def ls(lambda_name: str, status: str | None, failed: bool, limit: int) -> None:
-    """List the tasks of LAMBDA, or of every lambda."""
-    if failed and status:
-        raise InvalidArgument(f"--failed means --status {Status.FATAL_FAILURE.name}: give one of the two")
-    wanted = Status.FATAL_FAILURE.name if failed else status.upper() if status else _ANY
-    tasks = ask(lambda stub: _list(stub, lambda_name, wanted, limit))
+def ls(lambda_name: str, limit: int, oldest_first: bool, **flags: Any) -> None:
+    """List tasks, newest first: of LAMBDA, of a namespace as NAME/*, or of all.
+
+    Tasks are in the order in which they were made. With --status, finished tasks are in the order of their ends, others in that of their next instant.
+
+    \b
+    atf ls --status failed --since 1h
+    atf ls shop/mail --status dead --error-type TimeoutError
+    atf ls --search order_id=7
+    """
+    asked = task_filter(lambda_name, flags)
+    found = ask(lambda stub: _list(stub, f.ListTasksRequest(filter=asked, oldest_first=oldest_first), limit))
     narrow = sys.stdout.isatty() and not wants_json()
     if not wants_json():
-        if not tasks:
-            which = "has failed for good" if failed else f"is {wanted}" if status else "is here"
-            print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
-        if len(tasks) == limit:
-            print(f"the first {limit}; --limit N shows more", file=sys.stderr)
-    if tasks or not narrow:
-        show_rows(tasks, task_json, _narrow(lambda_name, wanted) if narrow else _COLUMNS)
-    if tasks and narrow and failed:
-        names = {getattr(task, "lambda") for task in tasks}
+        _say_which(found, lambda_name, flags, limit)
+    if found.tasks or not narrow:
+        show_rows(found.tasks, task_json, _narrow(lambda_name, asked) if narrow else _COLUMNS)
+    dead = [task for task in found.tasks if task.status == t.FATAL_FAILURE]
+    if narrow and dead and list(asked.statuses) == [t.FATAL_FAILURE]:
+        names = {getattr(task, "lambda") for task in dead}
         again = names.pop() if len(names) == 1 else "LAMBDA"
-        print(one_line(f"one of them in full: atf get {tasks[-1].id}"))
+        print(one_line(f"one of them in full: atf get {dead[0].id}"))
         print(one_line(f"run all again: atf retry {again}"))
 
 
-def _narrow(lambda_name: str, status: str) -> Columns:
+class _Found(NamedTuple):
+    """What was listed."""
+
+    tasks: list[t.Task]
+    looked_at: int
+    of: int
+    more: bool  # they were not all looked at
+
+
+async def _list(stub: api.Frontend, request: f.ListTasksRequest, limit: int) -> _Found:
+    """As many pages as it takes, but for filters that few of very many tasks match."""
+    tasks: list[t.Task] = []
+    looked_at = of = 0
+    for _ in range(_PAGES):
+        request.page_size = min(limit - len(tasks), MAX_BATCH)
+        page = await stub.list_tasks(request)
+        tasks += page.tasks
+        looked_at, of = looked_at + page.looked_at, page.of
+        request.page_token = page.next_page_token
+        if not request.page_token or len(tasks) >= limit:
+            break
+    return _Found(tasks, looked_at, of, bool(request.page_token))
+
+
+def _say_which(found: _Found, lambda_name: str, flags: dict[str, Any], limit: int) -> None:
+    """What the table does not say, on stderr."""
+    if not found.tasks:
+        others = any(value for name, value in flags.items() if name != "status")
+        which = "matches" if others else f"is {flags['status'].lower()}" if flags["status"] else "is here"
+        print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
+    if len(found.tasks) >= limit:
+        print(f"the first {limit}; --limit N shows more", file=sys.stderr)
+    elif found.more:
+        print(
+            f"looked at {found.looked_at} of {found.of} tasks; --since or a lambda narrows that down", file=sys.stderr
+        )
+
+
+def _narrow(lambda_name: str, asked: f.TaskFilter) -> Columns:
     """For a screen of 80 columns: without what was asked for, which is the same in each row, and with one instant."""
-    instant = "finished" if status != _ANY and Status[status].finished else "scheduled for"
-    names = ["task", *([] if lambda_name else ["lambda"]), *(["status"] if status == _ANY else [])]
+    ended = bool(asked.statuses) and all(Status(each).finished for each in asked.statuses)
+    instant = "finished" if ended else "scheduled for"
+    one_lambda = lambda_name and not lambda_name.endswith("/*")
+    names = ["task", *([] if one_lambda else ["lambda"]), *(["status"] if len(asked.statuses) != 1 else [])]
     made = _COLUMNS[instant]
     return {
         **{name: _COLUMNS[name] for name in names},
         instant: lambda task: made(task)[_IN_YEAR],
         "error": _COLUMNS["error"],
     }
-
-
-async def _list(stub: api.Frontend, lambda_name: str, status: str, limit: int) -> list[t.Task]:
-    asked = f.TaskFilter(statuses=[] if status == _ANY else [status], **of_lambda(lambda_name))
-    return await entries(stub.list_tasks, f.ListTasksRequest(filter=asked), lambda page: page.tasks, limit)
 
 
 @click.command()

@@ -77,12 +77,15 @@ class TaskVerbs(Partitions):
     async def counts_of(self, names: Sequence[str]) -> dict[str, dict[Status, int]]:
         """How many tasks of each lambda are in each status. Exact."""
         total = {name: dict.fromkeys(_COUNTED, 0) for name in names}
-        for partition in range(self.partitions):
+
+        async def of(partition: int) -> None:
             for start in range(0, len(names), _COUNTED_AT_ONCE):
                 some = names[start : start + _COUNTED_AT_ONCE]
                 for name, counts in zip(some, await self._call("count", partition, list(some)), strict=True):
                     for status, count in zip(_COUNTED, counts, strict=True):
                         total[name][status] += count
+
+        await asyncio.gather(*map(of, range(self.partitions)))
         return total
 
     async def pending(self, lambda_name: str) -> list[int | Unavailable]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from atf.rpc import batch_pb2 as b
-from atf.task import Status
+from atf.task import WORDS, Status
 
 
 class StatusWord(NamedTuple):
@@ -29,14 +29,7 @@ STATUSES: Final[dict[Status, StatusWord]] = {
     Status.FATAL_FAILURE: StatusWord("dead", "", "bad"),
     Status.CANCELLED: StatusWord("cancelled", "", "off"),
 }
-GROUPS: Final[dict[str, tuple[Status, ...]]] = {
-    "waiting": (Status.NEW, Status.ENQUEUED, Status.RETRIABLE_FAILURE),
-    "running": (Status.CLAIMED, Status.PROCESSING),
-    "failed": (Status.RETRIABLE_FAILURE, Status.FATAL_FAILURE),
-    "dead": (Status.FATAL_FAILURE,),
-    "done": (Status.SUCCESS,),
-    "cancelled": (Status.CANCELLED,),
-}
+GROUPS: Final = WORDS
 """The words that tasks are filtered by, and what each means."""
 _BATCHES: Final = {
     b.BATCH_CREATED: StatusWord("waiting", "", "wait"),

@@ -39,13 +39,13 @@ COMMANDS: dict[str, list[str]] = {
 VALUES: dict[str, str] = {
     "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2",
     "batch_size": "1", "by": "7", "concurrency_key": "b", "concurrency_limit": "3", "concurrency_policy": "skip", "cores": "3", "count": "2",
-    "delay": "9", "due_time": "1h", "durability": "disk", "error": "rain", "failed_from": "2020-01-01T00:00Z",
+    "delay": "9", "due_time": "1h", "durability": "disk", "error": "rain", "error_type": "OSError", "failed_from": "2020-01-01T00:00Z",
     "failed_until": "2020-01-01T00:00Z", "fold": "first", "for_": "9", "form": "csv", "format": "unix", "frontend": "127.0.0.1:9",
-    "gap": "run_after", "grace": "9", "hand_over": "3", "jitter": "3", "key": "mine", "labels": "team=web", "lambda_name": "a/b", "limit": "1", "lookahead": "2",
+    "gap": "run_after", "group": "g", "grace": "9", "hand_over": "3", "jitter": "3", "key": "mine", "labels": "team=web", "lambda_name": "a/b", "limit": "1", "lookahead": "2",
     "max_attempts": "4", "max_in_flight": "2", "max_losses": "2", "max_retries": "7", "misfire": "all", "multiplexed_timeout": "9",
     "on_complete": "a/c", "on_failure": "a/c", "on_success": "a/c", "ordering_key": "b", "output": "out", "overlap": "skip", "pause": "3",
     "payload": '{"path": "x"}', "prefix": "a/", "priority": "high", "rate": "3", "raw": "raw.bin", "repeats": "2", "reserve": "a/b=1",
-    "reserved_timeout": "9", "retention": "60", "retry_interval": "3", "rotation": "99", "since": "2020-01-01T00:00Z", "status": "SUCCESS", "statuses": "done",
+    "reserved_timeout": "9", "retention": "60", "retry_interval": "3", "rotation": "99", "search": "order=7", "since": "2020-01-01T00:00Z", "status": "SUCCESS", "statuses": "done",
     "target": "path", "task_id": "0-a", "timeout": "3", "ttl": "36h", "tz": "Europe/Paris", "unique": "b", "until": "2031-01-01T00:00Z", "wait_timeout": "3",
     "what": "redrive", "who": "ada", "why": "rain", "window": "3", "workers": "2",
 }  # fmt: skip

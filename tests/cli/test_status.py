@@ -54,7 +54,7 @@ def test_all_is_well(atf: Atf, reply: f.GetStatusReply) -> None:
     assert "hsc: 2 of 1.0" in ran.out
     assert "7 registered; 3 due, 2 later, 1 running, 4 failed for good" in ran.out
     assert "4 failed for good, the newest: atf get 0-d" in ran.out
-    assert ran.out.endswith("\nall is well; failed tasks and why: atf ls --failed\n")
+    assert ran.out.endswith("\nall is well; failed tasks and why: atf ls --status dead\n")
     reply.lambdas[0].dead = 0
     assert atf("status").out.endswith("\nall is well\n")
     assert not [line for line in ran.out.splitlines() if line.startswith("!")]
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_marked_and_sets_the_exit_code(says: str, atf: Atf, rep
     assert ran.code == 1
     (line,) = (line for line in ran.out.splitlines() if line.startswith("!"))
     assert says in line
-    assert ran.out.endswith("\n1 wrong; failed tasks and why: atf ls --failed\n")
+    assert ran.out.endswith("\n1 wrong; failed tasks and why: atf ls --status dead\n")
     assert len(atf("status", "--json").json["wrong"]) == 1
 
 

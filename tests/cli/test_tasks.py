@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from atf.errors import (
     UnknownLambda,
 )
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.task import US
 
 from .conftest import Atf, FakeFrontend
 
@@ -68,7 +70,7 @@ def test_get_of_a_lambda_shows_what_failed_last(
     frontend.add("0-a", t.FATAL_FAILURE)
     monkeypatch.setattr(FakeFrontend, "list_lambdas", list_lambdas)
     assert atf("get", "shop/mail", "--json").json["id"] == "0-a"
-    assert "FATAL_FAILURE, the last of 12 that failed: atf ls shop/mail --failed\n" in atf("get", "shop/mail").out
+    assert "FATAL_FAILURE, the last of 12 that failed: atf ls shop/mail --status dead\n" in atf("get", "shop/mail").out
     ran = atf("get", "shop/ring")
     assert (ran.code, ran.err.startswith("atf: no task of shop/ring has failed for good")) == (3, True)
     assert atf("get", "shop/").code == 2
@@ -119,7 +121,7 @@ def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.
         scheduled_at_us=1_000_000,
         finished_at_us=1_000_000,
     )
-    head, row, *_, one, again = atf("ls", "shop/mail", "--failed").out.splitlines()
+    head, row, *_, one, again = atf("ls", "shop/mail", "--status", "dead").out.splitlines()
     assert (one[-26:], again) == ("0-" + "a" * 24, "run all again: atf retry shop/mail")
     assert head.split() == ["task", "finished", "error"]
     assert row.split() == ["0-" + "a" * 24, "01-01", "00:00:01", "OSError:"]
@@ -159,9 +161,65 @@ def test_retry_says_how_to_see_its_end(
 
 @pytest.mark.usefixtures("frontend")
 def test_ls_of_nothing_says_so(atf: Atf) -> None:
-    ran = atf("ls", "shop/mail", "--failed", "--no-header")
-    assert (ran.code, ran.out, ran.err) == (0, "", "no task of shop/mail has failed for good\n")
-    assert atf("ls", "shop/mail", "--failed", "--status", "new").code == 2
+    ran = atf("ls", "shop/mail", "--status", "dead", "--no-header")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no task of shop/mail is dead\n")
+    assert atf("ls", "--search", "order=7").err == "no task matches\n"
+
+
+def test_ls_asks_by_the_words_of_users(atf: Atf, frontend: FakeFrontend) -> None:
+    flags = [
+        "--status",
+        "Failed",
+        "--since",
+        "1h",
+        "--until",
+        "2030-01-31T08:00Z",
+        "--label",
+        "a=b",
+        "--key",
+        "k",
+        "--priority",
+        "low",
+    ]
+    flags += ["--error-type", "OSError", "--search", "order=7", "--group", "g", "--oldest-first"]
+    assert atf("ls", "shop/*", *flags).code == 0
+    (request,) = frontend.asked
+    asked = request.filter
+    assert request.oldest_first
+    assert set(asked.statuses) == {t.RETRIABLE_FAILURE, t.FATAL_FAILURE}
+    assert 3_599 <= time.time() - asked.since_at_us / US <= 3_660
+    assert asked.until_at_us == 1_896_076_800 * US
+    assert (dict(asked.labels), asked.key, list(asked.priorities), asked.error_type) == (
+        {"a": "b"},
+        "k",
+        [2],
+        "OSError",
+    )
+    assert (dict(asked.search), asked.failure_group, getattr(asked, "lambda")) == ({"order": "7"}, "g", "shop/*")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--status", "broken"], "use waiting, running, failed, dead, done, cancelled, or one of the states"),
+        (["--since", "yesterday"], "--since 'yesterday': write an instant"),
+        (["--since", "9999999d"], "or how long ago"),
+        (["--search", "order"], "--search 'order': write NAME=VALUE"),
+        (["--priority", "soon"], "--priority 'soon'"),
+    ],
+)
+def test_ls_refuses_what_it_can_not_read(flags: list[str], message: str, atf: Atf) -> None:
+    ran = atf("ls", *flags)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_ls_says_how_far_it_looked(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def few(_request: f.ListTasksRequest, *, timeout: float = 10) -> f.ListTasksReply:
+        return f.ListTasksReply(looked_at=2_000, of=90_000, next_page_token="more")
+
+    monkeypatch.setattr(frontend, "list_tasks", few)
+    assert "looked at 40000 of 90000 tasks" in atf("ls", "--label", "a=b").err
 
 
 def test_get_for_programs(atf: Atf, frontend: FakeFrontend) -> None:

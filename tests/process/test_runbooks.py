@@ -123,7 +123,7 @@ def break_things(atf: Atf) -> dict[str, str]:
         assert ran.code == 0, ran.said
         if command.startswith("schedule"):
             newest[command.split()[1]] = ran.said.strip()
-    ready = {"shop/mail --failed": 3, "shop/photo --failed": 1, "shop/charge --status retriable_failure": 1}
+    ready = {"shop/mail --status dead": 3, "shop/photo --status dead": 1, "shop/charge --status retriable_failure": 1}
     deadline = time.monotonic() + 60
     while {
         each: len(ID.findall(atf(f"ls {each} --json").said)) >= least for each, least in ready.items()

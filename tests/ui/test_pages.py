@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from atf.config.settings import UiSettings
 from atf.errors import NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.sdk.messages import of_lambda
 from atf.ui.app import make_app
 from atf.ui.pages import cluster, lambdas
 from atf.ui.pages.table import PAGES
@@ -302,7 +303,7 @@ async def test_tasks_are_listed_by_what_stands_in_the_url(browser: Browser) -> N
             error_type="KeyError",
             since_at_us=3_600_000_001,
             until_at_us=1_769_817_600_000_000,
-            **{"lambda": "shop/*"},
+            **of_lambda("shop/*"),
         )
     )
     assert f.ListTasksRequest.FromString(asked) == wanted

@@ -10,7 +10,7 @@ end
 
 -- A task leaves them.
 function index.leave(P, sets, id, name, entries)
-  for entry in string.gmatch(entries, '%S+') do sets.ZREM(index.key(P, name, entry), id) end  -- mutant: index_forgotten
+  for entry in string.gmatch(entries, '%S+') do sets.ZREM(index.key(P, name, entry), id) end
 end
 
 -- A task has other entries, or none (nil), in place of those that its record has: it stands in their sets by when it was made, as before.

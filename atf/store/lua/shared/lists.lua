@@ -75,10 +75,10 @@ function lists.counts(P, name)
   local counts, finished = {}, {SUCCESS = 0, FATAL_FAILURE = 0, CANCELLED = 0}
   local sets = due_index.sets_of(P, name, LIVE)
   for number = 1, #LIVE do counts[number] = 0 end
-  if redis.call('EXISTS', unpack(sets)) > 0 then  -- mostly not: one call instead of one per set
-    for i, set in ipairs(sets) do
-      local number = (i - 1) % #LIVE + 1
-      counts[number] = counts[number] + redis.call('ZCARD', set)
+  for priority = 0, redis.call('EXISTS', unpack(sets)) > 0 and MAX_PRIORITY or -1 do  -- mostly none is there: one call instead of one per set
+    local first = priority * #LIVE
+    if redis.call('EXISTS', unpack(sets, first + 1, first + #LIVE)) > 0 then
+      for number = 1, #LIVE do counts[number] = counts[number] + redis.call('ZCARD', sets[first + number]) end
     end
   end
   for _, list in ipairs(lists.finished_of(P, name)) do

@@ -5,7 +5,7 @@
 -- bounds of scores: since <= score < until_ (nil = none)}; its heap holds sets, the one with the next entry first. A set that has not been
 -- opened stands in it with a score that none of its entries comes before.
 
-local CHUNK = 16
+local FIRST, MOST = 2, 64  -- entries that are read of a set at once: few at first, since of most of many sets a page has few or none
 
 -- Whether id a comes before id b.
 local function less(a, b)
@@ -23,30 +23,35 @@ local function before(m, score, id, other_score, other)
   return id ~= other and less(id, other) == m.oldest
 end
 
+local function first_of(m, a, b) return before(m, a.score, a.id, b.score, b.id) end
+
 local function push(m, set)
   local heap, at = m.heap, #m.heap + 1
   while at > 1 do
     local above = math.floor(at / 2)
-    if not before(m, set.score, set.id, heap[above].score, heap[above].id) then break end
+    if not first_of(m, set, heap[above]) then break end
     heap[at], at = heap[above], above
   end
   heap[at] = set
 end
 
-local function pop(m)
-  local heap = m.heap
-  local first, last = heap[1], heap[#heap]
-  heap[#heap] = nil
-  local at, count = 1, #heap
-  if count == 0 then return first end
+-- Puts a set where the first one stood, and then to its place.
+local function replace_first(m, set)
+  local heap, at = m.heap, 1
+  local count = #heap
   while 2 * at <= count do
     local below = 2 * at
-    if below < count and before(m, heap[below + 1].score, heap[below + 1].id, heap[below].score, heap[below].id) then below = below + 1 end
-    if not before(m, heap[below].score, heap[below].id, last.score, last.id) then break end
+    if below < count and first_of(m, heap[below + 1], heap[below]) then below = below + 1 end
+    if not first_of(m, heap[below], set) then break end
     heap[at], at = heap[below], below
   end
-  heap[at] = last
-  return first
+  heap[at] = set
+end
+
+-- Takes out the first set.
+local function drop_first(m)
+  local last = table.remove(m.heap)
+  if m.heap[1] then replace_first(m, last) end
 end
 
 local function score_text(score) return score == math.huge and '+inf' or fmt(score) end
@@ -75,10 +80,11 @@ end
 local function advance(m, set)
   set.at = set.at + 2
   if set.at > #set.chunk then
-    if set.at > 1 and #set.chunk < 2 * CHUNK then return false end
-    local to = fmt(set.rank + CHUNK - 1)
+    if set.at > 1 and #set.chunk < 2 * set.size then return false end
+    set.size = set.size and math.min(2 * set.size, MOST) or FIRST
+    local to = fmt(set.rank + set.size - 1)
     set.chunk = m.oldest and redis.call('ZRANGE', set.key, fmt(set.rank), to, 'WITHSCORES') or redis.call('ZRANGE', set.key, fmt(set.rank), to, 'REV', 'WITHSCORES')
-    set.rank, set.at = set.rank + CHUNK, 1
+    set.rank, set.at = set.rank + set.size, 1
     if #set.chunk == 0 then return false end
   end
   local score = set.chunk[set.at + 1]
@@ -115,14 +121,11 @@ function merge.goes_on(m) return (m.heap[1] or m.key) ~= nil end
 function merge.next(m)
   reach(m)
   while m.heap[1] do
-    local set = pop(m)
+    local set = m.heap[1]
     local id, score = set.id, set.score
-    if id then
-      if advance(m, set) then push(m, set) end
-      return id, score, set.of
-    end
-    set.rank, set.chunk, set.at = first_rank(m, set.key), NOTHING, -1
-    if advance(m, set) then push(m, set) end
+    if not id then set.rank, set.chunk, set.at = first_rank(m, set.key), NOTHING, -1 end
+    if advance(m, set) then replace_first(m, set) else drop_first(m) end
+    if id then return id, score, set.of end
     reach(m)
   end
 end

@@ -26,9 +26,11 @@ end
 
 -- Whether tasks of a list may be asked for: then its key and its lambda.
 local function asked_for(P, q, list)
+  local finished = string.find(list, ':', 1, true)
+  if not q.wanted then return not finished and is_named(q, list) and created_key(P, list), list end
+  if not finished then return nil end
   local name, status = lists.parts(list)
-  if q.wanted then return name and q.wanted[status] and is_named(q, name) and done_key(P, list), name end
-  return not name and is_named(q, list) and created_key(P, list), list
+  return q.wanted[status] and is_named(q, name) and done_key(P, list), name
 end
 
 -- The names of the lists that there are, from the one with the newest entry on, as a function that says the next: key, newest, lambda.
@@ -75,19 +77,22 @@ local function lists_of(P, q)
   return (q.lambda or q.entries[1]) and of_lambda(P, q) or by_newest(P, q)
 end
 
--- Adds the sets of live tasks that are asked for, where they exist.
-local function add_live(P, q, add)
-  if #q.live == 0 then return end
-  local names = q.lambda and {q.lambda} or redis.call('ZRANGE', beside_key(P, 'lists'), 0, -1)
+-- The sets of live tasks that are asked for, where they exist: key, lambda, key, lambda ...
+local function live_sets(P, q)
+  if #q.live == 0 then return NOTHING end
+  local found, names = {}, q.lambda and {q.lambda} or redis.call('ZRANGE', beside_key(P, 'lists'), 0, -1)
   for _, name in ipairs(names) do
     local sets = not string.find(name, ':', 1, true) and is_named(q, name) and due_index.sets_of(P, name, q.live)
-    if sets and redis.call('EXISTS', unpack(sets)) > 0 then
-      for i, set in ipairs(sets) do
-        local priority = math.floor((i - 1) / #q.live)
-        if not q.priorities or string.find(q.priorities, priority, 1, true) then add(set, name) end
+    if sets and redis.call('EXISTS', unpack(sets)) > 0 then  -- mostly not: one call instead of one for each priority
+      for priority = 0, MAX_PRIORITY do
+        local first, wanted = priority * #q.live + 1, not q.priorities or string.find(q.priorities, priority, 1, true)
+        if wanted and redis.call('EXISTS', unpack(sets, first, first + #q.live - 1)) > 0 then
+          for i = first, first + #q.live - 1 do found[#found + 1], found[#found + 2] = sets[i], name end
+        end
       end
     end
   end
+  return found
 end
 
 -- The filter as it is used: what the sets answer, and what has to be read of records.
@@ -105,7 +110,6 @@ local function query(args)
   if q.wanted and not next(q.wanted) then q.wanted, q.only_live = nil, true end
   q.read_status, q.read_priority = q.statuses and not by_status, q.priorities and not q.only_live
   q.labels = q.labels and words(q.labels)
-  q.reads = q.read_status or q.read_priority or q.labels or q.key or q.error
   return q
 end
 
@@ -117,23 +121,33 @@ local function has_labels(text, labels)
   return true
 end
 
+local function has_key(task, key)
+  local ordering, concurrency = fields_of(task, 'k', 'kc')
+  return ordering == key or string.match(concurrency or '', '^%S+') == key
+end
+
+local function failed_by(P, id, kind)
+  local err = redis.call('HGET', task_key(P, id), 'err')
+  return err and string.match(record.get(P, id, 'err', err), '^%s*([%w_]+)%f[:\n%z]') == kind
+end
+
 -- Whether a task matches what its set has not answered.
 local function matches(P, q, id, name)
   for i = 2, #q.entries do
     if not redis.call('ZSCORE', index.key(P, name, q.entries[i]), id) then return false end
   end
-  if not q.reads then return true end
-  local status, queue, labels, ordering, concurrency, err = fields_of(task_key(P, id), 's', 'q', 'lb', 'k', 'kc', 'err')
-  if not queue or q.read_status and not q.of[status] then return false end
-  if q.read_priority and not string.find(q.priorities, string.sub(queue, -1), 1, true) then return false end
-  if q.labels and not has_labels(labels, q.labels) then return false end
-  local key = q.key and name .. ':' .. q.key
-  if key and ordering ~= key and string.match(concurrency or '', '^%S+') ~= key then return false end
-  return not q.error or string.match(record.get(P, id, 'err', err) or '', '^%s*([%w_]+)%f[:\n%z]') == q.error
+  local key = task_key(P, id)
+  if q.read_status and not q.of[redis.call('HGET', key, 's')] then return false end
+  if q.read_priority then
+    local queue = redis.call('HGET', key, 'q')
+    if not queue or not string.find(q.priorities, string.sub(queue, -1), 1, true) then return false end
+  end
+  if q.labels and not has_labels(redis.call('HGET', key, 'lb'), q.labels) then return false end
+  return (not q.key or has_key(key, name .. ':' .. q.key)) and (not q.error or failed_by(P, id, q.error))
 end
 
 -- How many tasks the sets hold that a filter asks for.
-local function counted(P, q)
+local function counted(P, q, live)
   local sum = 0
   local function add(key)
     if not key then return false end
@@ -143,7 +157,7 @@ local function counted(P, q)
   end
   local more = lists_of(P, q)
   while add((more())) do end
-  add_live(P, q, add)
+  for i = 1, #live, 2 do add(live[i]) end
   return sum
 end
 
@@ -152,8 +166,9 @@ register('list_tasks', {'no-writes'}, function(keys, args)
   local m = {oldest = args[2] == 'oldest', since = q.since, until_ = q.until_}
   if args[4] ~= '' then m.from, m.after = args[3] == 'inf' and math.huge or tonumber(args[3]), args[4] end
   merge.open(m, lists_of(P, q))
-  add_live(P, q, function(key, name) merge.add(m, key, nil, name) end)
-  local answer = {counts and counted(P, q) or -1, 0, '', ''}
+  local live = live_sets(P, q)
+  for i = 1, #live, 2 do merge.add(m, live[i], nil, live[i + 1]) end
+  local answer = {counts and counted(P, q, live) or -1, 0, '', ''}
   while answer[2] < budget and #answer < 4 + 2 * most do
     local id, score, of = merge.next(m)
     if not id then break end

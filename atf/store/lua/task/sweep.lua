@@ -25,7 +25,7 @@ local function remove(P, list, name, ids, now)
   if #ids == 0 then return end
   for _, id in ipairs(ids) do drop(P, id, name, now) end
   redis.call('ZREM', done_key(P, list), unpack(ids))
-  redis.call('ZREM', created_key(P, name), unpack(ids))  -- mutant: created_forgotten
+  redis.call('ZREM', created_key(P, name), unpack(ids))
 end
 
 -- Removes the oldest tasks of some finished sets together. Returns how many.
