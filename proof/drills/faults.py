@@ -53,6 +53,7 @@ DESTROYS: Final = {
 
 async def _limit(incident: Incident) -> None:
     await incident.client.set_lambda("shop/bill", {"max_running": 1}, who="dana@laptop", why="trying something")
+    incident.people["dana"] = lambda: "Oh. A trial of mine, which I forgot. What bill calls bears 50 at once: lift it."
 
 
 async def _bills_flow(incident: Incident) -> bool:
@@ -219,7 +220,8 @@ async def _payments_down(incident: Incident) -> None:
     def payments() -> str:
         if not down.exists():
             return "We are back. Please come slowly: we bear 20 calls a second."
-        if len(incident.background) < 2:
+        if not incident.told_at:
+            incident.told_at = time.time()
             incident.background.append(asyncio.create_task(mend(_MEND_S)))
         return (
             "Our database is failing over. A minute or so. Your retries don't help: please stop them. Ask again then."

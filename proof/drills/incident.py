@@ -40,6 +40,8 @@ class Incident:
     background: list[asyncio.Task[None]] = field(default_factory=list)
     """What goes on meanwhile; it ends with the drill."""
     tick_at: float = 0.0
+    told_at: float = 0.0
+    """When the owner of what is down was told, first."""
     mended_at: float = 0.0
     notes: dict[str, float] = field(default_factory=dict)
     """When the operator said `cause` and `done`, first."""

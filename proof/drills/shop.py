@@ -17,7 +17,7 @@ import atf
 GOOD, BAD = 41, 42
 """Releases: the one that runs, and the one whose mails fail for every other customer."""
 _APP: Final = """
-import os, random, signal, time
+import ctypes, os, random, time
 from pathlib import Path
 import atf
 
@@ -28,7 +28,7 @@ app = atf.App("shop")
 def thumbnail(path: str) -> None:
     time.sleep(0.2)
     if path.endswith(".webp2"):
-        os.kill(os.getpid(), signal.SIGSEGV)
+        ctypes.string_at(0)
 
 @app.task(max_attempts=2, backoff=atf.Backoff(1, factor=1))
 def mail(customer: int) -> None:

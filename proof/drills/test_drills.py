@@ -12,7 +12,7 @@ import pytest
 import atf
 from tests.deploy.test_alerts import ALERT_RULES
 
-from . import rules, shop
+from . import faults, rules, shop
 from .cluster import DrillCluster
 from .drill import Drill
 from .faults import DESTROYS, FAULTS, DrillFault
@@ -173,3 +173,19 @@ async def test_fleet_answers_and_says_what_it_does_not_know(incident: Incident, 
 def test_nobody_may_delete_anything_in_any_drill() -> None:
     for words in ("atf cancel 0-1", "atf lambda rm shop/mail --yes", "fleet redis FLUSHALL", "atf resume --all --yes"):
         assert any(OperatorCall(1.0, 0, words).does(pattern) for pattern in DESTROYS), words
+
+
+async def test_payments_comes_back_once_its_owner_is_told(incident: Incident, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "_MEND_S", 0.0)
+    await FAULTS["retry-storm"].inject(incident)
+    down = incident.cluster.world / "payments.down"
+    assert judged(FAULTS["retry-storm"], incident, "atf resume shop/charge") == [
+        "payments was still down: the storm begins anew"
+    ]
+    assert down.exists()
+    assert "database" in incident.people["payments"]()
+    await incident.background[-1]
+    assert not down.exists()
+    assert "slowly" in incident.people["payments"]()
+    for each in incident.background:
+        each.cancel()
