@@ -87,22 +87,20 @@ def _before_the_good_release(incident: Incident, at: float, words: str) -> str:
 
 
 # --- full store -------------------------------------------------------------------------------------------------------
-EXPORTS: Final = 450
-_EXPORTS_PER_SECOND: Final = 6.0
+EXPORTS: Final = 1_500
+_EXPORTS_PER_SECOND: Final = 20.0
 _KEEPS: Final = 0.75
 
 
 async def _export(incident: Incident) -> None:
     async def all_years() -> None:
         for number in range(EXPORTS):
-            await asyncio.gather(
-                incident.client.schedule("shop/export", {"year": 1900 + number}), return_exceptions=True
-            )
+            await asyncio.gather(incident.client.schedule("shop/export", {"year": number}), return_exceptions=True)
             await asyncio.sleep(1 / _EXPORTS_PER_SECOND)
 
     incident.background.append(asyncio.create_task(all_years()))
     incident.people["finance"] = lambda: (
-        "We export all years for the audit, 450 of them, once. We need each file for a week. Nothing comes after that."
+        "We export all years for the audit, 1,500 files, once. We need each file for a week. Nothing comes after that."
     )
 
 
@@ -133,6 +131,11 @@ async def _pause(incident: Incident) -> None:
         )
 
     incident.people["dana"] = dana
+
+
+async def _bills_may_run(incident: Incident) -> bool:
+    """What has piled up may take a while yet."""
+    return not await incident.gated()
 
 
 def _while_migrating(incident: Incident, at: float, words: str) -> str:
@@ -233,7 +236,7 @@ async def _payments_down(incident: Incident) -> None:
 
 async def _charges_go(incident: Incident) -> bool:
     left = await incident.value('atf_tasks{lambda="shop/charge",status="RETRIABLE_FAILURE"}')
-    return left == 0 and not await incident.gated() and await incident.oldest() < 5
+    return left == 0 and not await incident.gated() and incident.mended_at > 0
 
 
 def _while_down(incident: Incident, at: float, words: str) -> str:
@@ -276,7 +279,7 @@ FAULTS: Final = {
             _pause,
             frozenset({"AtfTaskOverdue", "AtfTasksWait"}),
             r"^fleet tell dana|^atf resume shop/bill",
-            _bills_flow,
+            _bills_may_run,
             too_early=_while_migrating,
         ),
         DrillFault(

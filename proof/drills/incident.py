@@ -104,9 +104,10 @@ class Incident:
         raise ValueError(USAGE)
 
     def _host(self, name: str) -> str:
+        where = f"{name}  controller {self.cluster.addresses[name]}, its metrics {self.cluster.metrics[name]}"
         if name in self.cluster.hosts:
-            return f"{name}  {self.cluster.addresses[name]}  answers, release {self.cluster.release}"
-        return f"{name}  {self.cluster.addresses[name]}  does not answer: the machine is dead"
+            return f"{where}  answers, release {self.cluster.release}"
+        return f"{where}  does not answer: the machine is dead"
 
     async def _start(self, name: str) -> str:
         if name not in HOSTS:

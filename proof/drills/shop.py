@@ -52,7 +52,7 @@ def search(words: str) -> int:
 
 @app.task(retention="7d", owner="finance")
 def export(year: int) -> str:
-    return random.randbytes(100_000).hex()
+    return random.randbytes(30_000).hex()
 
 @app.task
 def report(day: str = "") -> None:
