@@ -15,8 +15,8 @@ from atf.task import US
 
 LINE_US: Final = 24 * 3_600 * US
 """What the line shows: the next day."""
-LINE_TICKS: Final = 48
-"""Ticks of a job that it shows."""
+LINE_TICKS: Final = 96
+"""Ticks of a job that it shows: one each quarter of an hour. Of more the line shows a band."""
 _BEGINNING_AND_END: Final = ("task", "due_time", "ttl", "repeats", "base_at_us")
 
 

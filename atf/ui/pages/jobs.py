@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f, job_pb2 as j
-from atf.ui.ticks import LINE_US, left_of, of_a_day, rhythm, zone_of
+from atf.ui.ticks import LINE_TICKS, LINE_US, left_of, of_a_day, rhythm, zone_of
 from atf.ui.visit import PageView, Visit
 from atf.ui.zones import Instants, zone_named
 
@@ -27,7 +27,9 @@ async def jobs(visit: Visit) -> PageView:
 
 
 def _row(each: j.Job, now_us: int) -> dict[str, Any]:
-    return {"job": each, "zone": zone_of(each.spec), "line": _line(of_a_day(each, now_us), now_us, LINE_US)}
+    ticks = of_a_day(each, now_us)
+    dense = len(ticks) == LINE_TICKS and each.spec.repeats != each.ticks + LINE_TICKS
+    return {"job": each, "zone": zone_of(each.spec), "line": _line(ticks, now_us, LINE_US), "dense": dense}
 
 
 async def job(visit: Visit) -> PageView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from atf.client.judge import judge
+from atf.client.judge import StatusLine, judge
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.ui.lambda_list import every_lambda
@@ -31,7 +31,7 @@ async def overview(visit: Visit) -> PageView:
     busiest = sorted(found.lambdas, key=_urgency, reverse=True)
     values = {
         "status": found,
-        "wrong": [{"about": line.about, "text": line.text, "path": _path_of(line.about, found)} for line in told],
+        "wrong": [_to_click(line, found) for line in told],
         "tiles": [(word, counted(counts, word), _where(word)) for word in TILES],
         "lambdas": busiest[:SHOWN],
         "more": max(len(busiest) - SHOWN, 0),
@@ -54,6 +54,10 @@ def _where(word: str) -> str:
     return f"/tasks?status={word}" if word in GROUPS else "/tasks"
 
 
-def _path_of(about: str, found: f.GetStatusReply) -> str:
-    """The page that says more about a line: a lambda's, or the cluster's."""
-    return f"/lambdas/{about}" if about in {lambda_of(each) for each in found.lambdas} else "/cluster"
+def _to_click(line: StatusLine, found: f.GetStatusReply) -> dict[str, Any]:
+    """A line with the page that says more about it, and whether there are failures to look at in place of the command that it names."""
+    of_lambda = next((each for each in found.lambdas if lambda_of(each) == line.about), None)
+    path = f"/lambdas/{line.about}" if of_lambda is not None else "/cluster"
+    failed_id = of_lambda.failed_id if of_lambda is not None else ""
+    text = line.text.replace(f": atf get {failed_id}", "") if failed_id else line.text
+    return {"about": line.about, "text": text, "path": path, "failures": text != line.text}

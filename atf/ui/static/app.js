@@ -150,6 +150,12 @@ document.addEventListener("focusin", (event) => {
 
 // --- zone and chart ---------------------------------------------------------------------------------------------------
 
+function showPlace() {
+  // By hand: after scrollIntoView, Tab would go on from there and miss the skip link.
+  const nav = document.getElementById("nav"), here = nav.querySelector("[aria-current]");
+  if (here) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
+}
+
 function offerZone() {
   const link = document.getElementById("zone-local");
   const address = new URL(link.href);
@@ -195,7 +201,7 @@ function redraw() {
 
 addEventListener("resize", () => { if (chart) chart.setSize({ width: document.getElementById("chart").clientWidth, height: 180 }); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
+showPlace();
 offerZone();
 drawChart();
 setInterval(tick, EVERY_MS);
