@@ -124,6 +124,15 @@ upgrade: .venv/.ready ## replace role by role of a copy of this tree, under load
 alerts: .venv/.ready ## check deploy/: rules, the tests of each alert, the board; needs promtool
 	.venv/bin/python -P tools/check_alerts.py
 
+.PHONY: browser
+browser: .venv/.ready .build/browser/.ready ## try the pages of atf ui in Chromium: all rows, or ROW=pages-full,keyboard; then draw docs/pictures
+	PYTHONPATH=. .build/browser/bin/python -P -m proof.browser --row "$(ROW)"
+	$(if $(ROW),,@$(MAKE) --no-print-directory pictures)
+
+.PHONY: pictures
+pictures: .venv/.ready .build/browser/.ready ## draw docs/pictures: pages of atf ui over the demo's cluster, light and dark
+	PYTHONPATH=. .build/browser/bin/python -P -m proof.browser --row pictures
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check
@@ -158,6 +167,9 @@ venv: .venv/.ready ## set up .venv, if it is not up to date
 
 .build/docs/.ready: requirements/docs.txt tools/make_venv.py
 	$(SET_UP) .build/docs requirements/docs.txt
+
+.build/browser/.ready: requirements/browser.txt tools/make_venv.py
+	$(SET_UP) .build/browser requirements/browser.txt
 
 .build/dapr-%/.ready: requirements/dapr/%.txt tools/make_venv.py
 	$(SET_UP) .build/dapr-$* requirements/dapr/$*.txt

@@ -1,0 +1,111 @@
+"""Starts a cluster with pages for a row, fills it, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+ATF: Final = (str(ROOT / ".venv" / "bin" / "python"), "-P", "-m")
+"""Runs modules in ATF's own environment; this one has the browser."""
+APPS: Final = {"full": "shop", "many": "many", "empty": "nothing", "pictured": "pictured"}
+"""The module of lambdas of each variant."""
+UP_S: Final = 90
+_TOML: Final = "".join(
+    f'[{name}]\nlisten = "127.0.0.1:0"\n' for name in ("frontend", "hsc", "store_consumer", "controller", "ui")
+)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A cluster with tasks.
+
+    Attributes:
+        pages: the address of pages that act.
+        only_look: the address of pages with --read-only.
+        ids: of what was made, by what it is.
+        actions: the names of all actions that pages offer.
+    """
+
+    pages: str
+    only_look: str
+    ids: dict[str, str]
+    actions: list[str]
+
+
+@contextlib.contextmanager
+def filled(variant: str) -> Iterator[Filled]:
+    """A cluster of its own on free ports, filled, with two processes that serve its pages."""
+    with tempfile.TemporaryDirectory(prefix="atf-browser-") as folder, contextlib.ExitStack() as ends:
+        Path(folder, "atf.toml").write_text(_TOML, encoding="utf-8")
+        up = _started(ends, folder, "up", f"proof.browser.{APPS[variant]}:app", "--json")
+        where = _said(up, "ui", folder)
+        frontend = where["roles"]["frontend"]
+        ui = _started(
+            ends, folder, "ui", "--frontend", frontend, "--read-only", "true", "--log-format", "json", err=True
+        )
+        only_look = _said(ui, "address", folder)["address"]
+        fill = subprocess.run(
+            [*ATF, "proof.browser.fill", frontend, variant],
+            cwd=ROOT,
+            env=_env(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if fill.returncode:
+            raise RuntimeError(f"filling the cluster failed: {fill.stderr[-2_000:]}")
+        made = json.loads(fill.stdout)
+        yield Filled(f"http://{where['ui']}", f"http://{only_look}", made["ids"], made["actions"])
+
+
+def _env() -> dict[str, str]:
+    left = {name: value for name, value in os.environ.items() if not name.startswith(("ATF_", "PYTHON"))}
+    return {**left, "PYTHONPATH": str(ROOT), "TZ": "UTC"}
+
+
+def _started(ends: contextlib.ExitStack, folder: str, *words: str, err: bool = False) -> subprocess.Popen[str]:
+    """A command of atf whose lines go to a file of its name."""
+    out = Path(folder, f"{words[0]}.out")
+    with out.open("w", encoding="utf-8") as file, Path(folder, f"{words[0]}.err").open("w", encoding="utf-8") as other:
+        child = subprocess.Popen(
+            [*ATF, "atf.cli", *words],
+            cwd=folder, env=_env(), stdout=other if err else file, stderr=file if err else other, text=True, start_new_session=True,
+        )  # fmt: skip
+    child.args = [str(out)]
+    ends.callback(_end, child)
+    return child
+
+
+def _said(child: subprocess.Popen[str], field: str, folder: str) -> dict[str, Any]:
+    """The first line of JSON with this field."""
+    (path,) = child.args  # type: ignore[misc]
+    end = time.monotonic() + UP_S
+    while time.monotonic() < end and child.poll() is None:
+        for line in Path(str(path)).read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict) and found.get(field):
+                    return found
+        time.sleep(0.2)
+    said = "".join(each.read_text(encoding="utf-8")[-1_500:] for each in Path(folder).glob("*.err"))
+    raise RuntimeError(f"not up after {UP_S} s: {said}")
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    if child.poll() is None:
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()

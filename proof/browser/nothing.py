@@ -1,0 +1,7 @@
+"""No lambdas."""
+
+from __future__ import annotations
+
+import atf
+
+app = atf.App("nothing")
