@@ -115,7 +115,7 @@ def matrix(browser: Browser, cluster: Filled, variant: str, progress: RowProgres
     links: dict[str, str] = {}
     for acts, address in ((True, cluster.pages), (False, cluster.only_look)):
         for size in (WIDE, NARROW):
-            context = browser.new_context(viewport={"width": size[0], "height": size[1]})
+            context = browser.new_context(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
             judge = Judge(context, address)
             for number, look in enumerate(looks, 1):
                 page = judge.open(look.path, look.status)
@@ -133,7 +133,9 @@ def matrix(browser: Browser, cluster: Filled, variant: str, progress: RowProgres
                 if not acts and page.locator("details.action, form[method=post]").count():
                     judge.find(look.path, "offers an action though it is read-only")
                 if acts and size == WIDE:
-                    links |= {urljoin(page.url, each): look.path for each in hrefs(page)}
+                    links |= {
+                        found: look.path for each in hrefs(page) if (found := urljoin(page.url, each)) != page.url
+                    }
                 progress.say(
                     f"{variant} {size[0]} {'' if acts else 'read-only '}{number} of {len(looks)}: {look.name}, {len(judge.findings)} findings"
                 )
