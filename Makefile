@@ -99,6 +99,10 @@ reliability: .venv/.ready ## draw docs/reliability from the results of make chao
 bench: .venv/.ready ## measure beside other task queues: all not yet done, or ASK=end-to-end,drain PEERS=saq,arq ROUNDS=5 TASKS=50000
 	PYTHONPATH=. .venv/bin/python -P -m proof.benchmarks --ask "$(ASK)" --peers "$(PEERS)" $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(TASKS),--tasks "$(TASKS)") $(ARGS)
 
+.PHONY: lists
+lists: .venv/.ready ## measure every list and filter over a store with very many tasks: TASKS=1000000; a fill that was ended goes on
+	PYTHONPATH=. .venv/bin/python -P -m proof.lists $(if $(TASKS),--tasks "$(TASKS)") $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py
