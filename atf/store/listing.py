@@ -17,6 +17,8 @@ from .values.lists import ListedTask, TaskPage, TaskQuery
 
 MOST_LOOKED_AT: Final = 2_000
 """Tasks that one page looks at, in all partitions together, where a filter is about what only their records say."""
+LOOKED_AT_IN_A_CALL: Final = 512
+"""Of these, in one call of a partition: a few milliseconds of the store, which does nothing else meanwhile."""
 _MORE_THAN_ITS_SHARE: Final = 16
 """Tasks that a partition is asked for beyond twice its share of a page: mostly one round of calls is enough."""
 _LEAST: Final = 8
@@ -41,7 +43,8 @@ class ListVerbs(Partitions):
         looked_at, of = 0, -1
         while True:
             want = min(size - len(found), 2 * size // self.partitions + _MORE_THAN_ITS_SHARE)
-            budget = max((MOST_LOOKED_AT - looked_at) // self.partitions, _LEAST) if query.reads_records else want
+            share = max((MOST_LOOKED_AT - looked_at) // self.partitions, _LEAST)
+            budget = min(share, LOOKED_AT_IN_A_CALL) if query.reads_records else want
             args = _arguments(query, behind, want, budget, count and of < 0)
             replies = [
                 _Reply(each)

@@ -1,6 +1,7 @@
 """Shares readings of the frontend among all pages: whoever asks the same within a second gets the same answer.
 
-So twenty open tabs cost the store as much as one. A reading that failed is shared for as long, too.
+So twenty open tabs cost the store as much as one. A reading that takes long is shared for longer, so that tabs take no more of a store that is
+busy, or has very many lambdas. One that failed is shared for as long, too.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ Q = TypeVar("Q", bound=Message)
 R = TypeVar("R")
 
 KEEP_S: Final = 1.0
-"""Seconds for which an answer is given again."""
+"""Seconds for which an answer is given again at least."""
+TIMES: Final = 100
+"""As many times as long as a reading took its answer is given again: it takes a hundredth of the frontend's time at most."""
+MOST_KEPT_S: Final = 10.0
+"""But no longer than this."""
 MOST: Final = 256
 """Answers that are kept at a time."""
 
 
 class _Reading(NamedTuple):
     begun: float
-    answer: asyncio.Task[Any]
+    answer: asyncio.Task[tuple[Any, Exception | None, float]]
+
+    def is_over(self, now: float) -> bool:
+        """Whether it is to be read anew; `now` is of the monotonic clock."""
+        if not self.answer.done() or self.answer.cancelled():
+            return self.answer.done()
+        _, _, took = self.answer.result()
+        return now - self.begun >= min(max(KEEP_S, TIMES * took), MOST_KEPT_S)
 
 
 class SharedReads:
@@ -39,7 +51,7 @@ class SharedReads:
         self._readings: dict[tuple[str, bytes], _Reading] = {}
 
     async def __call__(self, call: Callable[[Q], Awaitable[R]], request: Q) -> R:
-        """The answer to a request, at most a second old.
+        """The answer to a request, mostly at most a second old.
 
         Args:
             call: the RPC.
@@ -51,12 +63,12 @@ class SharedReads:
         key = type(request).__name__, request.SerializeToString(deterministic=True)
         now = self._runtime.monotonic()
         found = self._readings.get(key)
-        if found is None or (found.answer.done() and now - found.begun >= KEEP_S):
+        if found is None or found.is_over(now):
             self._make_room(now)
-            found = _Reading(now, self._runtime.spawn(_read(call, request), name=key[0]))
+            found = _Reading(now, self._runtime.spawn(self._read(call, request), name=key[0]))
             self._readings[key] = found
         # Shielded: the first who asked may leave, and the others still want the answer.
-        answer, error = await asyncio.shield(found.answer)
+        answer, error, _ = await asyncio.shield(found.answer)
         if error is not None:
             raise error
         result: R = answer
@@ -67,16 +79,17 @@ class SharedReads:
         self._readings.clear()
 
     def _make_room(self, now: float) -> None:
-        old = [key for key, each in self._readings.items() if each.answer.done() and now - each.begun >= KEEP_S]
+        old = [key for key, each in self._readings.items() if each.is_over(now)]
         for key in old:
             del self._readings[key]
         while len(self._readings) >= MOST:
             del self._readings[next(iter(self._readings))]
 
-
-async def _read(call: Callable[[Q], Awaitable[R]], request: Q) -> tuple[R | None, Exception | None]:
-    """The answer, or the error: as a value, since it reaches several, or nobody."""
-    try:
-        return await call(request), None
-    except Exception as error:  # noqa: BLE001  whoever asked for it raises it
-        return None, error
+    async def _read(self, call: Callable[[Q], Awaitable[R]], request: Q) -> tuple[R | None, Exception | None, float]:
+        """The answer, or the error, as a value, since it reaches several, or nobody; and how many seconds that took."""
+        answer, failed, begun = None, None, self._runtime.monotonic()
+        try:
+            answer = await call(request)
+        except Exception as error:  # noqa: BLE001  whoever asked for it raises it
+            failed = error
+        return answer, failed, self._runtime.monotonic() - begun

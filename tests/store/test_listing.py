@@ -222,6 +222,18 @@ async def test_a_page_looks_at_a_bounded_number_of_records(world: World, monkeyp
     assert first.looked_at + second.looked_at >= 50
 
 
+async def test_a_call_looks_at_few_records(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atf.store.listing.LOOKED_AT_IN_A_CALL", 4)
+    for number in range(18):
+        await world.schedule(f"t{number}", partition=number % 2, labels=labelled(odd=str(number % 2)))
+        world.clock.advance(1)
+    called = note_calls(monkeypatch)
+    page = await world.store.list_tasks(TaskQuery(labels=labelled(odd="1"), oldest_first=True), 50)
+    assert [each.id for each in page.tasks] == [f"1-t{number}" for number in range(1, 18, 2)]
+    assert page.next is None
+    assert called.count("list_tasks") == 3 * world.store.partitions
+
+
 async def test_a_page_begins_behind_the_last_one_although_tasks_leave(world: World) -> None:
     await world.schedule("a", "b", delay_us=1)
     await world.schedule("c", "d", "e", delay_us=2)

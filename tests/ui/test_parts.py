@@ -129,6 +129,7 @@ async def test_readings_that_come_together_are_one() -> None:
     go_on.set()
     assert set(await asyncio.gather(*waiting[1:])) == {"answer 1"}
     assert asked == ["a"]
+    clock.now_us += 5 * S
     assert await read(call, f.GetTaskRequest(id="a")) == "answer 2"
     await read(call, f.GetTaskRequest(id="b"))
     assert asked == ["a", "a", "b"]
@@ -152,6 +153,24 @@ async def test_a_reading_that_failed_is_shared_and_forgotten() -> None:
             await read(call, f.GetTaskRequest())
     clock.now_us += S
     assert await read(call, f.GetTaskRequest()) == "here"
+
+
+@pytest.mark.parametrize(("took_ms", "kept_ms"), [(0, 1_000), (9, 1_000), (30, 3_000), (99, 9_900), (4_000, 10_000)])
+async def test_a_reading_that_takes_long_is_shared_for_longer(took_ms: int, kept_ms: int) -> None:
+    clock, asked = TurnedClock(), []
+
+    async def call(_request: f.GetTaskRequest) -> int:
+        asked.append(clock.now_us)
+        clock.now_us += took_ms * 1_000
+        return len(asked)
+
+    read = SharedReads(clock)
+    begun_us = clock.now_us
+    assert await read(call, f.GetTaskRequest()) == 1
+    clock.now_us = begun_us + kept_ms * 1_000 - 10
+    assert await read(call, f.GetTaskRequest()) == 1
+    clock.now_us += 20
+    assert await read(call, f.GetTaskRequest()) == 2
 
 
 async def test_readings_do_not_grow() -> None:

@@ -31,14 +31,23 @@ function due_index.sets_of(P, name, statuses)
   return sets
 end
 
+-- The priorities of which a lambda has tasks of some statuses; and its sets, as above, of which each priority has as many as there are statuses.
+-- One call says how many sets there are, and the usual priority is looked at first, until all of them are found.
+function due_index.priorities_of(P, name, statuses)
+  local sets, each, found = due_index.sets_of(P, name, statuses), #statuses, {}
+  local left, priority = redis.call('EXISTS', unpack(sets)), DEFAULT_PRIORITY
+  for _ = 0, MAX_PRIORITY do
+    if left == 0 then break end
+    local here = redis.call('EXISTS', unpack(sets, priority * each + 1, priority * each + each))
+    if here > 0 then found[#found + 1], left = priority, left - here end
+    priority = (priority + 1) % (MAX_PRIORITY + 1)
+  end
+  return found, sets
+end
+
 -- Has all queues of a lambda looked at that hold live tasks.
 function due_index.visit_lambda(P, name, now)
-  local sets = due_index.sets_of(P, name, LIVE)
-  if redis.call('EXISTS', unpack(sets)) == 0 then return end  -- as when it is new: one call for all of its queues
-  for priority = 0, MAX_PRIORITY do
-    local first = priority * #LIVE + 1
-    if redis.call('EXISTS', unpack(sets, first, first + #LIVE - 1)) > 0 then due_index.visit_by(P, name .. ':' .. priority, now) end
-  end
+  for _, priority in ipairs((due_index.priorities_of(P, name, LIVE))) do due_index.visit_by(P, name .. ':' .. priority, now) end
 end
 
 -- How long it is until the first instant of a sorted set, or nil: it is empty; and for how long that has been over.

@@ -73,13 +73,10 @@ end
 -- How many tasks of a lambda are in each status: NEW, RETRIABLE_FAILURE, ENQUEUED, CLAIMED, PROCESSING, SUCCESS, FATAL_FAILURE, CANCELLED.
 function lists.counts(P, name)
   local counts, finished = {}, {SUCCESS = 0, FATAL_FAILURE = 0, CANCELLED = 0}
-  local sets = due_index.sets_of(P, name, LIVE)
+  local priorities, sets = due_index.priorities_of(P, name, LIVE)
   for number = 1, #LIVE do counts[number] = 0 end
-  for priority = 0, redis.call('EXISTS', unpack(sets)) > 0 and MAX_PRIORITY or -1 do  -- mostly none is there: one call instead of one per set
-    local first = priority * #LIVE
-    if redis.call('EXISTS', unpack(sets, first + 1, first + #LIVE)) > 0 then
-      for number = 1, #LIVE do counts[number] = counts[number] + redis.call('ZCARD', sets[first + number]) end
-    end
+  for _, priority in ipairs(priorities) do
+    for number = 1, #LIVE do counts[number] = counts[number] + redis.call('ZCARD', sets[priority * #LIVE + number]) end
   end
   for _, list in ipairs(lists.finished_of(P, name)) do
     local _, status = lists.parts(list)

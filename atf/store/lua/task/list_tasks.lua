@@ -82,13 +82,11 @@ local function live_sets(P, q)
   if #q.live == 0 then return NOTHING end
   local found, names = {}, q.lambda and {q.lambda} or redis.call('ZRANGE', beside_key(P, 'lists'), 0, -1)
   for _, name in ipairs(names) do
-    local sets = not string.find(name, ':', 1, true) and is_named(q, name) and due_index.sets_of(P, name, q.live)
-    if sets and redis.call('EXISTS', unpack(sets)) > 0 then  -- mostly not: one call instead of one for each priority
-      for priority = 0, MAX_PRIORITY do
-        local first, wanted = priority * #q.live + 1, not q.priorities or string.find(q.priorities, priority, 1, true)
-        if wanted and redis.call('EXISTS', unpack(sets, first, first + #q.live - 1)) > 0 then
-          for i = first, first + #q.live - 1 do found[#found + 1], found[#found + 2] = sets[i], name end
-        end
+    if not string.find(name, ':', 1, true) and is_named(q, name) then
+      local priorities, sets = due_index.priorities_of(P, name, q.live)
+      for _, priority in ipairs(priorities) do
+        local wanted = not q.priorities or string.find(q.priorities, priority, 1, true)
+        for i = priority * #q.live + 1, wanted and (priority + 1) * #q.live or 0 do found[#found + 1], found[#found + 2] = sets[i], name end
       end
     end
   end
