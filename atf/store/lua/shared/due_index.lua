@@ -22,12 +22,19 @@ function due_index.visit_all_by(P, ats)
   if before[1] ~= after[1] or before[2] ~= after[2] then redis.call('SPUBLISH', P .. ':notify:due', after[1]) end
 end
 
--- The sets of a lambda's tasks of some statuses, for each priority in the order of the statuses.
+local sets_made, sets_count = {}, 0  -- by statuses, partition and lambda: to name them all costs more than to ask whether they are there
+local SETS_REMEMBERED = 1024  -- lambdas, each with some kilobytes; then all is forgotten
+
+-- The sets of a lambda's tasks of some statuses, for each priority in the order of the statuses. Nobody writes into the answer.
 function due_index.sets_of(P, name, statuses)
+  local of = table.concat(statuses, ' ') .. P .. name
+  if sets_made[of] then return sets_made[of] end
   local sets = {}
   for priority = 0, MAX_PRIORITY do
-    for _, status in ipairs(statuses) do sets[#sets + 1] = live_key(P, name .. ':' .. priority, status) end
+    for _, status in ipairs(statuses) do sets[#sets + 1] = P .. ':s:' .. name .. ':' .. priority .. ':' .. status end
   end
+  if sets_count == SETS_REMEMBERED then sets_made, sets_count = {}, 0 end
+  sets_made[of], sets_count = sets, sets_count + 1
   return sets
 end
 
