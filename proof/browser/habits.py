@@ -143,6 +143,7 @@ def action_by_key(hands: Hands) -> None:
     page.locator("#do-pause-lambda > summary").focus()
     page.keyboard.press("Enter")
     hands.expect(page.locator("#do-pause-lambda[open]").count(), "Enter does not open the form")
+    page.wait_for_timeout(300)  # the browser says that a form is open a moment after
     hands.expect(hands.focused() == "why", f"the focus is on {hands.focused()!r}")
     page.keyboard.press("Escape")
     hands.expect(not page.locator("#do-pause-lambda[open]").count(), "Escape does not close the form")
