@@ -51,6 +51,7 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         progress=record.progress,
         fence=record.fence,
         has_log=record.has_log,
+        failure_group=record.failure_group,
     )
 
 

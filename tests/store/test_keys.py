@@ -35,6 +35,7 @@ _PARTS = {
     "<number>": r"\d+",
     "<retention>": r"\d+",
     "<entry>": r"[A-Za-z0-9._%-]+=[A-Za-z0-9._%-]*",
+    "<group>": r"[0-9a-f]{12}",
     "<digests>": r"[a-z0-9_,-]{1,263}",
     "<job>": rf"{_NAME}/.{{1,255}}",
     "<pool>": r"[A-Za-z0-9._-]{0,64}",

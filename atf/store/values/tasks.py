@@ -134,6 +134,11 @@ class TaskRecord(NamedTuple):
     has_log: bool = False  # get_log has something to say
 
     @property
+    def failure_group(self) -> str:
+        """Of a dead letter: the group of those that failed alike. Empty: it is none."""
+        return next((each[1:] for each in self.entries.split() if each.startswith("!")), "")
+
+    @property
     def most_attempts(self) -> int:
         """Attempts that it may have."""
         return int(self.limits.split()[0]) if self.limits else DEFAULT_MAX_ATTEMPTS

@@ -1,0 +1,69 @@
+-- Dead letters that failed alike: in one set of the index (index.lua), by when they failed. Its entry is "!" and the group's id, which is made of the
+-- lambda and of the cause: type of the exception, file and function of the last line of the user's own code. Lines move with each release, and
+-- folders with each deploy, so of the place neither the line nor more than the last two parts of the file's path count.
+local LIBRARIES = {'/site%-packages/', '/dist%-packages/', '/lib/python%d', '^<'}
+
+local function is_library(file)
+  for _, each in ipairs(LIBRARIES) do
+    if string.find(file, each) then return true end
+  end
+  return false
+end
+
+-- The package of an installed file, as far as its folder; nil: it is none.
+local function package_of(file) return string.match(file, '^.*[et]%-packages/[^/]+') end
+
+-- Where a traceback ends in the user's own code, as "file:function". The first frame is the lambda, or a hook of the app: what lies in its
+-- package is the user's, too, where the app itself is installed.
+local function place_of(trace)
+  local own, first, last
+  for line in string.gmatch(trace, '[^\n]+') do
+    local file, inside = string.match(line, '^  File "(.-)", line %d+, in (.+)$')
+    if file then
+      last = string.match(file, '[^/]+/[^/]+$') or file
+      last = last .. ':' .. inside
+      first = first or package_of(file) or ''
+      if not is_library(file) or first ~= '' and package_of(file) == first then own = last end
+    elseif not string.find(line, '^  ') then
+      break  -- what caused it, or its notes
+    end
+  end
+  return own or last or ''
+end
+
+-- What an error is grouped by. Of one without a traceback: its first line, with # for numbers, since a timeout or a count varies.
+local function cause_of(err)
+  local said, trace = string.match(err, '^(.-)\nTraceback %(most recent call last%):\n(.*)$')
+  if not said then return (string.gsub(string.match(err, '^[^\n]*'), '%d[%d.]*', '#')) end
+  return string.match(said, '^%s*[%w_]*') .. '\n' .. place_of(trace)
+end
+
+-- Twelve hexadecimal digits of a text. No server is asked for a digest, since fakeredis has none.
+local function short_hash(text)
+  local high, low = 0, 1
+  for i = 1, #text do
+    local byte = string.byte(text, i)
+    high, low = (high * 257 + byte) % 16777213, (low * 263 + byte) % 16777199
+  end
+  return string.format('%06x%06x', high, low)
+end
+
+-- A task has failed for good.
+function failures.enter(P, sets, id, name, now)
+  local err, entries = fields_of(task_key(P, id), 'err', 'ix')
+  local group = '!' .. short_hash(name .. '\n' .. cause_of(record.get(P, id, 'err', err) or ''))
+  if not string.find(entries or '', group, 1, true) then
+    redis.call('HSET', task_key(P, id), 'ix', entries and entries .. ' ' .. group or group)
+  end
+  index.enter(P, sets, id, name, group, now)
+end
+
+-- A dead letter starts afresh.
+function failures.leave(P, sets, id, name)
+  local entries = redis.call('HGET', task_key(P, id), 'ix') or ''
+  local group = string.match(entries, '!%S+')
+  if not group then return end
+  index.leave(P, sets, id, name, group)
+  local left = string.gsub(entries, '%s*!%S+', '')
+  if left == '' then redis.call('HDEL', task_key(P, id), 'ix') else redis.call('HSET', task_key(P, id), 'ix', left) end
+end

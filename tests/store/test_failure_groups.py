@@ -1,0 +1,80 @@
+"""Dead letters that failed alike are of one group, while they are dead letters."""
+
+from __future__ import annotations
+
+import pytest
+
+from atf.store.values.claims import Outcome
+from atf.task import DEFAULT_RETENTION_US, US
+from tests.store.world import LAMBDA, World, dump
+
+APP = '  File "/srv/releases/7/shop/till.py", line 41, in pay\n    charge()\n'
+LIBRARY = '  File "/venv/lib/python3.11/site-packages/requests/api.py", line 9, in get\n    return x\n'
+STDLIB = '  File "/usr/lib/python3.11/json/decoder.py", line 355, in decode\n    raise\n'
+
+
+def error(*frames: str, kind: str = "KeyError", message: str = "1", more: str = "") -> str:
+    return f"{kind}: {message}\nTraceback (most recent call last):\n{''.join(frames)}{more}"
+
+
+async def groups(world: World, *errors: str, name: str = LAMBDA) -> list[str]:
+    """The groups of tasks that fail with these errors."""
+    world.clock.advance(1)
+    names = [f"t{world.clock.us}-{number}" for number in range(len(errors))]
+    for each, said in zip(await world.run(*names, lambda_name=name), errors, strict=True):
+        await world.finish(Outcome.FAILED_FATAL, each, error=said)
+    return [(await world.get(f"0-{each}")).failure_group for each in names]
+
+
+ALIKE = [
+    (error(APP), error(APP, message="another\nmessage")),
+    (error(APP), error(APP.replace("41", "43").replace("/7/", "/8/"))),
+    (error(APP), error(APP, LIBRARY, STDLIB)),
+    (error(APP), error(APP, more="Caused by: OSError: no\n" + APP.replace("pay", "open"))),
+    (error(LIBRARY), error(LIBRARY, STDLIB)),
+    ("timed out after 5 s", "timed out after 7.5 s"),
+]
+UNLIKE = [
+    (error(APP), error(APP, kind="ValueError")),
+    (error(APP), error(APP.replace("pay", "refund"))),
+    (error(APP), error(APP, APP.replace("till", "bank"))),
+    ("timed out after 5 s", "cancelled"),
+]
+
+
+@pytest.mark.parametrize(("pairs", "alike"), [(ALIKE, True), (UNLIKE, False)])
+async def test_a_group_is_what_failed_by_one_type_in_one_function_of_the_user_s(
+    world: World, pairs: list[tuple[str, str]], alike: bool
+) -> None:
+    for one, other in pairs:
+        first, second = await groups(world, one, other)
+        assert (first == second) is alike, (one, other)
+        assert len(first) == 12
+
+
+async def test_the_group_of_one_lambda_is_no_other_s(world: World) -> None:
+    assert await groups(world, error(APP)) != await groups(world, error(APP), name="shop/ring")
+
+
+async def test_a_dead_letter_stands_in_its_group_until_it_is_retried_or_its_record_goes(world: World) -> None:
+    first, second = await world.run("a", "b", max_attempts=1)
+    await world.fail(first)
+    world.clock.advance(1)
+    await world.fail(second)
+    group = (await world.get("0-a")).failure_group
+    key = f"atf:{{0}}:x:{LAMBDA}:!{group}"
+    ended = {"0-b": float(world.clock.us), "0-a": float(world.clock.us - US)}
+    assert (await dump(world.store)).zset(key) == ended
+    await world.store.retry_tasks(["0-a"])
+    assert (await world.get("0-a")).failure_group == ""
+    assert list((await dump(world.store)).zset(key)) == ["0-b"]
+    world.clock.advance(DEFAULT_RETENTION_US / US + 1)
+    await world.store.sweep(0, 1000)
+    assert (await dump(world.store)).zset(key) == {}
+
+
+async def test_what_was_lost_too_often_is_of_a_group_too(world: World) -> None:
+    claims = await world.run("a", "b", max_losses=1)
+    await world.store.report_loss(claims, "killed")
+    found = [(await world.get(each)).failure_group for each in ("0-a", "0-b")]
+    assert found[0] == found[1] != ""
