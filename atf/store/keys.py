@@ -26,6 +26,7 @@ KEYS: Final = {
     "atf:{p}:n:<lambda>": "zset: task, until its record is gone -> when it was made",
     "atf:{p}:x:<lambda>:<entry>": "zset: task that stands in the opt-in index as <name>=<value> -> when it was made",
     "atf:{p}:x:<lambda>:!<group>": "zset: dead letter of a group of those that failed alike -> when it ended",
+    "atf:{p}:groups": "zset: <lambda>:!<group> that has dead letters -> when the newest of them ended",
     "atf:{p}:lists": "zset: <lambda> or <lambda>:<STATUS>:<retention> of the lists n and f that exist, by name",
     "atf:{p}:newest": "zset: the same -> the newest instant that was ever in it",
     "atf:{p}:q:<queue>": "hash: what a queue was ever pushed, whether it was full at its last visit, and whether tasks of it had concurrency keys",

@@ -26,6 +26,7 @@ from .batches import BatchVerbs
 from .calls import by_partition
 from .capacity import CapacityVerbs
 from .claims import ClaimVerbs
+from .failures import FailureVerbs
 from .gates import GateVerbs
 from .jobs import JobVerbs, due_jobs
 from .lambdas import LambdaVerbs
@@ -49,6 +50,7 @@ class Store(
     BatchVerbs,
     CapacityVerbs,
     ClaimVerbs,
+    FailureVerbs,
     GateVerbs,
     JobVerbs,
     ListVerbs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atf.store.values.claims import Outcome
+from atf.store.values.lists import FailureGroupRecord, ListedTask
 from atf.task import DEFAULT_RETENTION_US, US
 from tests.store.world import LAMBDA, World, dump
 
@@ -17,13 +18,13 @@ def error(*frames: str, kind: str = "KeyError", message: str = "1", more: str = 
     return f"{kind}: {message}\nTraceback (most recent call last):\n{''.join(frames)}{more}"
 
 
-async def groups(world: World, *errors: str, name: str = LAMBDA) -> list[str]:
+async def groups(world: World, *errors: str, name: str = LAMBDA, partition: int = 0) -> list[str]:
     """The groups of tasks that fail with these errors."""
     world.clock.advance(1)
     names = [f"t{world.clock.us}-{number}" for number in range(len(errors))]
-    for each, said in zip(await world.run(*names, lambda_name=name), errors, strict=True):
+    for each, said in zip(await world.run(*names, lambda_name=name, partition=partition), errors, strict=True):
         await world.finish(Outcome.FAILED_FATAL, each, error=said)
-    return [(await world.get(f"0-{each}")).failure_group for each in names]
+    return [(await world.get(f"{partition}-{each}")).failure_group for each in names]
 
 
 ALIKE = [
@@ -67,10 +68,22 @@ async def test_a_dead_letter_stands_in_its_group_until_it_is_retried_or_its_reco
     assert (await dump(world.store)).zset(key) == ended
     await world.store.retry_tasks(["0-a"])
     assert (await world.get("0-a")).failure_group == ""
-    assert list((await dump(world.store)).zset(key)) == ["0-b"]
+    found = await dump(world.store)
+    assert list(found.zset(key)) == ["0-b"]
+    assert found.zset("atf:{0}:groups") == {f"{LAMBDA}:!{group}": float(world.clock.us)}
     world.clock.advance(DEFAULT_RETENTION_US / US + 1)
     await world.store.sweep(0, 1000)
-    assert (await dump(world.store)).zset(key) == {}
+    found = await dump(world.store)
+    assert found.zset(key) == found.zset("atf:{0}:groups") == {}
+
+
+async def test_a_group_is_as_new_as_the_newest_that_is_left_in_it(world: World) -> None:
+    (first, second), at = await world.run("a", "b", max_attempts=1), world.clock.us
+    await world.fail(first)
+    world.clock.advance(1)
+    await world.fail(second)
+    await world.store.retry_tasks(["0-b"])
+    assert list((await dump(world.store)).zset("atf:{0}:groups").values()) == [float(at)]
 
 
 async def test_what_was_lost_too_often_is_of_a_group_too(world: World) -> None:
@@ -78,3 +91,33 @@ async def test_what_was_lost_too_often_is_of_a_group_too(world: World) -> None:
     await world.store.report_loss(claims, "killed")
     found = [(await world.get(each)).failure_group for each in ("0-a", "0-b")]
     assert found[0] == found[1] != ""
+
+
+async def test_groups_come_newest_first_with_what_all_partitions_have_of_them(world: World) -> None:
+    began = world.clock.us
+    await groups(world, error(APP), error(APP, message="2"))
+    await groups(world, error(APP, kind="ValueError"))
+    await groups(world, error(APP, message="of the first group"), partition=1)
+    await groups(world, error(APP), name="shop/ring")
+    page = await world.store.list_failures("", 0, 10)
+    assert [(each.lambda_name, each.count, each.place) for each in page.groups] == [
+        ("shop/ring", 1, "shop/till.py:pay"),
+        (LAMBDA, 3, "shop/till.py:pay"),
+        (LAMBDA, 1, "shop/till.py:pay"),
+    ]
+    wide = page.groups[1]
+    assert (wide.first_us, wide.last_us, wide.task_id) == (began + US, began + 3 * US, f"1-t{began + 3 * US}-0")
+    assert page.next is None
+
+    found: list[FailureGroupRecord] = []
+    behind: ListedTask | None = None
+    for _ in range(5):
+        one = await world.store.list_failures("", 0, 1, behind)
+        found += one.groups
+        behind = one.next
+        if behind is None:
+            break
+    assert found == page.groups
+    assert [each.lambda_name for each in (await world.store.list_failures("shop/ring:", 0, 10)).groups] == ["shop/ring"]
+    since = await world.store.list_failures("shop/", began + 2 * US, 10)
+    assert since.groups == [page.groups[0], wide._replace(count=1, first_us=wide.last_us), page.groups[2]]

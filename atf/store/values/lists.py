@@ -53,3 +53,22 @@ class TaskPage(NamedTuple):
     looked_at: int  # tasks that were, for this page
     of: int  # as many match all but what is read of their records, from the first page to the last; -1: that was not counted
     next: ListedTask | None  # the page after it goes on behind this; None: that was all
+
+
+class FailureGroupRecord(NamedTuple):
+    """Dead letters that failed alike."""
+
+    id: str
+    lambda_name: str
+    count: int
+    first_us: int
+    last_us: int
+    task_id: str  # of the newest
+    place: str  # where that failed, "file:function" of the user's own code; empty: nothing was raised there
+
+
+class FailurePage(NamedTuple):
+    """A page of groups, that of the newest dead letter first."""
+
+    groups: list[FailureGroupRecord]
+    next: ListedTask | None  # the page after it goes on behind this group, by its name; None: that was all

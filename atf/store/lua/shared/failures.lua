@@ -1,6 +1,9 @@
 -- Dead letters that failed alike: in one set of the index (index.lua), by when they failed. Its entry is "!" and the group's id, which is made of the
 -- lambda and of the cause: type of the exception, file and function of the last line of the user's own code. Lines move with each release, and
 -- folders with each deploy, so of the place neither the line nor more than the last two parts of the file's path count.
+--
+-- `groups` names those that have dead letters, "<lambda>:!<group>", with the instant of the newest.
+local GROUP = 33  -- the byte !
 local LIBRARIES = {'/site%-packages/', '/dist%-packages/', '/lib/python%d', '^<'}
 
 local function is_library(file)
@@ -48,22 +51,40 @@ local function short_hash(text)
   return string.format('%06x%06x', high, low)
 end
 
--- A task has failed for good.
-function failures.enter(P, sets, id, name, now)
-  local err, entries = fields_of(task_key(P, id), 'err', 'ix')
-  local group = '!' .. short_hash(name .. '\n' .. cause_of(record.get(P, id, 'err', err) or ''))
-  if not string.find(entries or '', group, 1, true) then
-    redis.call('HSET', task_key(P, id), 'ix', entries and entries .. ' ' .. group or group)
-  end
-  index.enter(P, sets, id, name, group, now)
+-- Where a dead letter failed, in the user's own code; "" = nowhere, or there is no such task.
+function failures.place(P, id)
+  return string.match(cause_of(record.get(P, id, 'err', redis.call('HGET', task_key(P, id), 'err')) or ''), '\n(.*)$') or ''
 end
 
--- A dead letter starts afresh.
-function failures.leave(P, sets, id, name)
+-- A task has failed for good.
+function failures.enter(P, id, name, now)
+  local err, entries = fields_of(task_key(P, id), 'err', 'ix')
+  local group = '!' .. short_hash(name .. '\n' .. cause_of(record.get(P, id, 'err', err) or ''))
+  redis.call('HSET', task_key(P, id), 'ix', entries and entries .. ' ' .. group or group)
+  redis.call('ZADD', index.key(P, name, group), fmt(now), id)
+  redis.call('ZADD', beside_key(P, 'groups'), 'GT', fmt(now), name .. ':' .. group)
+end
+
+-- Whether an entry of the index is a group.
+function failures.is_group(entry) return string.byte(entry) == GROUP end
+
+-- A dead letter leaves its group, which is as new now as the newest that is left, or gone.
+function failures.leave(P, id, name, group)
+  redis.call('ZREM', index.key(P, name, group), id)
+  local newest = redis.call('ZRANGE', index.key(P, name, group), 0, 0, 'REV', 'WITHSCORES')
+  if newest[1] then
+    redis.call('ZADD', beside_key(P, 'groups'), newest[2], name .. ':' .. group)
+  else
+    redis.call('ZREM', beside_key(P, 'groups'), name .. ':' .. group)
+  end
+end
+
+-- A task that starts afresh is no dead letter any more.
+function failures.forget(P, id, name)
   local entries = redis.call('HGET', task_key(P, id), 'ix') or ''
   local group = string.match(entries, '!%S+')
   if not group then return end
-  index.leave(P, sets, id, name, group)
+  failures.leave(P, id, name, group)
   local left = string.gsub(entries, '%s*!%S+', '')
   if left == '' then redis.call('HDEL', task_key(P, id), 'ix') else redis.call('HSET', task_key(P, id), 'ix', left) end
 end

@@ -8,9 +8,11 @@ function index.enter(P, sets, id, name, entries, at)
   for entry in string.gmatch(entries, '%S+') do sets.ZADD(index.key(P, name, entry), fmt(at), id) end
 end
 
--- A task leaves them.
+-- A task leaves them, and its group of failures (failures.lua), which may be one of them.
 function index.leave(P, sets, id, name, entries)
-  for entry in string.gmatch(entries, '%S+') do sets.ZREM(index.key(P, name, entry), id) end
+  for entry in string.gmatch(entries, '%S+') do
+    if failures.is_group(entry) then failures.leave(P, id, name, entry) else sets.ZREM(index.key(P, name, entry), id) end
+  end
 end
 
 -- A task has other entries, or none (nil), in place of those that its record has: it stands in their sets by when it was made, as before.

@@ -70,7 +70,7 @@ function moves.end_task(P, sets, task, to, now, ...)
   moves.let_go(P, id, queue, task.held, now)
   if to == 'FATAL_FAILURE' then
     note_version(P, id, name)
-    failures.enter(P, sets, id, name, now)
+    failures.enter(P, id, name, now)
   end
   if task.ordering then ordering_keys.release(P, task.ordering, id, queue, to, now) end
   if watched then
@@ -102,7 +102,7 @@ function moves.start_afresh(P, id, queue, status, key, now, at, sets)
     waits = redis.call('RPUSH', order_key(P, key), id) > 1
   end
   lists.leave_finished(P, sets or writes.AT_ONCE, id, queue, status)
-  failures.leave(P, sets or writes.AT_ONCE, id, lambda_of(queue))
+  failures.forget(P, id, lambda_of(queue))
   redis.call('HDEL', task_key(P, id), 'rc', 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
