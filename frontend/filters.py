@@ -54,11 +54,7 @@ def task_query(asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
     for argument, value in asked.search.items():
         within("length of a searched argument's name", len(argument), 1, MAX_PARAMETER_CHARS, f"{MAX_PARAMETER_CHARS}")
         within("length of a searched value", len(value), 0, _VALUE_CHARS, f"{_VALUE_CHARS}")
-    if asked.failure_group and not _GROUP.fullmatch(asked.failure_group):
-        raise InvalidArgument(
-            f"failure_group {shown(asked.failure_group)!r}: give the id of a group, as atf failures shows it"
-        )
-    group = [f"!{asked.failure_group}"] if asked.failure_group else []
+    group = [f"!{check_group(asked.failure_group)}"] if asked.failure_group else []
     return TaskQuery(
         lambda_name=name,
         namespace=namespace,
@@ -72,6 +68,17 @@ def task_query(asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
         entries=group + entries_asked(asked.search),
         oldest_first=oldest_first,
     )
+
+
+def check_group(group: str) -> str:
+    """The id of a group of failures, checked.
+
+    Raises:
+        InvalidArgument: it can be none's.
+    """
+    if not _GROUP.fullmatch(group):
+        raise InvalidArgument(f"failure_group {shown(group)!r}: give the id of a group, as atf failures shows it")
+    return group
 
 
 def _lambda_or_namespace(asked: str) -> tuple[str, str]:

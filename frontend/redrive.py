@@ -1,4 +1,4 @@
-"""Starts dead letters of a lambda that match a filter afresh, so many a second.
+"""Starts dead letters of a lambda, or of a group of failures, that match a filter afresh, so many a second.
 
 A page of the dead-letter set at a time: who asks goes on with the token, which carries when the redrive began and when the next task is
 due. So nothing has to remember a redrive that is under way; one that is broken off is begun anew, and finds what is left. A task that
@@ -22,7 +22,7 @@ from atf.task import US, Status
 from atf.times import instant
 
 from .audit import check_who, signature
-from .filters import next_token, parse_token
+from .filters import check_group, next_token, parse_token
 from .lambdas import KnownLambda
 from .listing import ListRpcs
 from .validate import bad_page_token, check_labels, lambda_of
@@ -57,17 +57,17 @@ class RedriveRpc(ListRpcs):
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         """Redrives, or only counts, what matches in a page of the dead-letter set."""
-        known = await self._lambdas.known(lambda_of(request))
-        name = known.record.name
-        _check(request, known)
+        _check(request)
+        query, known = await self._asked(request)
         at = parse_position(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
         first = not request.page_token
-        query = TaskQuery(name, statuses=[Status.FATAL_FAILURE], oldest_first=True)
         behind, _ = parse_token(at.page, query)
         page = await self._store.list_tasks(query, _READ_AT_ONCE, behind)
         records, token = await self._read(page.tasks), next_token(query, page, 0)
+        known = known or (await self._lambdas.known(records[0].lambda_name) if records else None)
+        version = _version(request, known) if known else 0
         matching = [
-            each for each in map(self._redaction.record, records) if _matches(each, request, known, at.begun_us)
+            each for each in map(self._redaction.record, records) if _matches(each, request, version, at.begun_us)
         ]
         if first and not request.dry_run:
             await self._note_redrive(request, "begun: " + _filter(request))
@@ -80,7 +80,9 @@ class RedriveRpc(ListRpcs):
         redriven = at.redriven + (len(matching) if request.dry_run else sum(done))
         if not token and not request.dry_run:
             await self._note_redrive(request, f"ended: {redriven} task{'' if redriven == 1 else 's'}")
-        _log.info("redrive", name=name, matched=len(matching), redriven=sum(done))
+        _log.info(
+            "redrive", name=lambda_of(request), group=request.failure_group, matched=len(matching), redriven=sum(done)
+        )
         return f.RedriveReply(
             matched=len(matching),
             redriven=sum(done),
@@ -91,12 +93,21 @@ class RedriveRpc(ListRpcs):
             last_due_at_us=at.begun_us + max(after) if after and not request.dry_run else 0,
         )
 
+    async def _asked(self, request: f.RedriveRequest) -> tuple[TaskQuery, KnownLambda | None]:
+        """Where the dead letters are looked for; and their lambda, which only its tasks tell where just a group is named."""
+        name, group = lambda_of(request), request.failure_group
+        known = await self._lambdas.known(name) if name or not group else None
+        if not group:
+            return TaskQuery(name, statuses=[Status.FATAL_FAILURE], oldest_first=True), known
+        asked = f.TaskFilter(failure_group=group, **{"lambda": name})
+        return await self._query(asked, oldest_first=True), known
+
     async def _note_redrive(self, request: f.RedriveRequest, detail: str) -> None:
         name, labels = lambda_of(request), dict(request.labels)
         await self._audit.note(AuditEntry("redrive", name, labels, *signature(request), detail))
 
 
-def _check(request: f.RedriveRequest, known: KnownLambda) -> None:
+def _check(request: f.RedriveRequest) -> None:
     check_labels(request.labels)
     check_who(request)
     if not request.HasField("dry_run"):
@@ -110,10 +121,17 @@ def _check(request: f.RedriveRequest, known: KnownLambda) -> None:
         raise InvalidArgument(
             f"failed from {instant(since)} until {instant(until)}: give first the earlier instant, then the later one"
         )
+    if request.failure_group:
+        check_group(request.failure_group)
+
+
+def _version(request: f.RedriveRequest, known: KnownLambda) -> int:
+    """The present version of the lambda's code."""
     if request.newer_version and not known.spec.version:
         raise InvalidArgument(
             f"newer_version: the code of {known.record.name} says no version; declare one: @app.task(version=2)"
         )
+    return known.spec.version
 
 
 def parse_position(token: str) -> _RedrivePosition | None:
@@ -126,7 +144,7 @@ def parse_position(token: str) -> _RedrivePosition | None:
     return _RedrivePosition(int(match[1]), int(match[2]), match[3])
 
 
-def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, begun_us: int) -> bool:
+def _matches(record: TaskRecord, request: f.RedriveRequest, version: int, begun_us: int) -> bool:
     failed_us = record.moved_at_us.get(Status.FATAL_FAILURE, 0)
     if failed_us > begun_us:
         return False
@@ -136,7 +154,7 @@ def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, 
         return False
     if request.error not in record.error:
         return False
-    if request.newer_version and record.failed_version >= known.spec.version:
+    if request.newer_version and record.failed_version >= version:
         return False
     if not request.labels:
         return True
@@ -145,7 +163,8 @@ def _matches(record: TaskRecord, request: f.RedriveRequest, known: KnownLambda, 
 
 
 def _filter(request: f.RedriveRequest) -> str:
-    parts = [f"error has {request.error!r}"] if request.error else []
+    parts = [f"of the group {request.failure_group}"] if request.failure_group else []
+    parts += [f"error has {request.error!r}"] if request.error else []
     parts += ["only where the version is newer"] if request.newer_version else []
     parts += ["only those that failed within a span"] if request.failed_from_at_us or request.failed_until_at_us else []
     parts += [f"{request.rate:g} a second"] if request.rate else []

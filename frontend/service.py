@@ -14,6 +14,7 @@ from .batches import BatchRpcs
 from .hosts import HostRpcs
 from .keys import KeyRpcs
 from .list_audit import AuditRpc
+from .list_failures import FailureRpc
 from .logs import LogRpcs
 from .redrive import RedriveRpc
 from .registration import LambdaRpcs
@@ -31,6 +32,7 @@ class FrontendService(
     LambdaRpcs,
     RedriveRpc,
     AuditRpc,
+    FailureRpc,
     HostRpcs,
     StatusRpc,
 ):

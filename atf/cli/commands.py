@@ -50,6 +50,9 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "ls": _Command(
             "tasks", "ls", "List tasks, newest first: of a lambda, or of all; --status failed: what failed, and why."
         ),
+        "failures": _Command(
+            "failures", "failures", "What failed for good, and why: failures that are alike together."
+        ),
         "logs": _Command("logs", "logs", "Show what a task's runs printed and logged; --follow: as it comes."),
         "wait": _Command("tasks", "wait", "Wait until tasks have finished."),
         "cancel": _Command("changes", "cancel", "Cancel tasks; what runs is asked to stop."),

@@ -1,4 +1,4 @@
-"""`atf retry`: failed or cancelled tasks again, by their ids; or all of a lambda that failed for good and match a filter."""
+"""`atf retry`: failed or cancelled tasks again, by their ids; or all that failed for good, of a lambda or a group of failures, and match a filter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .task_view import status_name
 
 _SHOWN = 3
 """Ids in a hint."""
-_OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version", "rate")
+_OF_FILTER = ("group", "labels", "error", "failed_from", "failed_until", "newer_version", "rate")
 
 
 @click.command()
@@ -37,6 +37,7 @@ _OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version",
     "The same as LAMBDA: all of its tasks that failed for good and match what follows.",
     name="lambda_name",
 )
+@option("--group", "GROUP", "Only failures of this group, as atf failures names it; its lambda may be left out.")
 @labels_flag
 @option("--error", "TEXT", "Only tasks whose error contains this.")
 @option("--failed-from", "TIME", "Only tasks that failed at this instant or later.")
@@ -49,10 +50,11 @@ _OF_FILTER = ("labels", "error", "failed_from", "failed_until", "newer_version",
 @bulk_flags
 @lists
 def retry(ids: tuple[str, ...], lambda_name: str | None, dry_run: bool, **filters: Any) -> None:
-    """Run failed or cancelled tasks again, now, with all their attempts and the same arguments: TASK by id, or all of LAMBDA that failed for good.
+    """Run failed or cancelled tasks again, now, with all their attempts and the same arguments: TASK by id, or all of LAMBDA, or of a group of failures, that failed for good.
 
     \b
     atf retry 3-0a1b2c3d4e5f60718293a4b5
+    atf retry --group 41c7b2d09e3a                       all that failed alike: see atf failures
     atf retry shop/mail --error TimeoutError --dry-run   says why they failed
     atf retry shop/mail --error TimeoutError --rate 5    five a second
     """
@@ -60,13 +62,15 @@ def retry(ids: tuple[str, ...], lambda_name: str | None, dry_run: bool, **filter
     if "/" in first and not more and lambda_name is None:
         ids, lambda_name = (), first
     if not ids and lambda_name is None:
-        raise InvalidArgument("give ids of tasks, or one lambda")
+        if filters["group"] is None:
+            raise InvalidArgument("give ids of tasks, one lambda, or a --group of atf failures")
+        lambda_name = ""
     if ids and lambda_name is not None:
         raise InvalidArgument("give ids of tasks or one lambda, and not both")
     if names := [each for each in ids if "/" in each]:
         raise InvalidArgument(f"{names[0]} is a lambda: give it alone")
     if lambda_name is None:
-        refuse_unused(filters, _OF_FILTER, "without a lambda")
+        refuse_unused(filters, _OF_FILTER, "beside ids of tasks")
         _by_id(ids, filters["why"], dry_run)
     else:
         _by_filter(_request(lambda_name, filters), dry_run)
@@ -104,16 +108,18 @@ def _request(lambda_name: str, filters: dict[str, Any]) -> f.RedriveRequest:
         failed_from_at_us=instant(since, "--failed-from") if since is not None else 0,
         failed_until_at_us=instant(until, "--failed-until") if until is not None else 0,
         newer_version=filters["newer_version"],
+        failure_group=filters["group"] or "",
         rate=filters["rate"] or 0,
         who=whoami(),
         why=filters["why"],
     )
-    setattr(request, "lambda", check_lambda(lambda_name))
+    if lambda_name or not request.failure_group:
+        setattr(request, "lambda", check_lambda(lambda_name))
     return request
 
 
 def _by_filter(request: f.RedriveRequest, dry_run: bool) -> None:
-    name = getattr(request, "lambda")
+    name = getattr(request, "lambda") or f"group {request.failure_group}"
     require_terminal(many=not dry_run)
     if dry_run or not kept("yes"):
         looking = f.RedriveRequest(dry_run=True)
@@ -125,7 +131,7 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool) -> None:
         if dry_run:
             such = f", such as {', '.join(would.ids)}" if would.ids else ""
             said = f"{name}: {would.matched} of {would.looked_at} failed tasks match{such}; without --dry-run they run again"
-            show(_json(name, would, dry_run), said)
+            show(_json(request, would, dry_run), said)
         if not wants_json():
             _print_errors(would)
         if dry_run:
@@ -133,14 +139,16 @@ def _by_filter(request: f.RedriveRequest, dry_run: bool) -> None:
         confirm(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again")
     request.dry_run = False
     done = ask(lambda stub: redrive_all(request, stub.redrive))
-    show(_json(name, done, dry_run), f"{name}: {done.redriven} of {done.looked_at} failed tasks run again")
+    show(_json(request, done, dry_run), f"{name}: {done.redriven} of {done.looked_at} failed tasks run again")
     if done.redriven:
-        _hint(_wait_for(done.ids) if len(done.ids) == done.redriven else f"atf lambda {name}")
+        some = len(done.ids) < done.redriven and getattr(request, "lambda")
+        _hint(f"atf lambda {some}" if some else _wait_for(done.ids))
 
 
-def _json(name: str, done: RedriveInfo, dry_run: bool) -> dict[str, Any]:
+def _json(request: f.RedriveRequest, done: RedriveInfo, dry_run: bool) -> dict[str, Any]:
     return {
-        "lambda": name,
+        "lambda": getattr(request, "lambda"),
+        "group": request.failure_group,
         "dry_run": dry_run,
         "matched": done.matched,
         "retried": done.redriven,

@@ -56,8 +56,8 @@ def task_filter(lambda_name: str, flags: dict[str, Any]) -> f.TaskFilter:
     now_us = round(datetime.now(UTC).timestamp() * US)
     return f.TaskFilter(
         statuses=[each.name for each in statuses_called(flags["status"])] if flags["status"] else [],
-        since_at_us=_when(flags["since"], "--since", now_us),
-        until_at_us=_when(flags["until"], "--until", now_us),
+        since_at_us=when_us(flags["since"], "--since", now_us),
+        until_at_us=when_us(flags["until"], "--until", now_us),
         labels=pairs(flags["labels"], "--label"),
         key=flags["key"] or "",
         priorities=[] if flags["priority"] is None else [priority_of(flags["priority"])],
@@ -68,7 +68,8 @@ def task_filter(lambda_name: str, flags: dict[str, Any]) -> f.TaskFilter:
     )
 
 
-def _when(text: str | None, flag: str, now_us: int) -> int:
+def when_us(text: str | None, flag: str, now_us: int) -> int:
+    """An instant in µs, from how people write it or how long ago it was; 0: none was given."""
     if text is None:
         return 0
     ago = seconds_of(text)

@@ -217,6 +217,7 @@ class Client:
     lift_gate = blocking(AsyncClient.lift_gate)
     gates = blocking(AsyncClient.gates)
     audit = blocking(AsyncClient.audit)
+    failures = blocking(AsyncClient.failures)
     redrive = blocking(AsyncClient.redrive)
     schedule_job = blocking(AsyncClient.schedule_job)
     get_job = blocking(AsyncClient.get_job)

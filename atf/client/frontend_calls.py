@@ -24,6 +24,7 @@ class FrontendCalls(RepeatingCalls):
     lift_gate = repeated(api.Frontend.lift_gate)
     list_gates = repeated(api.Frontend.list_gates)
     list_audit = repeated(api.Frontend.list_audit)
+    list_failures = repeated(api.Frontend.list_failures)
     redrive = repeated(api.Frontend.redrive)
     explain_task = repeated(api.Frontend.explain_task)
     list_keys = repeated(api.Frontend.list_keys)

@@ -16,7 +16,7 @@ from atf.sdk.options import Duration, duration_us, from_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
 
-from .info import ACTION_WORDS, AuditInfo, GateInfo, RedriveInfo
+from .info import ACTION_WORDS, AuditInfo, FailureGroupInfo, GateInfo, RedriveInfo
 from .whoami import signed
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class GateCalls:
 
     async def redrive(
         self,
-        lambda_name: str,
+        lambda_name: str = "",
         *,
         dry_run: bool,
         labels: Mapping[str, str] | None = None,
@@ -117,19 +117,21 @@ class GateCalls:
         failed_from: datetime | None = None,
         failed_until: datetime | None = None,
         newer_version: bool = False,
+        group: str = "",
         rate: float = 0,
         why: str = "",
         who: str = "",
     ) -> RedriveInfo:
-        """Starts dead letters of a lambda afresh: those that match all that is given.
+        """Starts dead letters of a lambda, or of a group of failures, afresh: those that match all that is given.
 
         Args:
-            lambda_name: "namespace/name".
+            lambda_name: "namespace/name"; may be left out where a group is named.
             dry_run: only say what would be started.
             labels: that a task must have.
             error: that its error must contain.
             failed_from, failed_until: when it failed, instants with a time zone.
             newer_version: only where the lambda's version is newer now than when the task failed.
+            group: of those that failed alike, as `failures` has its id.
             rate: tasks a second that become due; 0: all at once.
             why, who: for the audit log.
 
@@ -142,12 +144,30 @@ class GateCalls:
             failed_from_at_us=_bound_us(failed_from, "failed_from"),
             failed_until_at_us=_bound_us(failed_until, "failed_until"),
             newer_version=newer_version,
+            failure_group=group,
             rate=rate,
             dry_run=dry_run,
             **signed(who, why),
             **of_lambda(lambda_name),
         )
         return await redrive_all(request, self._calls.redrive)
+
+    async def failures(
+        self, lambda_name: str = "", *, since: datetime | None = None, limit: int = 100
+    ) -> builtins.list[FailureGroupInfo]:
+        """The groups of dead letters that failed alike, that of the newest one first.
+
+        Args:
+            lambda_name: only its groups; "photos/*": those of a namespace; empty: all.
+            since: only dead letters that failed at this instant or later.
+            limit: how many groups at most.
+
+        Raises:
+            UnknownLambda: no such lambda is registered.
+        """
+        request = f.ListFailuresRequest(since_at_us=_bound_us(since, "since"), **of_lambda(lambda_name))
+        found = await failures_all(self._calls.list_failures, request, limit)
+        return [value_of(FailureGroupInfo, each) for each in found]
 
     async def audit(
         self,
@@ -196,6 +216,21 @@ async def audit_all(
         found += reply.entries
         request.before = reply.before
         if not reply.before:
+            break
+    return found
+
+
+async def failures_all(
+    call: Callable[[f.ListFailuresRequest], Awaitable[f.ListFailuresReply]], request: f.ListFailuresRequest, limit: int
+) -> builtins.list[f.FailureGroup]:
+    """The newest groups, page by page: a page may be empty before the last one."""
+    found: builtins.list[f.FailureGroup] = []
+    while len(found) < limit:
+        request.page_size = min(limit - len(found), MAX_BATCH)
+        reply = await call(request)
+        found += reply.groups
+        request.page_token = reply.next_page_token
+        if not request.page_token:
             break
     return found
 

@@ -228,6 +228,25 @@ class AuditInfo:
 
 
 @dataclass(frozen=True)
+class FailureGroupInfo:
+    """Dead letters of a lambda that failed by an exception of one type, in one function of its own code."""
+
+    id: str
+    lambda_name: str
+    error_type: str
+    """Empty where nothing was raised, as at a timeout."""
+    place: str
+    """File and function of the last line of the user's own code: "shop/till.py:pay"."""
+    message: str
+    """What the newest said."""
+    count: int
+    first_at: datetime | None
+    last_at: datetime | None
+    task_id: str
+    """The newest."""
+
+
+@dataclass(frozen=True)
 class RedriveInfo:
     """What a redrive came to."""
 

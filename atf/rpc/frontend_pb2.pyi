@@ -722,8 +722,48 @@ class ListGatesReply(_message.Message):
     gates: _containers.RepeatedCompositeFieldContainer[Gate]
     def __init__(self, gates: _Optional[_Iterable[_Union[Gate, _Mapping]]] = ...) -> None: ...
 
+class ListFailuresRequest(_message.Message):
+    __slots__ = ("since_at_us", "page_size", "page_token")
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    SINCE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    since_at_us: int
+    page_size: int
+    page_token: str
+    def __init__(self, since_at_us: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ListFailuresReply(_message.Message):
+    __slots__ = ("groups", "next_page_token")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[FailureGroup]
+    next_page_token: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[FailureGroup, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class FailureGroup(_message.Message):
+    __slots__ = ("id", "error_type", "place", "message", "count", "first_at_us", "last_at_us", "task_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_AT_US_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_US_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    error_type: str
+    place: str
+    message: str
+    count: int
+    first_at_us: int
+    last_at_us: int
+    task_id: str
+    def __init__(self, id: _Optional[str] = ..., error_type: _Optional[str] = ..., place: _Optional[str] = ..., message: _Optional[str] = ..., count: _Optional[int] = ..., first_at_us: _Optional[int] = ..., last_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
+
 class RedriveRequest(_message.Message):
-    __slots__ = ("labels", "error", "failed_from_at_us", "failed_until_at_us", "newer_version", "rate", "dry_run", "page_token", "who", "why")
+    __slots__ = ("labels", "error", "failed_from_at_us", "failed_until_at_us", "newer_version", "rate", "dry_run", "page_token", "who", "why", "failure_group")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -742,6 +782,7 @@ class RedriveRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WHO_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_GROUP_FIELD_NUMBER: _ClassVar[int]
     labels: _containers.ScalarMap[str, str]
     error: str
     failed_from_at_us: int
@@ -752,7 +793,8 @@ class RedriveRequest(_message.Message):
     page_token: str
     who: str
     why: str
-    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., error: _Optional[str] = ..., failed_from_at_us: _Optional[int] = ..., failed_until_at_us: _Optional[int] = ..., newer_version: bool = ..., rate: _Optional[float] = ..., dry_run: bool = ..., page_token: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., **kwargs) -> None: ...
+    failure_group: str
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., error: _Optional[str] = ..., failed_from_at_us: _Optional[int] = ..., failed_until_at_us: _Optional[int] = ..., newer_version: bool = ..., rate: _Optional[float] = ..., dry_run: bool = ..., page_token: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., failure_group: _Optional[str] = ..., **kwargs) -> None: ...
 
 class RedriveReply(_message.Message):
     __slots__ = ("matched", "redriven", "looked_at", "errors", "ids", "next_page_token", "last_due_at_us")

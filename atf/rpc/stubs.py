@@ -38,6 +38,7 @@ class FrontendStub(StreamingStub):
     lift_gate = unary(api.Frontend.lift_gate)
     list_gates = unary(api.Frontend.list_gates)
     list_audit = unary(api.Frontend.list_audit)
+    list_failures = unary(api.Frontend.list_failures)
     redrive = unary(api.Frontend.redrive)
     explain_task = unary(api.Frontend.explain_task)
     list_keys = unary(api.Frontend.list_keys)

@@ -17,7 +17,7 @@ FIELDS: Final = {
     "uk": "unique key, as lambda:key",
     "u": "of a tombstone: the task that stands for it, being the first of its unique key's window",
     "rc": "retention of its finished set, µs, where that was rounded up",
-    "ix": "its entries of the opt-in index, as name=value with a blank between two",
+    "ix": "its entries of the opt-in index, as name=value with a blank between two; last ! and the group of a dead letter",
     "c": "counter of the newest token",
     "n": "nonce of the newest token",
     "o": "owner: the executor that holds it; absent or empty: nobody",

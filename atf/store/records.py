@@ -43,6 +43,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
 
     queue = text("q")
     lambda_name, _, priority = queue.rpartition(":")
+    entries, _, group = text("ix").partition("!")
     score = reply[0].decode()
     return TaskRecord(
         id=task_id,
@@ -78,8 +79,9 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         held="hd" in field,
         last_run=text("x") == keys.LAST_RUN,
         labels=text("lb"),
-        entries=text("ix"),
+        entries=entries.rstrip(),
         has_log="log" in field,
+        failure_group=group,
     )
 
 

@@ -209,6 +209,15 @@ class FakeFrontend:
         setattr(entry, "lambda", "shop/mail")
         return f.ListAuditReply(entries=[entry])
 
+    async def list_failures(self, request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
+        self._note(request)
+        if not request.page_token:
+            return f.ListFailuresReply(next_page_token="2")  # a page of other lambdas' groups
+        group = f.FailureGroup(id="41c7b2d09e3a", error_type="OSError", place="shop/till.py:pay", message="rain\nfell")
+        group.count, group.first_at_us, group.last_at_us, group.task_id = 2, 1, 2, "0-a"
+        setattr(group, "lambda", "shop/mail")
+        return f.ListFailuresReply(groups=[group])
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         self._note(request)
         task = await self.get_task(f.GetTaskRequest(id=request.id))

@@ -33,7 +33,7 @@ COMMANDS: dict[str, list[str]] = {
     "job resume": ["a/j"], "job run": ["a/j"], "lambda ls": [], "lambda show": ["a/b"], "lambda set": ["a/b", "rate=3"],
     "lambda unset": ["a/b", "rate"], "lambda register": ["flagged:app"], "queue ls": [],
     "gate pause": ["a/b"], "gate drop": ["a/b"], "gate delay": ["a/b", "--by", "9"], "gate admit": ["a/b", "5"], "gate lift": ["a/b"],
-    "gate ls": [], "audit": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
+    "gate ls": [], "audit": [], "failures": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
     "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
 }  # fmt: skip
 VALUES: dict[str, str] = {

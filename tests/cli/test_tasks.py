@@ -426,3 +426,34 @@ def test_a_result_that_is_not_what_it_says_is_shown_as_bytes(atf: Atf, frontend:
     frontend.add("0-a", t.SUCCESS, result=b"{")
 
     assert json.loads(atf("get", "0-a", "--json").out)["result_base64"] == "ew=="
+
+
+def test_failures_are_lines_that_say_what_to_do(atf: Atf, frontend: FakeFrontend) -> None:
+    ran = atf("failures", "shop/*", "--since", "1h")
+    titles, line = ran.out.splitlines()
+    assert titles.split("\t")[-1] == "show one, retry all"
+    count, name, *_, place, said, commands = line.split("\t")
+    assert (count, name, place, said) == ("2", "shop/mail", "shop/till.py:pay", "OSError: rain")
+    assert commands == "atf get 0-a; atf retry --group 41c7b2d09e3a"
+    request, _second_page = frontend.asked
+    assert getattr(request, "lambda") == "shop/*"
+    assert request.since_at_us > 0
+
+
+@pytest.mark.usefixtures("frontend")
+def test_no_failures_is_said(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(_self: object, _request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
+        return f.ListFailuresReply()
+
+    monkeypatch.setattr(FakeFrontend, "list_failures", none)
+    assert atf("failures", "shop/mail").err == "no task of shop/mail has failed for good\n"
+    assert atf("failures", "--json").out == "[]\n"
+
+
+def test_retry_of_a_group_needs_no_lambda(atf: Atf, frontend: FakeFrontend) -> None:
+    ran = atf("retry", "--group", "41c7b2d09e3a", "--yes")
+    assert ran.out == "group 41c7b2d09e3a: 2 of 3 failed tasks run again\n"
+    (request,) = frontend.asked
+    assert (getattr(request, "lambda"), request.failure_group) == ("", "41c7b2d09e3a")
+    assert "give ids of tasks, one lambda, or a --group" in atf("retry").err
+    assert "beside ids of tasks" in atf("retry", "0-a", "--group", "g").err

@@ -182,6 +182,10 @@ async def list_audit(world: World) -> None:
     assert [each.why for each in await world.client.audit(what="pause_lambda")] == ["a test"]
 
 
+async def list_failures(world: World) -> None:
+    assert await world.client.failures("f/step") == []
+
+
 async def explain_task(world: World) -> None:
     (handle,) = await world.schedule(1, delay=60)
     assert (await world.client.explain(handle.id)).task.status is Status.NEW
@@ -443,7 +447,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
     for each in (
         *(schedule, schedule_many, get_task, list_tasks, wait_tasks, get_log, watch_log, cancel_tasks, retry_tasks),
         *(register_lambdas, list_lambdas, pause_lambda, resume_lambda, set_lambda),
-        *(set_gate, lift_gate, list_gates, list_audit, redrive, explain_task),
+        *(set_gate, lift_gate, list_gates, list_audit, list_failures, redrive, explain_task),
         *(list_keys, resume_key, skip_key, list_concurrency_keys),
         *(set_capacity, get_capacity, list_capacity, list_hosts, drain_host, delete_lambda, get_status),
         *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),

@@ -239,6 +239,10 @@ class FakeFrontend:
         del entries[request.page_size or 100 :]
         return f.ListAuditReply(entries=entries, before=entries[-1].number if entries[-1].number > 1 else 0)
 
+    async def list_failures(self, request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
+        token = "" if request.page_token else "2"
+        return f.ListFailuresReply(groups=[f.FailureGroup(id=request.page_token, count=2)], next_page_token=token)
+
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         task = t.Task(id=request.id, status=t.ENQUEUED)
         return f.ExplainTaskReply(task=task, reason="queued", sentence="it is the first", position=0)

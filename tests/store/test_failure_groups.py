@@ -7,7 +7,7 @@ import pytest
 from atf.store.values.claims import Outcome
 from atf.store.values.lists import FailureGroupRecord, ListedTask
 from atf.task import DEFAULT_RETENTION_US, US
-from tests.store.world import LAMBDA, World, dump
+from tests.store.world import LAMBDA, World, dump, held
 
 APP = '  File "/srv/releases/7/shop/till.py", line 41, in pay\n    charge()\n'
 LIBRARY = '  File "/venv/lib/python3.11/site-packages/requests/api.py", line 9, in get\n    return x\n'
@@ -84,6 +84,18 @@ async def test_a_group_is_as_new_as_the_newest_that_is_left_in_it(world: World) 
     await world.fail(second)
     await world.store.retry_tasks(["0-b"])
     assert list((await dump(world.store)).zset("atf:{0}:groups").values()) == [float(at)]
+
+
+async def test_a_dead_letter_keeps_its_entries_of_the_index(world: World) -> None:
+    ids = [each.id for each in await world.store.schedule([world.task("a", entries="n=1")])]
+    await world.passes(0)
+    await world.pop(f"{LAMBDA}:1")
+    await world.finish(Outcome.FAILED_FATAL, *held(await world.claim(*ids)), error=error(APP))
+    task = await world.get(ids[0])
+    assert (task.entries, len(task.failure_group)) == ("n=1", 12)
+    await world.store.retry_tasks(ids)
+    task = await world.get(ids[0])
+    assert (task.entries, task.failure_group) == ("n=1", "")
 
 
 async def test_what_was_lost_too_often_is_of_a_group_too(world: World) -> None:

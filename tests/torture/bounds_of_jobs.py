@@ -166,6 +166,12 @@ BOUNDS: Final[dict[str, Bound]] = {
     "until when the audit log is asked for": Bound(
         "ListAudit", lambda _, n: f.ListAuditRequest(until_at_us=n), 0, MAX_INT64, "until "
     ),
+    "a page of groups of failures": Bound(
+        "ListFailures", lambda _, n: f.ListFailuresRequest(page_size=n), 0, MAX_BATCH, "page_size"
+    ),
+    "since when groups of failures are asked for": Bound(
+        "ListFailures", lambda _, n: f.ListFailuresRequest(since_at_us=n), 0, 1 << 53, "since_at_us"
+    ),
     "who asks, where that may be left out": Bound(
         "CancelTasks", lambda _, n: f.CancelTasksRequest(who="ä" * n), 0, MAX_WHO_CHARS, "who"
     ),

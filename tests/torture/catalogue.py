@@ -268,6 +268,10 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("what",): Rule(_at_most(64), "what"),
         ("task_id",): Rule(_must(r"|[01]-[A-Za-z0-9_-]{1,64}"), "task id"),
     },
+    "Frontend.ListFailures": {
+        ("lambda",): Rule(lambda text: _must(rf"{_NAME}/({_NAME}|\*)", NOT_FOUND)(text) if text else OK, "lambda"),
+        ("page_token",): Rule(_must(rf"|\d{{1,16}}/{_NAME}/{_NAME}:![0-9a-f]{{12}}"), "page_token"),
+    },
     "Frontend.ExplainTask": {("id",): _STORED},
     "Frontend.GetLog": {("id",): _STORED},
     "Frontend.ListKeys": _LISTED_KEYS,

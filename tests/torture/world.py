@@ -335,6 +335,12 @@ class _Valid:
         return f.ListGatesRequest(**{"lambda": LAMBDA})
 
     @staticmethod
+    def Frontend_ListFailures(_w: World) -> Message:  # noqa: N802
+        return f.ListFailuresRequest(
+            **{"lambda": LAMBDA}, since_at_us=1, page_size=5, page_token=f"9/{LAMBDA}:!0123456789ab"
+        )
+
+    @staticmethod
     def Frontend_ListAudit(_w: World) -> Message:  # noqa: N802
         return f.ListAuditRequest(
             **{"lambda": LAMBDA},

@@ -132,11 +132,7 @@ class TaskRecord(NamedTuple):
     labels: str = ""  # see keys.labels
     entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
     has_log: bool = False  # get_log has something to say
-
-    @property
-    def failure_group(self) -> str:
-        """Of a dead letter: the group of those that failed alike. Empty: it is none."""
-        return next((each[1:] for each in self.entries.split() if each.startswith("!")), "")
+    failure_group: str = ""  # of a dead letter: the group of those that failed alike
 
     @property
     def most_attempts(self) -> int:

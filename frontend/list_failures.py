@@ -1,0 +1,62 @@
+"""Answers ListFailures: which dead letters failed alike, how many, since when, and an example of each group."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from atf.rpc import frontend_pb2 as f
+from atf.sdk.failure import failure_of
+from atf.store.values.lists import FailureGroupRecord, ListedTask
+from atf.store.values.tasks import TaskRecord
+
+from .filters import task_query
+from .parts import FrontendParts
+from .validate import bad_page_token, lambda_of, page_size
+
+_MESSAGE_CHARS: Final = 500
+_TOKEN: Final = re.compile(r"([0-9]{1,16})/([A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,200}:![0-9a-f]{12})")
+"""Instant and name of the group behind which the page begins."""
+
+
+class FailureRpc(FrontendParts):
+    """The call ListFailures."""
+
+    async def list_failures(self, request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
+        """A page of the groups of dead letters."""
+        query = task_query(f.TaskFilter(**{"lambda": lambda_of(request)}, since_at_us=request.since_at_us))
+        size, behind = page_size(request.page_size), _parse_token(request.page_token)
+        if query.lambda_name:
+            await self._lambdas.known(query.lambda_name)
+        beginning = f"{query.lambda_name}:" if query.lambda_name else query.namespace
+        page = await self._store.list_failures(beginning, query.since_us, size, behind)
+        newest = await self._store.get_tasks([each.task_id for each in page.groups])
+        shown = [None if each is None else self._redaction.record(each) for each in newest]
+        return f.ListFailuresReply(
+            groups=[_group(group, task) for group, task in zip(page.groups, shown, strict=True)],
+            next_page_token=f"{page.next.at_us:.0f}/{page.next.id}" if page.next else "",
+        )
+
+
+def _group(group: FailureGroupRecord, newest: TaskRecord | None) -> f.FailureGroup:
+    failed = failure_of(newest.error if newest else "")
+    return f.FailureGroup(
+        **{"lambda": group.lambda_name},
+        id=group.id,
+        error_type=failed.type,
+        place=group.place,
+        message=failed.message[:_MESSAGE_CHARS],
+        count=group.count,
+        first_at_us=group.first_us,
+        last_at_us=group.last_us,
+        task_id=group.task_id,
+    )
+
+
+def _parse_token(token: str) -> ListedTask | None:
+    if not token:
+        return None
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise bad_page_token(token)
+    return ListedTask(float(match[1]), match[2])
