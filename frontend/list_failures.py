@@ -7,6 +7,7 @@ from typing import Final
 
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
+from atf.sdk.messages import of_lambda
 from atf.store.values.lists import FailureGroupRecord, ListedTask
 from atf.store.values.tasks import TaskRecord
 
@@ -24,8 +25,8 @@ class FailureRpc(FrontendParts):
 
     async def list_failures(self, request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
         """A page of the groups of dead letters."""
-        query = task_query(f.TaskFilter(**{"lambda": lambda_of(request)}, since_at_us=request.since_at_us))
-        size, behind = page_size(request.page_size), _parse_token(request.page_token)
+        query = task_query(f.TaskFilter(since_at_us=request.since_at_us, **of_lambda(lambda_of(request))))
+        size, behind = page_size(request.page_size), parse_token(request.page_token)
         if query.lambda_name:
             await self._lambdas.known(query.lambda_name)
         beginning = f"{query.lambda_name}:" if query.lambda_name else query.namespace
@@ -46,14 +47,19 @@ def _group(group: FailureGroupRecord, newest: TaskRecord | None) -> f.FailureGro
         error_type=failed.type,
         place=group.place,
         message=failed.message[:_MESSAGE_CHARS],
-        count=group.count,
+        count=group.dead,
         first_at_us=group.first_us,
         last_at_us=group.last_us,
         task_id=group.task_id,
     )
 
 
-def _parse_token(token: str) -> ListedTask | None:
+def parse_token(token: str) -> ListedTask | None:
+    """The group behind which a page begins; None for the first page.
+
+    Raises:
+        InvalidArgument: no page has answered so.
+    """
     if not token:
         return None
     match = _TOKEN.fullmatch(token)

@@ -15,6 +15,7 @@ from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
+from atf.sdk.messages import of_lambda
 from atf.store.values.audit import AuditEntry
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import TaskRecord
@@ -99,7 +100,7 @@ class RedriveRpc(ListRpcs):
         known = await self._lambdas.known(name) if name or not group else None
         if not group:
             return TaskQuery(name, statuses=[Status.FATAL_FAILURE], oldest_first=True), known
-        asked = f.TaskFilter(failure_group=group, **{"lambda": name})
+        asked = f.TaskFilter(failure_group=group, **of_lambda(name))
         return await self._query(asked, oldest_first=True), known
 
     async def _note_redrive(self, request: f.RedriveRequest, detail: str) -> None:

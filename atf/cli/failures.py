@@ -29,7 +29,7 @@ _MESSAGE_CHARS = 60
 @limit_flag
 @lists
 def failures(lambda_name: str, limit: int, since: str | None) -> None:
-    """Say what failed for good, of LAMBDA, of a namespace as NAME/*, or of all. Tasks that failed by the same exception in the same function are one line.
+    """Say what failed for good, of LAMBDA, of a namespace as NAME/*, or of all. Tasks that failed by the same exception in the same function are together.
 
     \b
     atf failures --since 1h
@@ -45,7 +45,7 @@ def failures(lambda_name: str, limit: int, since: str | None) -> None:
         "last": lambda each: when(each.last_at_us),
         "at": "place",
         "failed with": _failed_with,
-        "show one, retry all": lambda each: f"atf get {each.task_id}; atf retry --group {each.id}",
+        "show one, retry all": _commands,
     }
     found = ask(lambda stub: failures_all(stub.list_failures, request, limit))
     if not wants_json():
@@ -57,7 +57,25 @@ def failures(lambda_name: str, limit: int, since: str | None) -> None:
             )
         elif len(found) >= limit:
             print(f"the first {limit}; --limit N shows more", file=sys.stderr)
-    show_rows(found, lambda each: message_json(each, _FIELDS), columns)
+    if sys.stdout.isatty() and not wants_json():
+        for each in found:
+            print(*map(one_line, _of_group(each)), sep="\n    ")
+    else:
+        show_rows(found, lambda each: message_json(each, _FIELDS), columns)
+
+
+def _of_group(group: f.FailureGroup) -> tuple[str, ...]:
+    """A group for a screen of 80 columns."""
+    place = f"at {group.place}, " if group.place else ""
+    return (
+        f"{group.count} of {getattr(group, 'lambda')}: {_failed_with(group)}",
+        f"{place}first {when(group.first_at_us)}, last {when(group.last_at_us)}",
+        _commands(group),
+    )
+
+
+def _commands(group: f.FailureGroup) -> str:
+    return f"atf get {group.task_id}; atf retry --group {group.id}"
 
 
 def _failed_with(group: f.FailureGroup) -> str:

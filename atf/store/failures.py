@@ -78,7 +78,7 @@ def _together(name: str, parts: Sequence[_Part]) -> FailureGroupRecord:
     return FailureGroupRecord(
         id=group,
         lambda_name=lambda_name,
-        count=sum(part[0] for part in parts),
+        dead=sum(part[0] for part in parts),
         first_us=min(part[1] for part in parts),
         last_us=last,
         task_id=task_id,

@@ -435,9 +435,19 @@ def test_failures_are_lines_that_say_what_to_do(atf: Atf, frontend: FakeFrontend
     count, name, *_, place, said, commands = line.split("\t")
     assert (count, name, place, said) == ("2", "shop/mail", "shop/till.py:pay", "OSError: rain")
     assert commands == "atf get 0-a; atf retry --group 41c7b2d09e3a"
-    request, _second_page = frontend.asked
+    assert len(frontend.asked) == 2  # pages
+    request = frontend.asked[0]
     assert getattr(request, "lambda") == "shop/*"
     assert request.since_at_us > 0
+
+
+@pytest.mark.usefixtures("frontend")
+def test_a_screen_of_80_columns_holds_groups_of_failures(atf: Atf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    first, place, commands = atf("failures").out.splitlines()
+    assert first == "2 of shop/mail: OSError: rain"
+    assert place.startswith("    at shop/till.py:pay, first 1970-")
+    assert commands == "    atf get 0-a; atf retry --group 41c7b2d09e3a"
 
 
 @pytest.mark.usefixtures("frontend")

@@ -8,6 +8,7 @@ import pytest
 
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.messages import of_lambda
 from atf.store.values.claims import Outcome
 
 from .conftest import Bench
@@ -45,7 +46,8 @@ async def test_a_group_says_why_where_and_how_many(bench: Bench) -> None:
 
 async def test_pages_of_groups_go_on_behind_one_another(bench: Bench) -> None:
     await dead(bench, *(error(f"Error{number}", "") for number in range(3)))
-    all_of_them, found, request = await listed(bench), [], f.ListFailuresRequest(page_size=1)
+    all_of_them, request = await listed(bench), f.ListFailuresRequest(page_size=1)
+    found: list[f.FailureGroup] = []
     for _ in range(5):
         reply = await bench.frontend.list_failures(request)
         found += reply.groups
@@ -60,7 +62,7 @@ async def test_pages_of_groups_go_on_behind_one_another(bench: Bench) -> None:
 async def test_exactly_a_group_is_retried(bench: Bench, lambda_name: str) -> None:
     ids = await dead(bench, error("OSError", "a"), error("KeyError", "b"))
     group = (await bench.stored(ids[0])).failure_group
-    request = f.RedriveRequest(failure_group=group, who="ada", dry_run=True, **{"lambda": lambda_name})
+    request = f.RedriveRequest(failure_group=group, who="ada", dry_run=True, **of_lambda(lambda_name))
     reply = await bench.frontend.redrive(request)
     assert (reply.matched, list(reply.ids), reply.looked_at) == (1, ids[:1], 1)
     request.dry_run = False

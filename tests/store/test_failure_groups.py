@@ -112,7 +112,7 @@ async def test_groups_come_newest_first_with_what_all_partitions_have_of_them(wo
     await groups(world, error(APP, message="of the first group"), partition=1)
     await groups(world, error(APP), name="shop/ring")
     page = await world.store.list_failures("", 0, 10)
-    assert [(each.lambda_name, each.count, each.place) for each in page.groups] == [
+    assert [(each.lambda_name, each.dead, each.place) for each in page.groups] == [
         ("shop/ring", 1, "shop/till.py:pay"),
         (LAMBDA, 3, "shop/till.py:pay"),
         (LAMBDA, 1, "shop/till.py:pay"),
@@ -132,4 +132,4 @@ async def test_groups_come_newest_first_with_what_all_partitions_have_of_them(wo
     assert found == page.groups
     assert [each.lambda_name for each in (await world.store.list_failures("shop/ring:", 0, 10)).groups] == ["shop/ring"]
     since = await world.store.list_failures("shop/", began + 2 * US, 10)
-    assert since.groups == [page.groups[0], wide._replace(count=1, first_us=wide.last_us), page.groups[2]]
+    assert since.groups == [page.groups[0], wide._replace(dead=1, first_us=wide.last_us), page.groups[2]]

@@ -60,7 +60,7 @@ class FailureGroupRecord(NamedTuple):
 
     id: str
     lambda_name: str
-    count: int
+    dead: int
     first_us: int
     last_us: int
     task_id: str  # of the newest
