@@ -12,15 +12,20 @@ from atf.config.settings import UiSettings
 from atf.errors import NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.messages import of_lambda
+from atf.ui.actions.action import command_template
+from atf.ui.actions.bulk import redrive_request
+from atf.ui.actions.table import ACTIONS
 from atf.ui.app import make_app
 from atf.ui.pages import cluster, lambdas
 from atf.ui.pages.table import PAGES
 from atf.ui.probes import add_probes
 from atf.ui.security import HEADERS
+from atf.ui.task_filter import FILTERS, read_filter
 from atf.ui.visit import PAGE_ROWS
+from atf.ui.words import lambda_of
 from tests.recorder import Recorder
 
-from .conftest import Browser, TurnedClock, browsing
+from .conftest import NOW_US, Browser, TurnedClock, browsing
 from .hostile import EVIL, Empty, Hostile
 
 PATHS = {
@@ -344,3 +349,28 @@ async def test_a_task_shows_what_its_runs_have_said(browser: Browser, monkeypatc
     assert "without 2.0 KiB before" in said
     assert said.count("x") < 5_000
     assert (await browser.get("/tasks/0-a/log"))[1].count("x") > 9_000
+
+
+async def test_failures_are_groups_each_with_its_retry() -> None:
+    class Failing(Recorder):
+        async def list_failures(self, request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
+            group = f.FailureGroup(
+                id="41c7b2d09e3a", error_type="OSError", place="shop/till.py:pay", message="rain", count=412
+            )
+            setattr(group, "lambda", "shop/mail")
+            return f.ListFailuresReply(groups=[group], next_page_token="behind")
+
+    async with browsing(Failing()) as browser:
+        status, text = await browser.get("/failures?since=1h")
+    assert status == 200
+    assert all(each in text for each in ("412", "OSError", "shop/till.py:pay", "page=behind"))
+    assert "/bulk/retry?lambda=shop/mail&amp;group=41c7b2d09e3a" in text.replace("%2F", "/")
+
+
+def test_a_group_is_retried_by_its_id() -> None:
+    asked = read_filter({"group": "41c7b2d09e3a"}, NOW_US)
+    request = redrive_request(asked, "")
+    assert (request.failure_group, lambda_of(request)) == ("41c7b2d09e3a", "")
+    target = {**dict.fromkeys(FILTERS, ""), "group": "41c7b2d09e3a", "error": ""}
+    words = [each.text for each in command_template(ACTIONS["retry-matching"], target)]
+    assert words[:5] == ["atf", "retry", "--group", "41c7b2d09e3a", "--yes"]

@@ -16,7 +16,6 @@ from atf.runtime import end
 from atf.task import Status
 from atf.ui import bulk, log_watch
 from atf.ui.bulk import page_by_page
-from atf.ui.failure_groups import groups_of
 from atf.ui.log_watch import LogWatches
 from atf.ui.pages.task import bar_of, runs_of
 from atf.ui.reads import MOST, SharedReads
@@ -429,45 +428,3 @@ async def test_what_is_done_to_many_tasks_ends_with_its_time(monkeypatch: pytest
     monkeypatch.setattr(bulk, "SECONDS", -1.0)
     assert (await page_by_page(f.RedriveRequest(), call, lambda reply: reply.redriven)).more
     assert asked == [""]
-
-
-# --- failures ---------------------------------------------------------------------------------------------------------
-
-TRACEBACK = """ValueError: no card {}
-Traceback (most recent call last):
-  File "/work/atf/executor/perform.py", line 9, in run
-  File "/home/ada/shop.py", line {}, in charge
-  File "/usr/lib/python3.11/json/decoder.py", line 5, in decode
-ValueError: no card"""
-
-
-def dead(task_id: str, error: str, at_us: int, name: str = "shop/charge") -> t.Task:
-    made = t.Task(id=task_id, status=t.FATAL_FAILURE, error=error, finished_at_us=at_us)
-    setattr(made, "lambda", name)
-    return made
-
-
-def test_failures_that_are_alike_are_one_group() -> None:
-    tasks = [
-        dead("0-c", TRACEBACK.format(3, 12), 30),
-        dead("0-b", TRACEBACK.format(2, 12), 20),
-        dead("0-a", TRACEBACK.format(1, 12), 10),
-        dead("0-d", TRACEBACK.format(1, 99), 40),
-        dead("0-e", TRACEBACK.format(1, 12), 50, "shop/mail"),
-        dead("0-f", "the executor was lost", 60),
-    ]
-    groups = groups_of(reversed(tasks))
-    first = groups[0]
-    assert (first.count, first.first_us, first.last_us, first.task_id) == (3, 10, 30, "0-c")
-    assert (first.error_type, first.place, first.message) == (
-        "ValueError",
-        "shop.py:12 in charge",
-        "no card 3",
-    )
-    assert [(each.name, each.count, each.place) for each in groups[1:]] == [
-        ("shop/charge", 1, ""),
-        ("shop/mail", 1, "shop.py:12 in charge"),
-        ("shop/charge", 1, "shop.py:99 in charge"),
-    ]
-    assert (groups[1].error_type, groups[1].message) == ("", "the executor was lost")
-    assert groups_of([]) == []

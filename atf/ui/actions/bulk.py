@@ -1,4 +1,4 @@
-"""Actions on all tasks that match a filter: retry the dead of a lambda."""
+"""Actions on all tasks that match a filter: retry the dead of a lambda, or of a group of failures."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ def redrive_request(asked: AskedTasks, error: str) -> f.RedriveRequest:
     """
     given = asked.filter
     name = lambda_of(given)
-    if not name or name.endswith("/*"):
+    if not (name or given.failure_group) or name.endswith("/*"):
         raise InvalidArgument("name one lambda: dead tasks run again lambda by lambda")
     if given.priorities or given.key or given.error_type:
         raise InvalidArgument(
             "dead tasks are searched by labels, time and the text of their error alone: leave out the other filters"
         )
     request = f.RedriveRequest(
-        labels=given.labels, error=error, failed_from_at_us=given.since_at_us, failed_until_at_us=given.until_at_us
+        labels=given.labels,
+        error=error,
+        failure_group=given.failure_group,
+        failed_from_at_us=given.since_at_us,
+        failed_until_at_us=given.until_at_us,
     )
     setattr(request, "lambda", name)
     return request
@@ -55,7 +59,16 @@ def _retry_words(values: Values) -> list[str]:
     times = {"--failed-from": request.failed_from_at_us, "--failed-until": request.failed_until_at_us}
     words = [word for flag, at_us in times.items() if at_us for word in (flag, instant(at_us))]
     words += [word for name, value in sorted(request.labels.items()) for word in ("--label", f"{name}={value}")]
-    return ["atf", "retry", lambda_of(request), *words, *(["--error", request.error] if request.error else []), "--yes"]
+    group = ["--group", request.failure_group] if request.failure_group else []
+    return [
+        "atf",
+        "retry",
+        *filter(None, [lambda_of(request)]),
+        *group,
+        *words,
+        *(["--error", request.error] if request.error else []),
+        "--yes",
+    ]
 
 
 ACTIONS: Final = (

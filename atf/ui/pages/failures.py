@@ -1,28 +1,32 @@
-"""The page of failures: the newest ones over all lambdas, those that are alike together."""
+"""The page of failures: the dead tasks over all lambdas, those that failed alike together."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from atf.rpc import frontend_pb2 as f, task_pb2 as t
-from atf.ui.failure_groups import groups_of
-from atf.ui.task_filter import read_filter
+from atf.rpc import frontend_pb2 as f
+from atf.sdk.messages import of_lambda
+from atf.ui.task_filter import AS_OF, read_filter
 from atf.ui.visit import PageView, Visit
+from atf.ui.words import lambda_of
 
-NEWEST: Final = 100
-"""Failures that are looked at."""
+ROWS: Final = 50
 
 
 async def failures(visit: Visit) -> PageView:
-    """The groups of the newest dead tasks."""
-    asked = read_filter({name: visit.query.get(name, "") for name in ("lambda", "since")}, visit.now_us).filter
-    asked.statuses.append(t.FATAL_FAILURE)
-    found = await visit.read(visit.frontend.list_tasks, f.ListTasksRequest(filter=asked, page_size=NEWEST))
-    groups = groups_of(found.tasks[:NEWEST])
+    """A page of groups, that of the newest failure first."""
+    asked = read_filter({name: visit.query.get(name, "") for name in ("lambda", "since", AS_OF)}, visit.now_us)
+    request = f.ListFailuresRequest(
+        since_at_us=asked.filter.since_at_us,
+        page_size=ROWS,
+        page_token=visit.query.get("page", ""),
+        **of_lambda(lambda_of(asked.filter)),
+    )
+    found = await visit.read(visit.frontend.list_failures, request)
     values = {
-        "groups": groups,
-        "looked_at": len(found.tasks[:NEWEST]),
-        "of": found.of,
+        "groups": [(lambda_of(each), each) for each in found.groups[:ROWS]],
+        "next": found.next_page_token,
+        "keep": {AS_OF: asked.as_of_us},
         "since": visit.query.get("since", ""),
     }
     return PageView("failures.html", "Failures", values)

@@ -12,7 +12,7 @@ from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS
 
 ROWS: Final = 50
-MORE: Final = ("labels", "key", "priority", "error_type", "since", "until")
+MORE: Final = ("labels", "key", "priority", "error_type", "since", "until", "group")
 """Filters that are shown on demand."""
 _MOST_KNOWN: Final = 300
 
