@@ -64,6 +64,7 @@ INNER = {
     "grant_permits": "the answer to ask_permits",
     "barrier": "of pauses of claims",
     "command_batch": "of cancel_batch, retry_batch and delete_batch",
+    "count_failures": "of list_failures",
     "count_items": "of get_batch",
     "enlist": "of heartbeat and claim: the roster of who may hold leases",
     "list_outbox": "of apply_outbox",

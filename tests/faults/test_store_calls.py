@@ -54,13 +54,15 @@ async def _desk_work(world: World) -> None:
     assert await world.client.cancel(never.id)
     letter = await world.client.schedule(hopeless.prepare())
     await world.finished([letter])
+    store = await world.open_store()
+    found = await world.sure(lambda: store.list_failures("f/hopeless:", 0, 10))
+    assert [each.task_id for each in found.groups] == [letter.id]
     await world.client.retry(letter.id)
     await world.client.pause("f/hopeless")
     await world.client.resume("f/hopeless")
     await world.client.set_lambda("f/hopeless", {"queue_limit": 5})
     await world.succeed([letter])
     await _stopped_keys(world)
-    store = await world.open_store()
     assert await world.sure(lambda: store.get_log(never.id)) is not None
     assert [Status(each.status) async for each in world.client.watch_log(never.id)] == [Status.CANCELLED]
     assert (await world.client.explain(never.id)).task.status is Status.CANCELLED

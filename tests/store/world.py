@@ -170,7 +170,7 @@ def violations(found: Dump, now_us: int) -> list[str]:
             if key.startswith("atf:{") and mark in key:
                 for task_id, score in value.items():
                     places[task_id].append((key, score))
-    wrong += _list_violations(found, tasks)
+    wrong += _list_violations(found, tasks) + _group_violations(found, tasks)
     for task_id, task in tasks.items():
         wrong += _task_violations(found, now_us, task_id, task, places.pop(task_id, []))
     wrong += [f"{task_id} has no record and stands in {where}" for task_id, where in places.items()]
@@ -213,6 +213,22 @@ def _list_violations(found: Dump, tasks: dict[str, dict[str, str]]) -> list[str]
         if name not in found.zset(f"{record}:lists") or newest is None or newest < max(listed.values()):
             wrong.append(f"{key} is not found by its name, or by its newest entry ({newest})")
     return wrong
+
+
+def _group_violations(found: Dump, tasks: dict[str, dict[str, str]]) -> list[str]:
+    """Whether each dead letter is of one group, nothing else is of any, and each group is known by its newest."""
+    wrong = []
+    for task_id, task in tasks.items():
+        groups = [each for each in task.get("ix", "").split() if each.startswith("!")]
+        if len(groups) != (task["s"] == "FATAL_FAILURE"):
+            wrong.append(f"{task_id} is {task['s']} and of the groups {groups}")
+    newest: dict[str, dict[str, float]] = defaultdict(dict)
+    for key, (_, listed) in found.data.items():
+        record, mark, name = key.partition(":x:")
+        if mark and ":!" in name:
+            newest[f"{record}:groups"][name] = max(listed.values())
+    known = {key: value for key, (_, value) in found.data.items() if key.endswith("}:groups")}
+    return wrong if known == newest else [*wrong, f"groups have newest tasks {dict(newest)}, and are known as {known}"]
 
 
 def _job_violations(found: Dump, tasks: dict[str, dict[str, str]]) -> list[str]:
@@ -679,6 +695,7 @@ class World:
         await self.finish(Outcome.FAILED_FATAL, *claims[10:])
         if look is not None:
             await look()
+        assert [each.dead for each in (await self.store.list_failures(f"{name}:", 0, 1)).groups] == [10]
         assert (await self.store.enqueue(0, 0)).failing == [name]
         assert await self.store.judge(name)
         assert (await self.store.list_lambdas())[name].paused
