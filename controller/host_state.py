@@ -26,6 +26,9 @@ KNOWN_S: Final = 30.0
 FAILING_KNOWN_S: Final = 300.0
 """Seconds for which it is known why none can start here: a controller that has given up is not forgotten before somebody has looked."""
 
+_AGAIN_S: Final = 2.0
+"""Seconds after which it is said again where part of the store was away: two lost calls must not have workers count as gone that live."""
+
 _DRAINING_S: Final = 1.0
 """Seconds between two times that a host which drains says how many executors are left: somebody waits for it."""
 
@@ -87,21 +90,24 @@ class HostState:
             now = self.runtime.monotonic()
             change = self.quarantine.next_change(now)
             self.rearrange()
-            await self.say()
-            rest = _DRAINING_S if self.drains and self.executors() else KNOWN_S / 3
+            rest = KNOWN_S / 3 if await self.say() else _AGAIN_S
+            if self.drains and self.executors():
+                rest = _DRAINING_S
             await happens(self._news, rest if change is None else min(change - now, rest))
             self._news.clear()
 
-    async def say(self) -> None:
-        """Says to the store what there is to know of this host."""
+    async def say(self) -> bool:
+        """Says to the store what there is to know of this host. Returns whether all of it has answered."""
         now, why_not = self.runtime.monotonic(), self.starts.to_say
         quarantined = {each.lambda_name: max(each.until - now, 0.0) for each in self.quarantine.listing(now)}
         known = FAILING_KNOWN_S if why_not not in {"", STARTS} else KNOWN_S
         with contextlib.suppress(AtfError):  # the poller says what is wrong with the store
-            drains = await self.store.serve(
+            drains, everywhere = await self.store.serve(
                 self.pool, known, self.host, quarantined, self._serves(now), executors=self.executors(), why_not=why_not
             )
             self._drain_host(self.drains if drains is None else drains)
+            return everywhere
+        return False
 
     def _drain_host(self, drains: bool) -> None:
         """What an operator wants of this host holds until the store says otherwise."""

@@ -35,6 +35,13 @@ STARTS: Final = "="
 """In place of why no executor can start on a host: they start, and none has worked yet."""
 
 
+class ServeAnswer(NamedTuple):
+    """What the store made of what a host said of itself."""
+
+    drains: bool | None  # whether the host is to drain; None: not known, since the registry partition is away
+    everywhere: bool  # whether every partition has noted it
+
+
 class HostRecord(NamedTuple):
     """A live worker host, as it has said of itself."""
 

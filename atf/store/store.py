@@ -5,7 +5,6 @@ Owns every read and write of Redis. Knows nothing of RPCs, payloads or lambdas' 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -24,7 +23,7 @@ from . import keys, library
 from .audit import AuditVerbs
 from .batches import BatchVerbs
 from .calls import by_partition
-from .capacity import CapacityVerbs
+from .capacity import CapacityVerbs, ServeAnswer
 from .claims import ClaimVerbs
 from .failures import FailureVerbs
 from .gates import GateVerbs
@@ -169,7 +168,7 @@ class Store(
         *,
         executors: int | None = None,
         why_not: str = "",
-    ) -> bool | None:
+    ) -> ServeAnswer:
         """Notes that workers of a pool ("": of no name) are alive, and count as such for so long; or why none can start on a host.
 
         Args:
@@ -182,23 +181,26 @@ class Store(
             executors: how many run there; None: it does not say.
             why_not: why no worker can start on the host; then none is alive there. STARTS: that is not known yet, and what was said holds.
                 Empty: they can.
-
-        Returns:
-            whether the host is to drain; None where that is not known, since the registry partition is away.
         """
         said = list((quarantined or {}).items())[:MAX_BATCH]
         args: list[Arg] = [why_not, len(said)]
         for name, left in said:
             args += (name, round(left * US))
-        drains: bool | None = None
-        for partition in range(self.partitions):
+        count = "" if executors is None else str(executors)
+
+        async def say(partition: int, _: Sequence[int]) -> list[int | None]:
+            told: int | None = None
             for start in range(0, max(len(lambdas), 1), MAX_BATCH):
-                count = "" if executors is None else str(executors)
                 of = (pool, round(seconds * US), host, count, int(start > 0), *args)
-                with contextlib.suppress(Unavailable):  # it is said again
+                try:
                     told = await self._call("serve", partition, [*of, *lambdas[start : start + MAX_BATCH]])
-                    drains = told == 2 if partition == REGISTRY_PARTITION else drains
-        return drains
+                except Unavailable:  # it is said again
+                    return [None]
+            return [told]
+
+        told = await by_partition(range(self.partitions), int, say)
+        at_registry = told[REGISTRY_PARTITION]
+        return ServeAnswer(None if at_registry is None else at_registry == 2, None not in told)
 
     async def cancel_tasks(self, ids: Sequence[str]) -> list[CancelResult]:
         """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""

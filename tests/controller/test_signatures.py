@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, Unavailable
 from atf.rpc import task_pb2 as t
 from atf.store.values.claims import HeldClaim, Outcome, RunResult, Verdict
 from atf.task import US, Status
@@ -62,6 +63,24 @@ async def test_a_signature_that_is_new_here_is_said_at_once(w: World) -> None:
     assert found is not None
     assert sorted(found.signatures) == [OLD, NEW]
     await asyncio.sleep(1)
+    await w.consume()
+    assert ids_of(await call) == [task_id]
+
+
+@virtual(world())
+async def test_a_signature_is_said_again_soon_where_the_store_did_not_hear_of_it(w: World) -> None:
+    task_id, direct, said = await unfit(w), w.store.link.call, [0]
+
+    async def loses_two(verb: str, *args: Any, **more: Any) -> Any:
+        said[0] += verb == "serve"
+        if verb == "serve" and said[0] <= 2:
+            raise Unavailable("the task store does not answer")
+        return await direct(verb, *args, **more)
+
+    w.store.link.call = loses_two  # type: ignore[method-assign]
+    call = w.asking("e2", signatures=[NEW], wait=30)
+    await asyncio.sleep(5)
+    assert said == [3]
     await w.consume()
     assert ids_of(await call) == [task_id]
 

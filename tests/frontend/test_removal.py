@@ -82,7 +82,7 @@ async def test_it_is_refused_while_a_task_runs_or_a_job_names_it(bench: Bench) -
 
 async def test_a_host_drains_until_it_is_resumed_or_its_time_is_over(bench: Bench) -> None:
     async def drains() -> bool | None:
-        return await bench.store.serve("", 30, "one:7403", {}, [NAME], executors=2)
+        return (await bench.store.serve("", 30, "one:7403", {}, [NAME], executors=2)).drains
 
     async def drain(**fields: Any) -> None:
         await bench.frontend.drain_host(f.DrainHostRequest(**{"host": "one:7403", "who": "ada", **fields}))

@@ -3,6 +3,7 @@ server that may have forgotten claims is noticed, whoever meets it."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 from collections.abc import Callable
@@ -172,6 +173,27 @@ async def test_a_change_for_all_reaches_the_others_and_is_owed_to_the_one(store:
     back()
     (owed,) = (await store.enqueue(0, 0)).outbox
     assert owed.target == 1
+
+
+async def test_a_host_is_known_at_the_others_while_one_does_not_answer(store: Store) -> None:
+    direct, hangs, heard = store.link.call, asyncio.Event(), []
+
+    async def call(verb: str, record: str, *args: Any, **more: Any) -> Any:
+        if record == "atf:{0}":
+            await hangs.wait()
+            raise Unavailable(f"{record} does not answer")
+        heard.append(record)
+        return await direct(verb, record, *args, **more)
+
+    store.link.call = call  # type: ignore[method-assign, assignment]
+    serving = asyncio.create_task(store.serve("", 30, "one", lambdas=[LAMBDA]))
+    async with asyncio.timeout(5):
+        while not heard:
+            await asyncio.sleep(0)
+    hangs.set()
+    assert await serving == (None, False)
+    store.link.call = direct  # type: ignore[method-assign]
+    assert await store.serve("", 30, "one", lambdas=[LAMBDA]) == (False, True)
 
 
 @pytest.mark.usefixtures("clock")
