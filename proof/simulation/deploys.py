@@ -121,15 +121,19 @@ class Met:
 
 
 class Deploys:
-    """Holds what the store makes of misfits against what it should."""
+    """Holds what the store makes of misfits against what it should.
+
+    Attributes:
+        known: the executors that have registered, each with the digest that it runs, when it did, and its process.
+    """
 
     def __init__(self) -> None:
         self.met: dict[str, Met] = {}
-        self._runs: dict[str, tuple[str, int, SimProcess]] = {}
+        self.known: dict[str, tuple[str, int, SimProcess]] = {}
 
-    def started(self, process: SimProcess, number: int, now_us: int) -> None:
-        """An executor runs a release from now on."""
-        self._runs[process.name] = release(number).digest, now_us, process
+    def registered(self, process: SimProcess, number: int, now_us: int) -> None:
+        """An executor has made its lambdas known, and asks for tasks of a release from now on: before that nobody can know what it runs."""
+        self.known[process.name] = release(number).digest, now_us, process
 
     def keep(self) -> dict[str, Met]:
         """What `forgot` takes."""
@@ -165,7 +169,7 @@ class Deploys:
             met, was, status = self.met[task_id], before.get(task_id, ("",))[0], after[task_id][0]
             if was == "ENQUEUED" and status == "CLAIMED":
                 owner = told(task_id, "o") or ""
-                digest = self._runs[owner][0]
+                digest = self.known[owner][0]
                 if digest in met.digests:
                     yield f"{task_id}: given to {owner}, which runs {digest}, again"
             attempts, unread = int(told(task_id, "a") or 0), (told(task_id, "mf") or "0 ")[:2] != "0 "
@@ -215,7 +219,7 @@ class Deploys:
         if now_us - met.since_us < GRACE_US:
             yield f"{task_id}: an attempt is counted after {now_us - met.since_us} µs in which it fitted nobody"
         spec = TaskSpec.FromString((told(task_id, "spec") or "").encode("latin-1"))
-        for name, (digest, since_us, process) in self._runs.items():
+        for name, (digest, since_us, process) in self.known.items():
             fits = any(_reads(each, spec.payload) for each in RELEASES[0] if each.digest == digest)
             if fits and process.running and since_us <= met.seen_us and seen_us - met.seen_us >= GRACE_US:
                 yield f"{task_id}: an attempt is counted, and {name}, which it fits, was there all the time"

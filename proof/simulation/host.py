@@ -191,10 +191,10 @@ class SimGuardProcess:
             return EXIT_BAD_INPUT
         frontend = world.wire_frontend()
         release = self._host.release
-        if deploys.has_deploys(world.seed):
-            world.server.deploys.started(process, release, world.now_us())
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
         await frame.retry_until_available(lambda: frontend.register_lambdas(request), "the frontend")
+        if deploys.has_deploys(world.seed):
+            world.server.deploys.registered(process, release, world.now_us())
         self._table.stage = Stage.WORKS
         wired = Wiring(frame.runtime, TIMING).executor(
             process.name,

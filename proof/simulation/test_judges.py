@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from atf.process.role import Process as Frame
+from atf.rpc.task_pb2 import TaskSpec
 from atf.task import MOVES
 from atf.verify.events import Accepted, Rescheduled
 from atf.verify.judgement import Breach
@@ -22,6 +23,7 @@ from proof.chaos.rows import simulation as row
 
 from . import __main__ as command
 from .chronicle import StoryLine
+from .deploys import GRACE_US, NAME as DEPLOYED, Deploys
 from .lambdas import limited
 from .loop import SimProcess
 from .mutants import KINDS, MUTANTS, QUICK
@@ -34,6 +36,8 @@ from .world import World
 ROOT: Final = Path(__file__).parents[2]
 LIMITED: Final = 1
 """A seed whose steps have limits."""
+BEGAN_US: Final = 7_000_000
+"""When a payload's time of grace began."""
 
 
 @pytest.fixture
@@ -79,6 +83,35 @@ def test_pops_of_two_processes_have_nothing_to_do_with_each_other() -> None:
     pops = Pops()
     assert judged((0, 100, "a"), pops_of=pops) == []
     assert judged((100, 200, "b"), process="h2-ctl.1", pops_of=pops) == []
+
+
+# --- who is there for a payload ----------------------------------------------------------------------------------------
+
+
+def failed_for_want_of(registered_us: int | None) -> list[str]:
+    """What is odd where a payload counted as failed at the end of its grace, beside an executor that it fits and that registered then."""
+    judge, spec = Deploys(), TaskSpec(payload=b'{"color": "red"}').SerializeToString().decode("latin-1")
+    if registered_us is not None:
+        judge.registered(SimProcess("h1-e1.1", "h1"), 0, registered_us)
+    record = {"q": f"{DEPLOYED}:1", "a": "0", "mf": "5 0", "spec": spec}
+
+    def odd(verb: str, at_us: int, **changed: str) -> list[str]:
+        record.update(changed)
+        now = {"0-a": ("NEW", 1)}
+        return list(
+            judge.look(
+                verb, [""], [], now if verb == "enqueue" else {}, now, lambda _, name: record.get(name), (at_us, at_us)
+            )
+        )
+
+    assert odd("schedule", BEGAN_US) == []
+    return odd("enqueue", BEGAN_US + GRACE_US, a="1")
+
+
+def test_a_payload_must_not_fail_beside_an_executor_that_it_fits_and_that_had_registered_before() -> None:
+    said = "0-a: an attempt is counted, and h1-e1.1, which it fits, was there all the time"
+    assert failed_for_want_of(BEGAN_US) == [said]
+    assert failed_for_want_of(BEGAN_US + 1) == failed_for_want_of(None) == []
 
 
 # --- what is started afresh -------------------------------------------------------------------------------------------
