@@ -40,7 +40,7 @@ SOME: Final = 100
 ENOUGH: Final = 5_000
 """Seeds of which what is scarce must have been seen as often, too: that each call was disturbed, and JOB_MOVES."""
 JOB_MOVES: Final = ("hold", "hold back", "go on", "run for the last time")
-"""Moves that only the ticks of a job make which is paused or deleted. One seed in ten has such a job, and `hold` was seen 7 times in 1,000."""
+"""Moves that only the ticks of a job make which is paused or deleted. One seed in ten has such a job."""
 
 
 def main() -> int:
