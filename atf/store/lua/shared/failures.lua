@@ -18,7 +18,7 @@ local function package_of(file) return string.match(file, '^.*[et]%-packages/[^/
 
 -- Where a traceback ends in the user's own code, as "file:function". The first frame is the lambda, or a hook of the app: what lies in its
 -- package is the user's, too, where the app itself is installed.
-local function place_of(trace)
+local function find_place(trace)
   local own, first, last
   for line in string.gmatch(trace, '[^\n]+') do
     local file, inside = string.match(line, '^  File "(.-)", line %d+, in (.+)$')
@@ -34,6 +34,13 @@ local function place_of(trace)
   return own or last or ''
 end
 
+-- The same; mostly many tasks fail alike, and nothing but their messages differs.
+local last_trace, last_place
+local function place_of(trace)
+  if trace ~= last_trace then last_trace, last_place = trace, find_place(trace) end
+  return last_place
+end
+
 -- What an error is grouped by. Of one without a traceback: its first line, with # for numbers, since a timeout or a count varies.
 local function cause_of(err)
   local said, trace = string.match(err, '^(.-)\nTraceback %(most recent call last%):\n(.*)$')
@@ -42,13 +49,16 @@ local function cause_of(err)
 end
 
 -- Twelve hexadecimal digits of a text. No server is asked for a digest, since fakeredis has none.
+local last_text, last_hash
 local function short_hash(text)
+  if text == last_text then return last_hash end
   local high, low = 0, 1
   for i = 1, #text do
     local byte = string.byte(text, i)
     high, low = (high * 257 + byte) % 16777213, (low * 263 + byte) % 16777199
   end
-  return string.format('%06x%06x', high, low)
+  last_text, last_hash = text, string.format('%06x%06x', high, low)
+  return last_hash
 end
 
 -- Where a dead letter failed, in the user's own code; "" = nowhere, or there is no such task.
