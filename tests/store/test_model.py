@@ -530,7 +530,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(lambda_name=LAMBDAS, paused=st.booleans())
     def pause_or_resume(self, lambda_name: str, paused: bool) -> None:
-        assert self.run((self.store.pause_lambda if paused else self.store.resume_lambda)(lambda_name))
+        assert self.run((self.store.pause_lambda if paused else self.store.resume_lambda)(lambda_name)) is not None
         (self.paused.add if paused else self.paused.discard)(lambda_name)
 
     @rule(lambda_name=LAMBDAS)
