@@ -112,11 +112,11 @@ def test_a_dry_run_by_a_filter(atf: Atf, frontend: FakeFrontend) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["retry"], "give ids of tasks, or one lambda"),
+        (["retry"], "give ids of tasks, one lambda, or a --group of atf failures"),
         (["retry", "0-a", "--lambda", "shop/mail"], "and not both"),
         (["retry", "shop/mail", "--lambda", "shop/mail"], "and not both"),
         (["retry", "shop/mail", "shop/bill"], "shop/mail is a lambda: give it alone"),
-        (["retry", "0-a", "--error", "rain"], "--error: of no use without a lambda"),
+        (["retry", "0-a", "--error", "rain"], "--error: of no use beside ids of tasks; leave it out"),
         (["retry", "--lambda", "shop/mail", "--rate", "0", "--yes"], "--rate 0: give tasks a second"),
     ],
 )

@@ -42,7 +42,9 @@ def lines() -> Iterator[Any]:
 
     def said(level: str = "info") -> list[dict[str, Any]]:
         found = [json.loads(line) for line in stream.getvalue().splitlines()]
-        found = [each for each in found if each["event"] != "register_lambdas"]  # of the process, not of a task
+        found = [
+            each for each in found if each["event"] not in {"register_lambdas", "audit"}
+        ]  # of the process or a person, not of a run
         return [each for each in found if level == "debug" or each["level"] != "debug"]
 
     def start(level: str) -> Any:

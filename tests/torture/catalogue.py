@@ -240,7 +240,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.GetStatus": {},
     "Frontend.DrainHost": {
         ("host",): Rule(lambda text: OK if text == "host-1" else NOT_FOUND, "host"),
-        ("who",): Rule(_at_most(100, 1), "who"),
+        ("who",): _GATE[("who",)],
         ("why",): _WHY,
     },
     "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
@@ -259,6 +259,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.Redrive": {
         **_GATE,
         ("error",): Rule(_at_most(500), "error"),
+        ("failure_group",): Rule(_must(r"|[0-9a-f]{12}"), "failure_group"),
         ("page_token",): Rule(_must(r"|\d+/\d+/(\d+\.\..*)?"), "page_token"),
     },
     "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},

@@ -30,6 +30,7 @@ from atf.frontend.dapr import http
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
 from atf.sdk.items import NamedElements
+from atf.sdk.slo import parse_slo
 from atf.store import reading, user_keys
 from atf.store.backup import export_files
 from atf.store.values.lists import TaskQuery
@@ -63,6 +64,7 @@ FUZZED: Final = {
     "frontend/jobs.py::parse_token": _TOKENS,
     "frontend/list_failures.py::parse_token": _TOKENS,
     "frontend/redrive.py::parse_position": _TOKENS,
+    "atf/sdk/slo.py::parse_slo": _HERE + "test_any_promise_about_starts_is_read_or_refused",
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
     "atf/config/allowed_hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
@@ -273,6 +275,14 @@ def test_any_setting_of_a_lambda_is_read_or_refused(text: str) -> None:
     for each in SETTINGS.values():
         with understood_or(InvalidArgument):
             each.write(each.parse(text))
+
+
+@fuzz
+@given(text=st.one_of(BROKEN_TEXTS, st.tuples(TEXTS, st.floats()).map(lambda pair: f"{pair[0]}s {pair[1]:.10g}%")))
+def test_any_promise_about_starts_is_read_or_refused(text: str) -> None:
+    with understood_or(InvalidArgument):
+        promise = parse_slo(text)
+        assert parse_slo(str(promise)) == promise
 
 
 @fuzz

@@ -165,6 +165,8 @@ COMMANDS = [
     ["ls", WORD],
     ["ls", WORD, "--status", "new"],
     ["ls"],
+    ["failures"],
+    ["failures", WORD],
     ["wait", WORD, "a"],
     ["cancel", WORD],
     ["retry", WORD],

@@ -367,11 +367,11 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListKeys(_w: World) -> Message:  # noqa: N802
-        return f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
+        return f.ListKeysRequest(**{"lambda": LAMBDA}, page_size=5)
 
     @staticmethod
     def Frontend_ListConcurrencyKeys(_w: World) -> Message:  # noqa: N802
-        return f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=5, page_token="0.0.")
+        return f.ListConcurrencyKeysRequest(**{"lambda": LAMBDA}, page_size=5)
 
     @staticmethod
     def Frontend_ResumeKey(_w: World) -> Message:  # noqa: N802
