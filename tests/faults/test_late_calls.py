@@ -174,6 +174,7 @@ async def seen(world: World) -> dict[str, Any]:
         ],
         "batches": [str(each) for each in batches],
         "jobs": [(each.name, each.generation, each.paused) for each in await world.client.list_jobs()],
+        "hosts": [(each.name, each.draining) for each in await world.client.hosts()],
         "runs": len(runs),
     }
 

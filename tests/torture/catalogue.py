@@ -222,6 +222,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("lambdas", "schedule"): Rule(_at_most(1_000), "schedule"),
         ("lambdas", "redact"): Rule(_at_most(255, 1), "redact"),
         ("lambdas", "search"): Rule(_at_most(255, 1), "search"),
+        ("lambdas", "slo"): Rule(_must(""), "slo"),
         ("lambdas", "owner"): Rule(_at_most(200), "owner"),
         ("lambdas", "runbook"): Rule(_at_most(2_000), "runbook"),
         ("lambdas", "pool"): Rule(_must(r"|" + _NAME), "pool"),
