@@ -34,7 +34,9 @@ for number = 0, count - 1 do
 end
 for _, set in ipairs(sets) do
   redis.call('ZADD', set.key, unpack(set.entries))
-  local list = string.match(set.key, '^' .. string.gsub(P, '[{}]', '%%%0') .. ':[nf]:(.*)$')
-  if list then redis.call('ZADD', P .. ':newest', 'GT', string.format('%d', set.score + by + (count - 1) * step), list) end
+  local newest, beside = string.format('%d', set.score + by + (count - 1) * step), string.sub(set.key, #P + 1)
+  local list, group = string.match(beside, '^:[nf]:(.*)$'), string.match(beside, '^:x:(.*:!%x+)$')
+  if list then redis.call('ZADD', P .. ':newest', 'GT', newest, list) end
+  if group then redis.call('ZADD', P .. ':groups', 'GT', newest, group) end
 end
 return count

@@ -49,7 +49,7 @@ async def scrape(cluster: Cluster, role: str) -> Families:
 
 
 def fits(spec: MetricSpec, samples: list[Any]) -> bool:
-    return all(set(each.labels) - {"le"} == set(spec.labels) for each in samples)
+    return all(set(each.labels) - ({"le"} - set(spec.labels)) == set(spec.labels) for each in samples)
 
 
 async def test_every_process_exports_what_the_table_says_and_goes_on_while_the_store_is_away(

@@ -73,8 +73,10 @@ class FoundationStore(Store):
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
-        if verb == "enqueue":  # knew nothing of jobs, gates and misfits
-            return [*reply, [], 0, [], 0, b"0", 1, [], []]
+        if verb == "claim":  # kept specs whole, and said no queue
+            return [[*each, b""] if len(each) > 2 else each for each in reply]
+        if verb == "enqueue":  # knew nothing of jobs, gates, misfits and how late it was
+            return [*reply, [], 0, [], 0, b"0", 1, [], [], 0]
         return reply
 
     async def _lease(self, verb: str, partition: int, args: list[Arg], **more: Any) -> list[Any]:  # knew of no roster
