@@ -186,7 +186,7 @@ def _any_signature() -> list[Any]:
 
 
 def _one_nonce() -> list[Any]:
-    return [patch.object(claims, "new_id", lambda _random: "0" * 32)]
+    return [patch.object(claims, "new_id", lambda _random, _bits: "0" * 16)]
 
 
 def _core_claimed_twice() -> list[Any]:
