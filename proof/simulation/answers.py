@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 UNKNOWN: Final = ""
 """The status of a task that the store does not know."""
+UNSAID: Final = object()
+"""The result of a success in an answer that does not tell results, such as GetLog's."""
 
 
 class _Success(NamedTuple):
@@ -58,14 +60,14 @@ class RunAnswers:
         Args:
             task_id: of the task.
             told: its status; UNKNOWN: that there is none.
-            result: of a SUCCESS, what its run returned.
+            result: of a SUCCESS, what its run returned; UNSAID: the answer does not say.
             since_us: when the call began.
             now_us: when it was answered.
         """
         had = self.between(task_id, since_us, now_us)
         if told not in had:
             yield f"{task_id}: somebody was told {told or 'that there is none'}, and it was {sorted(had)} since {since_us / 1e6:.6f} s"
-        elif told == "SUCCESS" and self._forgot_us < since_us:
+        elif told == "SUCCESS" and result is not UNSAID and self._forgot_us < since_us:
             accepted = self._successes[task_id]
             younger = [each for each in accepted if since_us < each.at_us <= now_us]
             earlier = [each for each in accepted if each.at_us <= since_us][-1:]

@@ -12,7 +12,7 @@ from atf.client import AsyncClient, TaskInfo
 from atf.errors import AtfError, TaskCancelled, TaskFailed, TaskNotFound
 from atf.task import FINISHED, Status
 
-from .answers import UNKNOWN
+from .answers import UNKNOWN, UNSAID
 from .lambdas import steps_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SimAsker:
         try:
             async with asyncio.timeout(_WATCHES_S):
                 log = await self._client.get_log(task_id)
-                self._judge("log", task_id, Status(log.status).name, None, since)
+                self._judge("log", task_id, Status(log.status).name, UNSAID, since)
                 async with aclosing(self._client.watch_log(task_id)) as seen:
                     async for _ in seen:
                         pass

@@ -15,7 +15,7 @@ from atf.store import library
 from tests.store.test_keys import CREATING
 
 from . import calls
-from .answers import UNKNOWN, RunAnswers
+from .answers import UNKNOWN, UNSAID, RunAnswers
 from .link import SimLink
 from .loop import SimProcess
 from .net import Weather
@@ -153,6 +153,7 @@ def known() -> RunAnswers:
         ("NEW", None, 12, 15),
         ("PROCESSING", None, 12, 25),
         ("SUCCESS", 5, 25, 35),
+        ("SUCCESS", UNSAID, 25, 35),
         ("SUCCESS", 5, 35, 40),
     ],
 )
