@@ -39,18 +39,16 @@ from atf.task import US
 FRESH_S: Final = 5.0
 """Seconds for which what was read will do."""
 _OF_THE_STORE: Final = (
-    *(
-        TASKS,
-        TASKS_DUE,
-        QUEUE_DEPTH,
-        DUE_OLDEST,
-        LIVE_WORKERS,
-        LAMBDA_GATED,
-        SLO_RATIO,
-        WORKERS,
-        MEMORY_RATIO,
-        CLAIMS_PAUSED,
-    ),
+    TASKS,
+    TASKS_DUE,
+    QUEUE_DEPTH,
+    DUE_OLDEST,
+    LIVE_WORKERS,
+    LAMBDA_GATED,
+    SLO_RATIO,
+    WORKERS,
+    MEMORY_RATIO,
+    CLAIMS_PAUSED,
 )
 
 Values = defaultdict[tuple[str, ...], float]
