@@ -21,6 +21,7 @@ KEYS: Final = {
     "atf:{p}:t:<id>": "hash: a task: see fields.FIELDS; or the tombstone of its id",
     "atf:{p}:v:<id>:<field>": "string: a value of a task's record that is long, and lies apart from it",
     "atf:{p}:due": "zset: queue -> the instant at which a store consumer must visit it: the due index, upper level",
+    "atf:{p}:unvisited": "zset: queue that was not to be visited for a while though it held live tasks; with the due index it names all that hold some",
     "atf:{p}:s:<queue>:<STATUS>": "zset: live task -> next_timestamp: the due index, lower level, and the list by status",
     "atf:{p}:f:<lambda>:<STATUS>:<retention>": "zset: finished task, of one retention -> when it ended; with FATAL_FAILURE the lambda's dead-letter set",
     "atf:{p}:n:<lambda>": "zset: task, until its record is gone -> when it was made",

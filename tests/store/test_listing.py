@@ -15,7 +15,7 @@ from atf.task import US, Status
 from tests.known import know
 from tests.store_calls import note_calls
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, World, held, labelled
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, World, dump, held, labelled
 
 
 async def mixed(world: World) -> dict[Status, set[str]]:
@@ -198,6 +198,25 @@ async def test_tasks_of_one_instant_are_paged_by_their_ids(world: World) -> None
         for statuses in ((), (Status.NEW,)):
             found = await pages(world, TaskQuery(statuses=statuses, oldest_first=oldest_first), 7)
             assert len(set(found)) == len(found) == 120
+
+
+async def test_what_waits_for_no_instant_is_found_too(world: World) -> None:
+    """Its queue is not in the due index while a pause keeps it, or others of its ordering key stand before it."""
+    await world.schedule("first", ordering_key="k")
+    await world.schedule("behind", ordering_key="k", priority=9)
+    await world.store.pause_lambda(LAMBDA)
+    await world.passes()
+    found = await dump(world.store)
+    assert found.zset("atf:{0}:due") == {}
+    assert set(found.zset("atf:{0}:unvisited")) == {f"{LAMBDA}:1", f"{LAMBDA}:9"}
+    for query in (TaskQuery(statuses=(Status.NEW,)), TaskQuery(LAMBDA, statuses=(Status.NEW,))):
+        page = await world.store.list_tasks(query, 9, count=True)
+        assert ([each.id for each in page.tasks], page.of) == (["0-behind", "0-first"], 2)
+    assert (await world.store.counts(LAMBDA))[Status.NEW] == 2
+    await world.store.resume_lambda(LAMBDA)
+    await world.store.cancel_tasks(["0-first", "0-behind"])
+    await world.passes()
+    assert (await dump(world.store)).zset("atf:{0}:unvisited") == {}
 
 
 async def test_a_page_takes_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tools.move_headers import NAMED
 
 _FIRST_KEY: Final = """
     GET HDEL HEXISTS HGET HGETALL HINCRBY HMGET HSET HSETNX LINDEX LLEN LPOP LPOS LPUSH LREM RPUSH SADD SET SMEMBERS SREM
-    ZADD ZCARD ZCOUNT ZRANGE ZRANK ZREM ZSCORE PUBLISH SPUBLISH
+    ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZRANK ZREM ZSCORE PUBLISH SPUBLISH
 """
 """The commands whose first argument is a key or a channel of the partition; all others are refused, until they are put here."""
 

@@ -321,6 +321,8 @@ def _task_violations(
             return [f"{task_id}: ended at {task[f't{status.value}']}, and is listed at {places[0][1]}"]
         left = not {"x", "w"} & set(task) and not (task.get("e") or task.get("o"))
         return [] if left else [f"{task_id}: finished, with fields of a live task {task}"]
+    if queue not in {**found.zset(f"{record}:due"), **found.zset(f"{record}:unvisited")}:
+        return [f"{task_id}: {status.name}, and nobody finds {queue}"]
     score = places[0][1]
     ordering = found.list(f"{record}:o:{task['k']}") if "k" in task else []
     if "k" in task and task_id not in ordering:

@@ -64,6 +64,7 @@ SAMPLES: Final[dict[str, str]] = {
     "+zadd": f"ZADD {_TASK} 0 none",
     "+zcard": f"ZCARD {_TASK}",
     "+zcount": f"ZCOUNT {_TASK} 0 0",
+    "+zmscore": f"ZMSCORE {_TASK} none",
     "+zrange": f"ZRANGE {_TASK} 0 0",
     "+zrank": f"ZRANK {_TASK} none",
     "+zrem": f"ZREM {_TASK} none",

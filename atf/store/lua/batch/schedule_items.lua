@@ -32,6 +32,7 @@ register('schedule_items', {}, function(keys, args)
           fields[#fields + 1] = 'k'; fields[#fields + 1] = ordering
           if pause ~= '0' then fields[#fields + 1] = 'gap'; fields[#fields + 1] = pause end
           score = redis.call('RPUSH', order_key(P, ordering), id) == 1 and math.max(now, ordering_keys.paused_until(P, ordering, id)) or nil
+          if not score then due_index.wait(P, sets, queue) end
         end
         if concurrency ~= '' then
           fields[#fields + 1] = 'kc'; fields[#fields + 1] = concurrency

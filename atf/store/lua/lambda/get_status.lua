@@ -42,11 +42,11 @@ end
 register('get_status', {'no-writes'}, function(keys, args)
   local P, now, span, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args do
-    local priorities = due_index.priorities_of(P, args[i], LIVE)
+    local queues = due_index.queues_of(P, args[i])
     local dead, recent, newest, failed_at = dead_letters(P, args[i], now - span)
-    if #priorities > 0 or dead > 0 then
+    if #queues > 0 or dead > 0 then
       local found = {due = 0, later = 0, running = 0, since = math.huge}
-      for _, priority in ipairs(priorities) do look(P, args[i] .. ':' .. priority, now, found) end
+      for _, queue in ipairs(queues) do look(P, queue, now, found) end
       local since = found.since < math.huge and fmt(found.since) or '0'
       for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest, failed_at}) do answer[#answer + 1] = each end
     end

@@ -38,23 +38,51 @@ function due_index.sets_of(P, name, statuses)
   return sets
 end
 
--- The priorities of which a lambda has tasks of some statuses; and its sets, as above, of which each priority has as many as there are statuses.
--- One call says how many sets there are, and the usual priority is looked at first, until all of them are found.
-function due_index.priorities_of(P, name, statuses)
-  local sets, each, found = due_index.sets_of(P, name, statuses), #statuses, {}
-  local left, priority = redis.call('EXISTS', unpack(sets)), DEFAULT_PRIORITY
-  for _ = 0, MAX_PRIORITY do
-    if left == 0 then break end
-    local here = redis.call('EXISTS', unpack(sets, priority * each + 1, priority * each + each))
-    if here > 0 then found[#found + 1], left = priority, left - here end
-    priority = (priority + 1) % (MAX_PRIORITY + 1)
+-- Nothing in a queue is due at any instant. Where it holds live tasks for all that, which a gate or a pause keeps, or which wait behind others,
+-- `unvisited` names it: a queue with live tasks stands there or in the due index.
+function due_index.leave(P, queue)
+  redis.call('ZREM', beside_key(P, 'due'), queue)
+  local sets = {}
+  for number, status in ipairs(LIVE) do sets[number] = live_key(P, queue, status) end
+  if redis.call('EXISTS', unpack(sets)) == 0 then
+    redis.call('ZREM', beside_key(P, 'unvisited'), queue)
+  else
+    due_index.wait(P, writes.AT_ONCE, queue)
   end
-  return found, sets
+end
+
+-- A task of a queue waits for no instant.
+function due_index.wait(P, sets, queue) sets.ZADD(beside_key(P, 'unvisited'), '0', queue) end
+
+local queues_of = remembered(function(_, name)
+  local queues = {}
+  for priority = 0, MAX_PRIORITY do queues[priority + 1] = name .. ':' .. priority end
+  return queues
+end)
+
+-- The queues of a lambda that may hold live tasks, the most urgent first.
+function due_index.queues_of(P, name)
+  local queues, found = queues_of('', name), {}
+  local due, unvisited = redis.call('ZMSCORE', beside_key(P, 'due'), unpack(queues)), redis.call('ZMSCORE', beside_key(P, 'unvisited'), unpack(queues))
+  for number, queue in ipairs(queues) do
+    if due[number] or unvisited[number] then found[#found + 1] = queue end
+  end
+  return found
+end
+
+-- The queues of all lambdas that may hold live tasks.
+function due_index.queues(P)
+  local queues, known = redis.call('ZRANGE', beside_key(P, 'due'), 0, -1), {}
+  for _, queue in ipairs(queues) do known[queue] = true end
+  for _, queue in ipairs(redis.call('ZRANGE', beside_key(P, 'unvisited'), 0, -1)) do
+    if not known[queue] then queues[#queues + 1] = queue end
+  end
+  return queues
 end
 
 -- Has all queues of a lambda looked at that hold live tasks.
 function due_index.visit_lambda(P, name, now)
-  for _, priority in ipairs((due_index.priorities_of(P, name, LIVE))) do due_index.visit_by(P, name .. ':' .. priority, now) end
+  for _, queue in ipairs(due_index.queues_of(P, name)) do due_index.visit_by(P, queue, now) end
 end
 
 -- How long it is until the first instant of a sorted set, or nil: it is empty; and for how long that has been over.

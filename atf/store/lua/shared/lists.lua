@@ -73,10 +73,9 @@ end
 -- How many tasks of a lambda are in each status: NEW, RETRIABLE_FAILURE, ENQUEUED, CLAIMED, PROCESSING, SUCCESS, FATAL_FAILURE, CANCELLED.
 function lists.counts(P, name)
   local counts, finished = {}, {SUCCESS = 0, FATAL_FAILURE = 0, CANCELLED = 0}
-  local priorities, sets = due_index.priorities_of(P, name, LIVE)
   for number = 1, #LIVE do counts[number] = 0 end
-  for _, priority in ipairs(priorities) do
-    for number = 1, #LIVE do counts[number] = counts[number] + redis.call('ZCARD', sets[priority * #LIVE + number]) end
+  for _, queue in ipairs(due_index.queues_of(P, name)) do
+    for number, status in ipairs(LIVE) do counts[number] = counts[number] + redis.call('ZCARD', live_key(P, queue, status)) end
   end
   for _, list in ipairs(lists.finished_of(P, name)) do
     local _, status = lists.parts(list)

@@ -218,7 +218,7 @@ local function close_visit(P, pass, room, most)
   if next_at then
     redis.call('ZADD', beside_key(P, 'due'), fmt(math.max(next_at, now)), queue)
   else
-    redis.call('ZREM', beside_key(P, 'due'), queue)
+    due_index.leave(P, queue)
   end
 end
 

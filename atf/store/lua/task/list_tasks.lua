@@ -12,6 +12,7 @@
 --
 -- The score is when the task was made, where no status is asked for; when it ended, or its next instant, where one is.
 local WALKED = 64  -- names of lists that are read at once
+local COUNTED = 512  -- the same where lists are only counted
 
 local function words(text)
   local found = {}
@@ -77,20 +78,48 @@ local function lists_of(P, q)
   return (q.lambda or q.entries[1]) and of_lambda(P, q) or by_newest(P, q)
 end
 
--- The sets of live tasks that are asked for, where they exist: key, lambda, key, lambda ...
-local function live_sets(P, q)
-  if #q.live == 0 then return NOTHING end
-  local found, names = {}, q.lambda and {q.lambda} or redis.call('ZRANGE', beside_key(P, 'lists'), 0, -1)
-  for _, name in ipairs(names) do
-    if not string.find(name, ':', 1, true) and is_named(q, name) then
-      local priorities, sets = due_index.priorities_of(P, name, q.live)
-      for _, priority in ipairs(priorities) do
-        local wanted = not q.priorities or string.find(q.priorities, priority, 1, true)
-        for i = priority * #q.live + 1, wanted and (priority + 1) * #q.live or 0 do found[#found + 1], found[#found + 2] = sets[i], name end
+-- How many tasks of a set are of the span of time that is asked for.
+local function count_span(q, key)
+  if not q.since and not q.until_ then return redis.call('ZCARD', key) end
+  return redis.call('ZCOUNT', key, fmt(q.since or 0), q.until_ and '(' .. fmt(q.until_) or '+inf')
+end
+
+-- How many tasks the lists hold that a filter asks for, but for those of live tasks.
+local function count_lists(P, q)
+  local sum = 0
+  if q.only_live then return sum end
+  if q.lambda or q.entries[1] or q.since then  -- few lists, or those alone that have something so new
+    for key in lists_of(P, q) do sum = sum + count_span(q, key) end
+    return sum
+  end
+  local first, last = q.namespace and '[' .. q.namespace or '-', q.namespace and '(' .. q.namespace .. '\255' or '+'
+  while true do  -- by name: what `newest` says beside them is dear to read
+    local names = redis.call('ZRANGE', beside_key(P, 'lists'), first, last, 'BYLEX', 'LIMIT', 0, COUNTED)
+    for _, list in ipairs(names) do
+      local key = asked_for(P, q, list)
+      if key then sum = sum + count_span(q, key) end
+    end
+    if #names < COUNTED then return sum end
+    first = '(' .. names[#names]
+  end
+end
+
+-- Adds the sets of live tasks that are asked for to a merge. Returns how many tasks they hold, where that is to be counted.
+local function add_live(P, q, m, counts)
+  if #q.live == 0 then return 0 end
+  local sum, all = 0, not q.since and not q.until_
+  for _, queue in ipairs(q.lambda and due_index.queues_of(P, q.lambda) or due_index.queues(P)) do
+    local name, priority = string.match(queue, '^(.*):(%d)$')  -- the due index holds the outbox, too
+    if name and is_named(q, name) and (not q.priorities or string.find(q.priorities, priority, 1, true)) then
+      for _, status in ipairs(q.live) do
+        local key = live_key(P, queue, status)
+        local held = counts and all and redis.call('ZCARD', key)
+        if counts then sum = sum + (held or count_span(q, key)) end
+        if held ~= 0 then merge.add(m, key, nil, name) end
       end
     end
   end
-  return found
+  return sum
 end
 
 -- The filter as it is used: what the sets answer, and what has to be read of records.
@@ -144,29 +173,13 @@ local function matches(P, q, id, name)
   return (not q.key or has_key(key, name .. ':' .. q.key)) and (not q.error or failed_by(P, id, q.error))
 end
 
--- How many tasks the sets hold that a filter asks for.
-local function counted(P, q, live)
-  local sum = 0
-  local function add(key)
-    if not key then return false end
-    local all = not q.since and not q.until_
-    sum = sum + (all and redis.call('ZCARD', key) or redis.call('ZCOUNT', key, fmt(q.since or 0), q.until_ and '(' .. fmt(q.until_) or '+inf'))
-    return true
-  end
-  local more = lists_of(P, q)
-  while add((more())) do end
-  for i = 1, #live, 2 do add(live[i]) end
-  return sum
-end
-
 register('list_tasks', {'no-writes'}, function(keys, args)
   local P, most, budget, counts, q = keys[1], tonumber(args[5]), tonumber(args[6]), args[7] == '1', query(args)
   local m = {oldest = args[2] == 'oldest', since = q.since, until_ = q.until_}
   if args[4] ~= '' then m.from, m.after = args[3] == 'inf' and math.huge or tonumber(args[3]), args[4] end
   merge.open(m, lists_of(P, q))
-  local live = live_sets(P, q)
-  for i = 1, #live, 2 do merge.add(m, live[i], nil, live[i + 1]) end
-  local answer = {counts and counted(P, q, live) or -1, 0, '', ''}
+  local live = add_live(P, q, m, counts)
+  local answer = {counts and live + count_lists(P, q) or -1, 0, '', ''}
   while answer[2] < budget and #answer < 4 + 2 * most do
     local id, score, of = merge.next(m)
     if not id then break end

@@ -37,7 +37,9 @@ local function put(P, id, queue, next_at, job, fields, now, ...)
     stop_at(P, fields.k, id, queue, -next_at)
   elseif next_at == -1 then
     moves.end_task(P, writes.AT_ONCE, moves.task(P, id), 'CANCELLED', now)
-  elseif not waits then
+  elseif waits then
+    due_index.wait(P, writes.AT_ONCE, queue)
+  else
     if job ~= '' then join_job(P, id, queue, status, job, at, now) end
     due_index.visit_by(P, queue, at)
   end

@@ -98,6 +98,7 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
         local score = at
         if more.k then
           if redis.call('RPUSH', order_key(P, more.k), id) > 1 then score = nil end  -- waits behind another  -- mutant: no_order
+          if not score then due_index.wait(P, sets, queue) end
         end
         spec = record.put(P, id, 'spec', spec, true)
         redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec,
