@@ -16,6 +16,7 @@ from . import view
 from .explain_gates import claims_paused, gated, held_by_job, kept_back, pause_of
 from .explain_words import ExplainAnswer, count, duration, is_are
 from .explain_workers import all_quarantined, failing_hosts, hosts_that_quarantine, no_worker
+from .waits import waits
 
 
 def explain(
@@ -29,8 +30,9 @@ def explain(
         no_core: that its lambda has no core, where it waits for nothing else (explain_workers.py).
     """
     answer = held_by_job(found) or gated(found, gates) or no_core or _answer(found, pause_of(found, gates))
+    record, task = found.record, view.task(found.record)
     return f.ExplainTaskReply(
-        task=view.task(found.record),
+        task=task,
         reason=answer.reason,
         sentence=answer.sentence,
         until_us=answer.until_us,
@@ -39,6 +41,7 @@ def explain(
         queue_limit=found.queue_limit,
         now_us=found.now_us,
         behind=found.behind,
+        waits=waits(task, answer.reason, found.now_us, record.waited, record.late, found.pauses),
     )
 
 

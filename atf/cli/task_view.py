@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from atf.rpc import task_pb2 as t
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.sdk.tracing import trace_id_of
 from atf.visible import one_line
@@ -33,9 +33,19 @@ def task_json(task: t.Task) -> dict[str, Any]:
     return shown
 
 
-def show_task(task: t.Task, of_failed: int = 0) -> None:
+def waits_json(waits: Iterable[f.WaitPart]) -> list[dict[str, Any]]:
+    """What a task has waited for, for programs."""
+    return [message_json(each) for each in waits]
+
+
+def waits_text(waits: Iterable[f.WaitPart]) -> str:
+    """The same for people, without what took less than a millisecond."""
+    return ", ".join(f"{each.reason} {each.us / 1e6:.3f} s" for each in waits if each.us >= 1000)
+
+
+def show_task(task: t.Task, of_failed: int = 0, waits: Sequence[f.WaitPart] = ()) -> None:
     """A task as a page, or for programs; `of_failed`: it is the last of so many of its lambda that failed."""
-    shown, failed = task_json(task), failure_of(task.error)
+    shown, failed = task_json(task) | {"waits": waits_json(waits)}, failure_of(task.error)
     others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --status dead" if of_failed > 1 else ""
     show_fields(
         shown,
@@ -46,6 +56,7 @@ def show_task(task: t.Task, of_failed: int = 0) -> None:
             ("priority", task.priority),
             ("scheduled for", when(task.scheduled_at_us)),
             ("looked at again", when(task.next_at_us)),
+            ("waited" if task.started_at_us or task.finished_at_us else "waits", waits_text(waits)),
             ("started", when(task.started_at_us)),
             ("finished", when(task.finished_at_us)),
             ("attempts", _attempts(task)),

@@ -25,11 +25,13 @@ from .options import any_lambda_argument, asks, duration, limit_flag, lists, wan
 from .output import show, show_rows, when
 from .remote import ask
 from .task_filter import filter_flags, task_filter
-from .task_view import show_task, status_name, task_json
+from .task_view import show_task, status_name, task_json, waits_json, waits_text
 
 _PAGES: Final = 20
 """Pages that one command asks for where few of the tasks match."""
 _IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
+_Shown = tuple[t.Task, int, Sequence[f.WaitPart]]
+"""What show_task takes."""
 Columns = dict[str, Callable[[t.Task], Any]]
 _COLUMNS: Final[Columns] = {
     "task": lambda task: task.id,
@@ -53,17 +55,19 @@ def get(task_id: str) -> None:
     show_task(*ask(lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id)))
 
 
-async def _get(stub: api.Frontend, task_id: str) -> tuple[t.Task, int]:
-    return await stub.get_task(f.GetTaskRequest(id=task_id, with_spec=True)), 0
+async def _get(stub: api.Frontend, task_id: str, of_failed: int = 0) -> _Shown:
+    task = await stub.get_task(f.GetTaskRequest(id=task_id, with_spec=True))
+    explained = await stub.explain_task(f.ExplainTaskRequest(id=task_id))
+    return task, of_failed, explained.waits
 
 
-async def _last_failed(stub: api.Frontend, name: str) -> tuple[t.Task, int]:
+async def _last_failed(stub: api.Frontend, name: str) -> _Shown:
     """The task of a lambda that failed for good last, and of how many."""
     (info,) = (await listed(stub, name)).lambdas  # says whether there is such a lambda, and which are meant
     found = await stub.get_status(f.GetStatusRequest())
     for each in found.lambdas:
         if getattr(each, "lambda") == name and each.failed_id:
-            return (await _get(stub, each.failed_id))[0], info.counts.get("FATAL_FAILURE", 0)
+            return await _get(stub, each.failed_id, info.counts.get("FATAL_FAILURE", 0))
     raise TaskNotFound(f"no task of {name} has failed for good; atf ls {name} lists those that there are")
 
 
@@ -209,4 +213,5 @@ def explain(task_id: str) -> None:
     """Say why a task has not started, or what it does."""
     reply = ask(lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
     fields = message_json(reply, "reason sentence until_us position queue_depth queue_limit behind now_us")
-    show({"task": task_json(reply.task), **fields}, reply.sentence)
+    waited = [f"It has waited: {text}."] if (text := waits_text(reply.waits)) else []
+    show({"task": task_json(reply.task), **fields, "waits": waits_json(reply.waits)}, reply.sentence, *waited)

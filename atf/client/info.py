@@ -12,7 +12,7 @@ from atf.sdk.messages import value_of
 from atf.sdk.options import from_us
 from atf.sdk.payload import decode_result
 from atf.sdk.tracing import trace_id_of
-from atf.task import Status
+from atf.task import US, Status
 
 from .settings import settings_of
 
@@ -153,6 +153,16 @@ class ConcurrencyKeyInfo:
 
 
 @dataclass(frozen=True)
+class WaitPart:
+    """A part of what a task has waited for."""
+
+    reason: str
+    """not due, gated, over a limit, behind a key, no worker, due, queued, claimed or between runs."""
+    begun: datetime | None
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a task has not started, or how far it is."""
 
@@ -169,11 +179,14 @@ class Explanation:
     """In its queue, or behind its ordering key; 0 is the front; None: in neither."""
     behind: str
     """The task it waits for."""
+    waits: Sequence[WaitPart] = ()
+    """What it has waited for since it was made, or since its run before this one ended, in order."""
 
     @classmethod
     def from_proto(cls, reply: f.ExplainTaskReply) -> Explanation:
         position = None if reply.position < 0 else reply.position
-        return value_of(cls, reply, task=TaskInfo.from_proto(reply.task), position=position)
+        waits = [WaitPart(each.reason, from_us(each.begun_us), each.us / US) for each in reply.waits]
+        return value_of(cls, reply, task=TaskInfo.from_proto(reply.task), position=position, waits=waits)
 
 
 @dataclass(frozen=True)

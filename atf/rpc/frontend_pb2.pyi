@@ -889,7 +889,7 @@ class ExplainTaskRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class ExplainTaskReply(_message.Message):
-    __slots__ = ("task", "reason", "sentence", "until_us", "position", "queue_depth", "queue_limit", "now_us", "behind")
+    __slots__ = ("task", "reason", "sentence", "until_us", "position", "queue_depth", "queue_limit", "now_us", "behind", "waits")
     TASK_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
@@ -899,6 +899,7 @@ class ExplainTaskReply(_message.Message):
     QUEUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     NOW_US_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
     task: _task_pb2.Task
     reason: str
     sentence: str
@@ -908,7 +909,18 @@ class ExplainTaskReply(_message.Message):
     queue_limit: int
     now_us: int
     behind: str
-    def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., reason: _Optional[str] = ..., sentence: _Optional[str] = ..., until_us: _Optional[int] = ..., position: _Optional[int] = ..., queue_depth: _Optional[int] = ..., queue_limit: _Optional[int] = ..., now_us: _Optional[int] = ..., behind: _Optional[str] = ...) -> None: ...
+    waits: _containers.RepeatedCompositeFieldContainer[WaitPart]
+    def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., reason: _Optional[str] = ..., sentence: _Optional[str] = ..., until_us: _Optional[int] = ..., position: _Optional[int] = ..., queue_depth: _Optional[int] = ..., queue_limit: _Optional[int] = ..., now_us: _Optional[int] = ..., behind: _Optional[str] = ..., waits: _Optional[_Iterable[_Union[WaitPart, _Mapping]]] = ...) -> None: ...
+
+class WaitPart(_message.Message):
+    __slots__ = ("reason", "begun_us", "us")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_US_FIELD_NUMBER: _ClassVar[int]
+    US_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    begun_us: int
+    us: int
+    def __init__(self, reason: _Optional[str] = ..., begun_us: _Optional[int] = ..., us: _Optional[int] = ...) -> None: ...
 
 class ListKeysRequest(_message.Message):
     __slots__ = ("key", "page_size", "page_token")

@@ -38,6 +38,8 @@ FIELDS: Final = {
     "x": "set: its cancellation was asked for while it ran; j: only that it runs no more after that, since its job was deleted",
     "w": "set: somebody waits for its end; after @, the job whose tick it is; after +, the one of which it was made beside its ticks",
     "hd": "set: its job is paused, and keeps it; when it would be due",
+    "wr": "what it has waited for, and each until when: see lua/shared/wait_notes.lua; absent: nothing has kept it",
+    "wp": "why it was pushed later than it was due: l its lambda's limits, f its queue was full; of a retry only where `wr` says when that was due",
     "i": "number of an item in its batch",
     "gap": "pause between two items of the ordering key, of an item of a batch that wants one",
     "f": "counter of the token that finished its last run",

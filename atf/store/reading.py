@@ -165,7 +165,14 @@ class TaskVerbs(Partitions):
             signatures=signatures,
             failing={host: why for host, why in failing.items() if why != STARTS},
             starting=sorted(host for host, why in failing.items() if why == STARTS),
+            pauses=_pauses(last[3].decode()),
         )
+
+
+def _pauses(said: str) -> list[tuple[int, int]]:
+    """The pauses of a lambda, each with its begin and its end."""
+    spans = (each.partition(" ") for each in said.split(";") if each)
+    return [(int(since), int(until or 0)) for since, _, until in spans if since]
 
 
 async def _time_us(server: Link) -> int:

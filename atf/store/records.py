@@ -82,6 +82,8 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         entries=entries.rstrip(),
         has_log="log" in field,
         failure_group=group,
+        waited=text("wr"),
+        late=text("wp"),
     )
 
 

@@ -40,6 +40,7 @@ class FakeFrontend:
         self.claims_paused = ""
         self.keys: list[f.KeyInfo] = []
         self.warnings: list[str] = []
+        self.waits: list[tuple[str, int]] = []
         self.jobs: list[j.Job] = []
         self.capacity = f.Capacity()
         self.asked: list[Any] = []
@@ -221,7 +222,10 @@ class FakeFrontend:
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         self._note(request)
         task = await self.get_task(f.GetTaskRequest(id=request.id))
-        return f.ExplainTaskReply(task=task, reason="not_due", sentence="It is due in 30 s.", until_us=7, position=-1)
+        reply = f.ExplainTaskReply(task=task, reason="not_due", sentence="It is due in 30 s.", until_us=7, position=-1)
+        for reason, us in self.waits:
+            reply.waits.add(reason=reason, begun_us=1, us=us)
+        return reply
 
 
 @pytest.fixture(autouse=True)

@@ -383,6 +383,17 @@ def test_explain(atf: Atf, frontend: FakeFrontend) -> None:
     assert (shown["reason"], shown["until_us"], shown["task"]["id"]) == ("not_due", 7, "0-a")
 
 
+def test_what_a_task_has_waited_for(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.NEW)
+    frontend.waits = [("not due", 2_500_000), ("due", 999), ("gated", 61_000_000)]
+
+    said = "not due 2.500 s, gated 61.000 s"
+    assert atf("explain", "0-a").out == f"It is due in 30 s.\nIt has waited: {said}.\n"
+    assert ["waits", said] in [line.split(maxsplit=1) for line in atf("get", "0-a").out.splitlines()]
+    for command in ("explain", "get"):
+        assert atf(command, "0-a", "--json").json["waits"][2] == {"reason": "gated", "begun_us": 1, "us": 61_000_000}
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

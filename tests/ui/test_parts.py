@@ -24,7 +24,6 @@ from atf.ui.samples import Samples, total
 from atf.ui.static_files import FOLDER
 from atf.ui.texts import cut, lines, readable, size, traceback_lines
 from atf.ui.ticks import LINE_TICKS, of_a_day, zone_of
-from atf.ui.waits import wait_parts
 from atf.ui.words import GROUPS, STATUSES, counted
 from atf.ui.zones import Instants, duration, zone_named
 
@@ -244,53 +243,22 @@ def test_instants_name_their_zone() -> None:
         assert zone_named(bad).key == "UTC"
 
 
-# --- a task's waits and runs ------------------------------------------------------------------------------------------
+# --- a task's runs and its bar ------------------------------------------------------------------------------------------
 
 
-def parts(task: t.Task, reason: str, now_us: int) -> list[tuple[str, int]]:
-    return [(each.reason, each.us // S) for each in wait_parts(task, reason, now_us)]
-
-
-def test_a_wait_is_split_by_reason() -> None:
-    times: dict[str, Any] = {"created_at_us": 10 * S, "scheduled_at_us": 20 * S, "enqueued_at_us": 25 * S}
-    due = t.Task(status=t.NEW, created_at_us=10 * S, scheduled_at_us=20 * S)
-    assert parts(due, "not_due", 15 * S) == [("not due", 5)]
-    assert parts(due, "gated", 30 * S) == [("not due", 10), ("gated", 10)]
-    assert parts(due, "max_running", 30 * S) == [("not due", 10), ("over a limit", 10)]
-    queued = t.Task(status=t.ENQUEUED, **times)
-    assert parts(queued, "queued", 40 * S) == [("not due", 10), ("due", 5), ("queued", 15)]
-    assert parts(queued, "not_served", 40 * S)[-1] == ("no worker", 15)
-    running = t.Task(status=t.PROCESSING, **times, claimed_at_us=30 * S, started_at_us=31 * S)
-    ran = [("not due", 10), ("due", 5), ("queued", 5), ("claimed", 1)]
-    assert parts(running, "running", 99 * S) == ran
-    run = t.EndedRun(started_at_us=31 * S, ended_at_us=50 * S)
-    running.status, running.finished_at_us = t.SUCCESS, 50 * S
-    running.ended_runs.append(run)
-    assert parts(running, "finished", 99 * S) == ran
-    assert parts(t.Task(status=t.CANCELLED, created_at_us=10 * S, finished_at_us=12 * S), "finished", 99 * S) == [
-        ("due", 2)
-    ]
-
-
-def test_a_later_run_has_waited_since_the_one_before() -> None:
+def test_the_runs_of_a_task_are_on_one_scale() -> None:
     first = t.EndedRun(started_at_us=20 * S, ended_at_us=30 * S, why="failed: ValueError: x", attempt=1)
-    times: dict[str, Any] = {"created_at_us": 10 * S, "scheduled_at_us": 10 * S}
-    again = t.Task(
-        status=t.RETRIABLE_FAILURE, **times, enqueued_at_us=15 * S, claimed_at_us=16 * S, ended_runs=[first], runs=1
-    )
-    assert parts(again, "backing_off", 34 * S) == [("between runs", 4)]
-    again.status, again.enqueued_at_us, again.claimed_at_us, again.started_at_us = t.PROCESSING, 40 * S, 41 * S, 42 * S
-    again.runs, again.attempts = 2, 1
-    assert parts(again, "running", 60 * S) == [("between runs", 10), ("queued", 1), ("claimed", 1)]
+    again = t.Task(status=t.PROCESSING, ended_runs=[first], runs=2, attempts=1)
+    again.claimed_at_us, again.started_at_us = 41 * S, 42 * S
     newest, oldest = runs_of(again, 60 * S)
     assert (newest["number"], newest["word"], newest["us"], newest["width"]) == (2, "runs", 18 * S, 1_000)
     assert (oldest["number"], oldest["word"], oldest["why"], oldest["tone"]) == (1, "failed", "ValueError: x", "warn")
 
 
 def test_a_bar_fills_its_width_and_shows_the_least_part() -> None:
-    running = t.Task(status=t.CLAIMED, created_at_us=1, scheduled_at_us=1, enqueued_at_us=2, claimed_at_us=9_000_000)
-    bar = bar_of(wait_parts(running, "claimed", 9_000_010))
-    assert [each["reason"] for each in bar] == ["due", "queued", "claimed"]
+    waits = [f.WaitPart(reason=each, us=us) for each, us in (("due", 1), ("queued", 9_000_000), ("claimed", 10))]
+    bar = bar_of([*waits, f.WaitPart(reason="of a newer frontend", us=5)])
+    assert [each["reason"] for each in bar] == ["due", "queued", "claimed", "of a newer frontend"]
     assert all(each["width"] >= 3 for each in bar)
     assert abs(bar[-1]["x"] + bar[-1]["width"] - 1_000) < 0.1
     assert bar_of([]) == []

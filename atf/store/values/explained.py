@@ -42,6 +42,7 @@ class ExplainedTask(NamedTuple):
     signatures: Sequence[str] = ()  # digests of those of its lambda that live executors run
     failing: Mapping[str, str] = {}  # some hosts of that pool on which no executor can start, and why
     starting: Sequence[str] = ()  # some hosts of that pool whose executors start
+    pauses: Sequence[tuple[int, int]] = ()  # of its lambda, the last ones: since and until when; 0: it goes on
 
 
 class QueueDepth(NamedTuple):

@@ -133,6 +133,8 @@ class TaskRecord(NamedTuple):
     entries: str = ""  # of the opt-in index: see keys.entry, with a blank between two
     has_log: bool = False  # get_log has something to say
     failure_group: str = ""  # of a dead letter: the group of those that failed alike
+    waited: str = ""  # what it has waited for, as the store keeps it: see fields.FIELDS, wr
+    late: str = ""  # why it was pushed late: see fields.FIELDS, wp
 
     @property
     def most_attempts(self) -> int:

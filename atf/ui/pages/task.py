@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from atf.errors import NotFound
@@ -9,7 +10,7 @@ from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.ui.texts import readable
 from atf.ui.visit import PageView, Visit
-from atf.ui.waits import REASONS, WaitPart, wait_parts
+from atf.ui.waits import REASONS
 
 PARTS: Final = ("arguments", "result", "error", "log")
 """What has a page of its own where it is long."""
@@ -23,7 +24,6 @@ async def task(visit: Visit) -> PageView:
     """One task."""
     explained = await visit.read(visit.frontend.explain_task, f.ExplainTaskRequest(id=visit.names["id"]))
     found = await visit.read(visit.frontend.get_task, f.GetTaskRequest(id=visit.names["id"], with_spec=True))
-    parts = wait_parts(found, explained.reason, explained.now_us)
     log, watched = await _log(visit, found)
     values = {
         "task": found,
@@ -31,8 +31,8 @@ async def task(visit: Visit) -> PageView:
         "why_no_log": log.why_none,
         "watched": watched,
         "explained": explained,
-        "bar": bar_of(parts),
-        "waited_us": sum(each.us for each in parts),
+        "bar": bar_of(explained.waits),
+        "waited_us": sum(each.us for each in explained.waits),
         "runs": runs_of(found, explained.now_us),
         "failure": failure_of(found.error),
         "arguments": readable(found.spec.payload, found.spec.encoding),
@@ -70,7 +70,7 @@ async def part(visit: Visit) -> PageView:
     )
 
 
-def bar_of(parts: list[WaitPart]) -> list[dict[str, Any]]:
+def bar_of(parts: Sequence[f.WaitPart]) -> list[dict[str, Any]]:
     """The parts of the bar with their places on it."""
     whole = sum(each.us for each in parts) or 1
     widths = [max(each.us / whole * _WIDTH, _LEAST) for each in parts]
@@ -78,7 +78,13 @@ def bar_of(parts: list[WaitPart]) -> list[dict[str, Any]]:
     for each, width in zip(parts, widths, strict=True):
         place = {"x": round(at, 2), "width": round(width * scale, 2)}
         placed.append(
-            {"reason": each.reason, "tone": REASONS[each.reason], "us": each.us, "begun_us": each.begun_us, **place}
+            {
+                "reason": each.reason,
+                "tone": REASONS.get(each.reason, "wait-queue"),
+                "us": each.us,
+                "begun_us": each.begun_us,
+                **place,
+            }
         )
         at += width * scale
     return placed

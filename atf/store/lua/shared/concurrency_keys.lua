@@ -12,13 +12,14 @@ function concurrency_keys.give_slots(P, key, now)
       redis.call('ZREM', P .. ':lines', key)
       return
     end
-    local status, queue, concurrency = fields_of(task_key(P, id), 's', 'q', 'kc')
+    local status, queue, concurrency, waited = fields_of(task_key(P, id), 's', 'q', 'kc', 'wr')
     local waits = concurrency and (status == 'NEW' or status == 'RETRIABLE_FAILURE')  -- else somebody has deleted its record
     if waits and taken >= tonumber(string.match(concurrency, ' (%d+) ')) then return end
     redis.call('ZREM', line_key(P, key), id)
     if waits then
       redis.call('ZADD', slots_key(P, key), fmt(now), id)
       redis.call('ZADD', live_key(P, queue, status), first[2], id)
+      wait_notes.note(P, id, waited, 'k', now)
       due_index.visit_by(P, queue, now)
       taken = taken + 1
     end
@@ -75,6 +76,7 @@ function concurrency_keys.admit(P, queue, status, ids, now)
         redis.call('ZADD', line_key(P, key), redis.call('ZSCORE', live_key(P, queue, status), id), id)
         redis.call('ZADD', live_key(P, queue, status), '+inf', id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
+        wait_notes.park(P, id, status, now)
         redis.call('ZADD', P .. ':lines', 'NX', fmt(now + LINE_CHECK), key)
         local ended = policy == CANCEL_RUNNING and cancel_oldest(P, key, now, id)
         if ended then gone[ended], cancelled = true, cancelled + 1 end

@@ -2,6 +2,15 @@
 
 gate_records.tally_key = remembered(function(P, name) return P .. ':g:' .. name end)
 
+-- A lambda is paused, or goes on: in `pauses`, "<since> <until>;...", stand the last ones, the one that goes on without its end. A pause keeps what is due and what
+-- stands in queues without a look at each task.
+function gate_records.note_pause(P, name, before, after, now)
+  if before == after then return end
+  local known = redis.call('HGET', gate_records.tally_key(P, name), 'pauses') or ''
+  local others = string.match(known, '([^;]*;[^;]*;[^;]*;)$') or known
+  redis.call('HSET', gate_records.tally_key(P, name), 'pauses', after and others .. fmt(now) or known .. ' ' .. fmt(now) .. ';')
+end
+
 -- Has a lambda's gates looked at at `at` or before.
 function gate_records.look_by(P, name, at)
   local first = redis.call('ZRANGE', P .. ':gates', 0, 0, 'WITHSCORES')

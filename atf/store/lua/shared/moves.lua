@@ -103,7 +103,7 @@ function moves.start_afresh(P, id, queue, status, key, now, at, sets)
   end
   lists.leave_finished(P, sets or writes.AT_ONCE, id, queue, status)
   failures.forget(P, id, lambda_of(queue))
-  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd')
+  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd', 'wr', 'wp')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if waits then due_index.wait(P, writes.AT_ONCE, queue) else due_index.visit_by(P, queue, at) end

@@ -25,8 +25,10 @@ function ordering_keys.advance(P, key, now)
     local status, queue, scheduled_at = fields_of(task_key(P, id), 's', 'q', 'at')
     if status and status ~= 'TOMBSTONE' and not FINISHED[status] then
       if status == 'NEW' then
-        local at = math.max(tonumber(scheduled_at), now, ordering_keys.paused_until(P, key, id))
+        local free_at = math.max(now, ordering_keys.paused_until(P, key, id))
+        local at = math.max(tonumber(scheduled_at), free_at)
         redis.call('ZADD', live_key(P, queue, 'NEW'), fmt(at), id)
+        wait_notes.note(P, id, nil, 'o', free_at)
         due_index.visit_by(P, queue, at)
       end
       return

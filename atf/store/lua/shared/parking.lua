@@ -19,6 +19,7 @@ function parking.park(P, sets, kept, task, gate, newest, now)
     return
   end
   local to, at = from, gate.action == 'delay' and now + gate.amount or now
+  wait_notes.park(P, id, from, now)
   if from == 'ENQUEUED' then
     to = 'NEW'  -- it passes its queue's admission anew
     sets.ZREM(live_key(P, queue, from), id)  -- mutant: gate_leaves_a_place_behind
@@ -73,9 +74,12 @@ local function let_through(P, name, number, ids, now)
   writes.gather(#ids, function(sets)
     for _, id in ipairs(ids) do
       sets.ZREM(parking.key(P, name, number), id)
-      local status, queue, gate, scheduled_at, due_at = fields_of(task_key(P, id), 's', 'q', 'g', 'at', 'hd')
+      local status, queue, gate, scheduled_at, due_at, waited = fields_of(task_key(P, id), 's', 'q', 'g', 'at', 'hd', 'wr')
       local kept = gate == number and (status == 'NEW' or status == 'RETRIABLE_FAILURE')  -- mutant: gate_keeps_for_ever
-      if kept then redis.call('HDEL', task_key(P, id), 'g') end
+      if kept then
+        redis.call('HDEL', task_key(P, id), 'g')
+        wait_notes.note(P, id, waited, 'g', now)
+      end
       if kept and not due_at then  -- else its job is paused, and keeps it
         sets.ZADD(live_key(P, queue, status), fmt(math.min(tonumber(scheduled_at), now)), id)  -- those that waited longest come first
         queues[queue] = true

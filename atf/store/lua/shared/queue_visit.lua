@@ -52,12 +52,12 @@ local visit = {}  -- one for all visits: to make it costs as much as a command
 
 -- Begins a visit. `pushed` and `length` follow the queue as it changes; `settings` is nil where nothing has to be checked there.
 local function open_visit(P, queue, lambda, now)
-  local pushed, keyed = fields_of(queue_key(P, queue), 'pushed', 'keyed')
+  local pushed, keyed, left = fields_of(queue_key(P, queue), 'pushed', 'keyed', 'left')
   local limit, timeout, list = lambda.limit, lambda.timeout, list_key(P, queue)
   local settings = (lambda.settings or keyed or lambda.gates) and registry.settings_of(lambda.settings) or nil
   if settings then settings.gates = lambda.gates or nil end
   visit.queue, visit.list, visit.settings, visit.keyed, visit.pushed, visit.length, visit.now = queue, list, settings, keyed, tonumber(pushed or 0), 0, now
-  visit.unknown, visit.paused = not limit, lambda.paused == '1' or not limit  -- where it is not known, its limits and gates are not, either
+  visit.left, visit.unknown, visit.paused = left, not limit, lambda.paused == '1' or not limit  -- where it is not known, its limits and gates are not, either
   visit.limit, visit.expires = tonumber(limit or DEFAULT_QUEUE_LIMIT), now + tonumber(timeout or DEFAULT_ENQUEUE_TIMEOUT)
   visit.unfit, visit.looked, visit.enqueued, visit.again, visit.stuck, visit.held = misfits.lately(lambda.misfits_until, now), 0, 0, 0, false, false
   local processing, retriable = live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')
@@ -134,14 +134,23 @@ local function push_again(P, pass, most, most_again)
   if parked then visit.firsts = none_read() end  -- it is NEW now, and holds nothing
 end
 
+-- Pushes a task, as push_some does, which the visits before have left: its record says why.
+local function push_late(P, id, status, left, number)
+  local due = status == 'RETRIABLE_FAILURE' and redis.call('ZSCORE', live_key(P, visit.queue, status), id)
+  local new = redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(visit.now), 'e', number, 'wp', left)
+  if due and new < 4 then wait_notes.note(P, id, redis.call('HGET', task_key(P, id), 'wr'), 'b', tonumber(due)) end
+  return new
+end
+
 -- Pushes tasks with a status, past their lambda's admission. `apart`: those that stand beside the queue; `slotted`: those with a slot of their
 -- concurrency key.
 local function push_some(P, room, status, ids, apart, slotted)
   local queue, now, expires, pushed = visit.queue, visit.now, visit.expires, visit.pushed
-  local found, scores, beside = {}, {}, 0
+  local found, scores, beside, left = {}, {}, 0, visit.left
   for _, id in ipairs(ids) do
     local number = not apart[id] and fmt(pushed + #found + 1) or ''
-    if redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', number) == 3 then
+    local new = left and push_late(P, id, status, left, number) or redis.call('HSET', task_key(P, id), 's', 'ENQUEUED', 't2', fmt(now), 'e', number)
+    if new == (left and 4 or 3) then
       redis.call('DEL', task_key(P, id))  -- not even the status was there before: no record
       lists.leave(P, writes.AT_ONCE, id, lambda_of(queue))
     else
@@ -199,6 +208,12 @@ local function look_again(pass, room, status, score)
   return waits and room.again or score, waits
 end
 
+-- Notes why due tasks are left to the next visits: l a limit, f the queue is full; nil: none are, or only until the next pass.
+local function note_left(P, left)
+  if left == (visit.left or nil) then return end
+  if left then redis.call('HSET', queue_key(P, visit.queue), 'left', left) else redis.call('HDEL', queue_key(P, visit.queue), 'left') end
+end
+
 -- Says when the queue is to be visited next. `most`: of tasks that this visit might have looked at.
 local function close_visit(P, pass, room, most)
   local queue, now, next_at, short = visit.queue, visit.now, nil, false
@@ -213,7 +228,10 @@ local function close_visit(P, pass, room, most)
   -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
   if next_at and next_at <= now and visit.length >= visit.limit and (visit.stuck or visit.looked < most) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')
+    note_left(P, 'f')
     next_at = now + FULL_REVISIT
+  elseif short or not next_at or next_at > now then
+    note_left(P, short and 'l' or nil)
   end
   if next_at then
     redis.call('ZADD', beside_key(P, 'due'), fmt(math.max(next_at, now)), queue)

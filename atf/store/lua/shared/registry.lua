@@ -75,6 +75,7 @@ end
 function registry.set_paused(P, name, paused, now)
   local before = redis.call('HGET', lambda_key(P, name), 'paused')
   redis.call('HSET', lambda_key(P, name), 'paused', paused)
+  if paused == '1' or before == '1' then gate_records.note_pause(P, name, before == '1', paused == '1', now) end
   due_index.visit_lambda(P, name, now)
   if before ~= '1' or paused == '1' then return end
   redis.call('DEL', P .. ':e:' .. name)  -- what has failed before it was resumed no longer counts

@@ -134,10 +134,11 @@ end
 -- Lets ticks go on that a pause has kept: they are due when they would have been. Returns whether there are more.
 function ticks.release(P, name, now)
   for _, id in ipairs(redis.call('ZRANGE', ticks.key(P, name), ticks.HELD, ticks.HELD, 'BYSCORE', 'LIMIT', 0, TICKS_PER_CALL)) do
-    local status, queue, due_at, gate = fields_of(task_key(P, id), 's', 'q', 'hd', 'g')
+    local status, queue, due_at, gate, waited = fields_of(task_key(P, id), 's', 'q', 'hd', 'g', 'wr')
     redis.call('ZADD', ticks.key(P, name), ticks.TICK, id)
     if due_at then
       redis.call('HDEL', task_key(P, id), 'hd')
+      wait_notes.note(P, id, waited, 'g', now)
       if not gate then  -- else that keeps it
         redis.call('ZADD', live_key(P, queue, status), due_at, id)
         due_index.visit_by(P, queue, math.max(tonumber(due_at), now))

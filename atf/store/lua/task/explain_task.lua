@@ -11,7 +11,7 @@
 --          1 if there are such, all of them say which lambdas they run, and none runs this one,
 --          1 if this partition does not know its lambda, digests of the signatures of it that live executors run,
 --          of up to 3 hosts of its pool on which no worker can start: host, why ("=" = they start), ...,
---          how claims are paused here (see roster.pause)
+--          how claims are paused here (see roster.pause), the last pauses of its lambda (see gate_records.note_pause)
 local HOSTS_SEEN = 256
 local FAILING_TOLD = 3
 
@@ -63,5 +63,5 @@ register('explain_task', {'no-writes'}, function(keys, args)
   end
   return {fmt(now), paused == '1' and 1 or 0, redis.call('LLEN', list), tonumber(limit or DEFAULT_QUEUE_LIMIT), position, place and 1 or 0, behind, stopped, waits_for,
     gate or '', not served and pool or '', taken, before, hosts, quarantined, served and 1 or 0, not_run and 1 or 0, limit and 0 or 1,
-    signatures, failing, roster.pause(P, now)}
+    signatures, failing, roster.pause(P, now), redis.call('HGET', gate_records.tally_key(P, name), 'pauses') or ''}
 end)
