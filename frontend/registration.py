@@ -16,7 +16,7 @@ from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.isolation import chokes
 from atf.store.claim_pause import ClaimPause
-from atf.store.status import LambdaCounts
+from atf.store.status import NO_TASKS
 from atf.store.values.explained import QueueDepth
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
@@ -191,7 +191,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         standing = await self._store.get_status([name], 0)
         if standing.away:
             raise Unavailable("a partition of the task store can't be reached: nobody knows which tasks wait there")
-        found = standing.lambdas.get(name, LambdaCounts(0, 0, 0, 0, 0, 0, "", 0))
+        found = standing.lambdas.get(name, NO_TASKS)
         if found.running:
             raise FailedPrecondition(f"{found.running} tasks of {name} run: wait until they have ended")
         return found.waiting + found.later

@@ -15,7 +15,7 @@ from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.store.claim_pause import ClaimPause
 from atf.store.servers.check_results import State
 from atf.store.servers.settings import retention
-from atf.store.status import LambdaCounts
+from atf.store.status import NO_TASKS, LambdaCounts
 from atf.task import MAX_AHEAD_US, MAX_BATCH, US
 
 from . import view
@@ -25,7 +25,6 @@ from .validate import lambda_of
 
 RECENT_US: Final = 3_600 * US
 _JOBS: Final = 1_000
-_NOTHING: Final = LambdaCounts(0, 0, 0, 0, 0, 0, "", 0)
 _Served = Collection[tuple[str, str]]
 
 
@@ -56,9 +55,9 @@ class StatusRpc(JobRpcs):
         for (role, version), processes in sorted(counted.items()):
             reply.roles.add(role=role, version=version, processes=processes)
         for each in known:
-            found = standing.lambdas.get(each.record.name)
-            if found is not None or each.record.paused or each.record.gated:
-                reply.lambdas.append(_lambda(each, found or _NOTHING, served))
+            found = standing.lambdas.get(each.record.name, NO_TASKS)
+            if found.unfinished or found.dead or each.record.paused or each.record.gated:
+                reply.lambdas.append(_lambda(each, found, served))
         early = retention(standing.early_us, standing.now_us)
         if early.state is not State.OK:
             reply.check_results.add(check=early.check, state=early.state.value, sentence=early.sentence)

@@ -18,15 +18,12 @@ from .capacity import STARTS
 from .claim_pause import ClaimPause
 from .partitions import Partitions
 from .records import task_record
+from .status import COUNTED
 from .values.explained import ExplainedTask
 from .values.tasks import TaskRecord
 
 _COUNTED_AT_ONCE: Final = 64
 """Lambdas that one call counts: few enough to hold up nobody in the store."""
-_COUNTED = (
-    Status.NEW, Status.RETRIABLE_FAILURE, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING,
-    Status.SUCCESS, Status.FATAL_FAILURE, Status.CANCELLED,
-)  # fmt: skip
 _READ_BATCH = 64
 """Records read by one call: each may hold a payload and a result."""
 _SCAN_COUNT = 512
@@ -76,13 +73,13 @@ class TaskVerbs(Partitions):
 
     async def counts_of(self, names: Sequence[str]) -> dict[str, dict[Status, int]]:
         """How many tasks of each lambda are in each status. Exact."""
-        total = {name: dict.fromkeys(_COUNTED, 0) for name in names}
+        total = {name: dict.fromkeys(COUNTED, 0) for name in names}
 
         async def of(partition: int) -> None:
             for start in range(0, len(names), _COUNTED_AT_ONCE):
                 some = names[start : start + _COUNTED_AT_ONCE]
                 for name, counts in zip(some, await self._call("count", partition, list(some)), strict=True):
-                    for status, count in zip(_COUNTED, counts, strict=True):
+                    for status, count in zip(COUNTED, counts, strict=True):
                         total[name][status] += count
 
         await asyncio.gather(*map(of, range(self.partitions)))
@@ -96,7 +93,7 @@ class TaskVerbs(Partitions):
                 (counts,) = await self._call("count", partition, [lambda_name])
             except Unavailable as error:
                 return error
-            return sum(int(count) for status, count in zip(_COUNTED, counts, strict=True) if status in LIVE)
+            return sum(int(count) for status, count in zip(COUNTED, counts, strict=True) if status in LIVE)
 
         return await asyncio.gather(*map(of, range(self.partitions)))
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from atf.errors import Unavailable
 from atf.store.servers.checks import Memory
-from atf.task import US
+from atf.task import US, Status
 
 from . import keys
 from .partitions import REGISTRY_PARTITION, Partitions
@@ -19,7 +19,14 @@ _AT_ONCE: Final = 32
 """Lambdas in a call: at most some ten milliseconds of the store."""
 _PAGE: Final = 1_024
 """Entries of what workers run in a call: they take the store some two milliseconds, and its collection of garbage more now and then."""
-_FIELDS: Final = 9
+COUNTED: Final = (
+    *(Status.NEW, Status.RETRIABLE_FAILURE, Status.ENQUEUED, Status.CLAIMED, Status.PROCESSING),
+    *(Status.SUCCESS, Status.FATAL_FAILURE, Status.CANCELLED),
+)
+"""In the order in which `get_status` and `count` answer them."""
+_LIVE, _CLAIMED, _PROCESSING, _FATAL = 5, 3, 4, 6
+"""How many of them are live, and where some stand."""
+_FIELDS: Final = 6 + len(COUNTED)
 """Of a lambda in the answer of `get_status`."""
 _MOST_ROLES: Final = 4_096
 """Processes that are listed."""
@@ -28,34 +35,59 @@ _MOST_ROLES: Final = 4_096
 class LambdaCounts(NamedTuple):
     """How a lambda stands, in one partition or in all."""
 
-    waiting: int  # tasks that are due
-    later: int  # due in the future
-    running: int
-    since_us: int  # since when the first of those that wait is due; 0: none waits
-    dead: int  # dead letters
-    recent: int  # of those, failed recently
-    failed_id: str  # the newest of them; "": there is none
+    waiting: int  # tasks that are due and do not run yet
+    since_us: int  # since when the first of those is due; 0: none waits
+    recent: int  # dead letters that failed recently
+    failed_id: str  # the newest of all dead letters; "": there is none
     failed_us: int  # when that failed
+    by_status: Sequence[int]  # tasks in each status, in the order of COUNTED
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many tasks are in each status."""
+        return dict(zip(COUNTED, self.by_status, strict=True))
+
+    @property
+    def unfinished(self) -> int:
+        """Tasks that have not ended."""
+        return sum(self.by_status[:_LIVE])
+
+    @property
+    def later(self) -> int:
+        """Tasks that are due in the future."""
+        return self.unfinished - self.running - self.waiting
+
+    @property
+    def running(self) -> int:
+        """Tasks that executors have."""
+        return self.by_status[_CLAIMED] + self.by_status[_PROCESSING]
+
+    @property
+    def dead(self) -> int:
+        """Dead letters."""
+        return self.by_status[_FATAL]
 
     def __add__(self, other: LambdaCounts) -> LambdaCounts:  # type: ignore[override]
         """Two partitions together."""
         return LambdaCounts(
             self.waiting + other.waiting,
-            self.later + other.later,
-            self.running + other.running,
             min(self.since_us or other.since_us, other.since_us or self.since_us),
-            self.dead + other.dead,
             self.recent + other.recent,
             max(self, other, key=attrgetter("failed_us")).failed_id,
             max(self.failed_us, other.failed_us),
+            [here + there for here, there in zip(self.by_status, other.by_status, strict=True)],
         )
+
+
+NO_TASKS: Final = LambdaCounts(0, 0, 0, "", 0, (0,) * len(COUNTED))
+"""A lambda without any."""
 
 
 class StoreStatus(NamedTuple):
     """How the store stands."""
 
     now_us: int
-    lambdas: dict[str, LambdaCounts]  # those with unfinished tasks or dead letters
+    lambdas: dict[str, LambdaCounts]  # those with tasks
     away: int  # partitions that can't be reached
     early_us: int  # when finished tasks last went before their retention; 0: they never did
 
@@ -72,7 +104,7 @@ class StatusVerbs(Partitions):
     """The verbs of Store for `atf status`; among what it says are warnings of roles, each one line a cluster."""
 
     async def get_status(self, names: Sequence[str], recent_us: int) -> StoreStatus:
-        """How some lambdas stand: two commands per lambda and partition, and some tens for each that has tasks.
+        """How some lambdas stand: three commands per lambda and partition, and some ten for each that has tasks.
 
         Args:
             names: of the lambdas.
@@ -88,8 +120,8 @@ class StatusVerbs(Partitions):
                 now, early, reply = await self._call("get_status", partition, [recent_us, *some])
                 now_us, early_us = max(now_us, int(now)), max(early_us, int(early))
                 for at in range(0, len(reply), _FIELDS):
-                    number, waiting, later, running, since, dead, recent, newest, failed = reply[at : at + _FIELDS]
-                    here = LambdaCounts(waiting, later, running, int(since), dead, recent, newest.decode(), int(failed))
+                    number, waiting, since, recent, newest, failed, *counts = reply[at : at + _FIELDS]
+                    here = LambdaCounts(waiting, int(since), recent, newest.decode(), int(failed), counts)
                     name = some[number]
                     found[name] = found[name] + here if name in found else here
 

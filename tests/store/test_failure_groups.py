@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from atf.store.values.claims import Outcome
-from atf.store.values.lists import FailureGroupRecord, ListedTask
-from atf.task import DEFAULT_RETENTION_US, US
+from atf.store.values.lists import FailureGroupRecord, ListedTask, TaskQuery
+from atf.task import DEFAULT_RETENTION_US, US, Status
 from tests.store.world import LAMBDA, World, dump, held
 
 APP = '  File "/srv/releases/7/shop/till.py", line 41, in pay\n    charge()\n'
@@ -133,3 +135,34 @@ async def test_groups_come_newest_first_with_what_all_partitions_have_of_them(wo
     assert [each.lambda_name for each in (await world.store.list_failures("shop/ring:", 0, 10)).groups] == ["shop/ring"]
     since = await world.store.list_failures("shop/", began + 2 * US, 10)
     assert since.groups == [page.groups[0], wide._replace(dead=1, first_us=wide.last_us), page.groups[2]]
+
+
+@pytest.mark.parametrize("others", [0, 600])
+async def test_dead_letters_by_their_error_s_type_are_found_by_their_groups(others: int, world: World) -> None:
+    """Of very many groups none is looked at, but every dead letter."""
+    await groups(world, error(APP), error(APP, message="2"), error(APP, kind="ValueError"))
+    await groups(world, error(APP, kind="KeyErrors"), "E404: gone", "E405: gone", "gone", partition=1)
+    await groups(world, error(APP), name="shop/ring")
+    for partition in (0, 1) if others else ():
+        key = f"atf:{{{partition}}}:groups"
+        pairs = [each for number in range(others) for each in (0, f"shop/ring:!{number:012x}")]
+        await world.store.link.command("ZADD", key, *pairs, key=key)
+
+    async def found(error_type: str, **asked: Any) -> list[tuple[str, str]]:
+        """The first lines of their errors, and their lambdas."""
+        query = TaskQuery(statuses=(Status.FATAL_FAILURE,), error_type=error_type, **asked)
+        page = await world.store.list_tasks(query, 9, count=True)
+        records = [await world.get(each.id) for each in page.tasks]
+        assert page.next is None
+        assert page.looked_at == page.of, "and to count them is to look at as many"
+        assert others or page.looked_at <= len(records) + 1
+        return [(each.error.split("\n")[0], each.lambda_name) for each in records]
+
+    keyed = [("KeyError: 1", "shop/ring"), ("KeyError: 2", LAMBDA), ("KeyError: 1", LAMBDA)]
+    assert await found("KeyError") == keyed
+    assert await found("KeyError", oldest_first=True) == [keyed[2], keyed[1], keyed[0]]
+    assert await found("KeyError", lambda_name="shop/ring") == keyed[:1]
+    assert await found("KeyError", since_us=world.clock.us) == keyed[:1]
+    assert await found("KeyErrors") == [("KeyErrors: 1", LAMBDA)]
+    assert await found("E405") == [("E405: gone", LAMBDA)], "another one of its group is not meant"
+    assert await found("OSError") == []

@@ -1,54 +1,57 @@
 -- get_status: how some lambdas stand in this partition, for people
 -- KEYS[1]  the partition's record
 -- ARGV     now, how long ago a failure counts as recent, then the lambdas
--- RETURNS  now, when finished tasks last went before their retention (0: they never did), then per lambda that has unfinished tasks or dead letters: its number in
---          ARGV from 0, tasks that are due and wait, that are due later, that run, since when the first of those that wait is due (0: none),
---          dead letters, how many of these failed recently, the newest of them ("": none), and when that failed
+-- RETURNS  now, when finished tasks last went before their retention (0: they never did), then per lambda that has tasks: its number in ARGV from 0, tasks that
+--          are due and wait, since when the first of those is due (0: none), how many dead letters failed recently, the newest of all ("": none),
+--          and when that failed; then how many tasks are in each status: NEW, RETRIABLE_FAILURE, ENQUEUED, CLAIMED, PROCESSING, SUCCESS, FATAL_FAILURE, CANCELLED
+local RETRIABLE, ENQUEUED = 2, 3  -- numbers in LIVE: those before these are due or not
+local FINISHED_AT = {SUCCESS = 6, FATAL_FAILURE = 7, CANCELLED = 8}  -- behind those in LIVE
 
--- Tasks of one queue that wait: counted, and the first of them looked at.
-local function look(P, queue, now, found)
-  for _, status in ipairs({'NEW', 'RETRIABLE_FAILURE'}) do
+-- Tasks of one queue: counted, and of those that wait the first one looked at.
+local function look(P, queue, now, found, counts)
+  for number, status in ipairs(LIVE) do
     local set = live_key(P, queue, status)
-    local all, due = redis.call('ZCARD', set), redis.call('ZCOUNT', set, '-inf', fmt(now))
-    found.due, found.later = found.due + due, found.later + all - due
-    if due > 0 then found.since = math.min(found.since, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2])) end
-  end
-  local queued = live_key(P, queue, 'ENQUEUED')
-  local count = redis.call('ZCARD', queued)
-  if count > 0 then
-    local first = redis.call('HGET', task_key(P, redis.call('ZRANGE', queued, 0, 0)[1]), 't2')
-    found.due, found.since = found.due + count, math.min(found.since, tonumber(first or now))
-  end
-  for _, status in ipairs({'CLAIMED', 'PROCESSING'}) do
-    found.running = found.running + redis.call('ZCARD', live_key(P, queue, status))
+    local here = redis.call('ZCARD', set)
+    counts[number] = counts[number] + here
+    local due = here > 0 and number <= RETRIABLE and redis.call('ZCOUNT', set, '-inf', fmt(now)) or 0
+    if due > 0 then
+      found.due, found.since = found.due + due, math.min(found.since, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]))
+    end
+    if here > 0 and number == ENQUEUED then
+      local first = redis.call('HGET', task_key(P, redis.call('ZRANGE', set, 0, 0)[1]), 't2')
+      found.due, found.since = found.due + here, math.min(found.since, tonumber(first or now))
+    end
   end
 end
 
--- A lambda's dead letters: how many, how many of them failed since an instant, the newest, and when that failed.
-local function dead_letters(P, name, since)
-  local dead, recent, newest, failed_at = 0, 0, '', 0
+-- A lambda's finished tasks: counted, and the newest of the dead letters looked at.
+local function look_at_finished(P, name, since, found, counts)
   for _, list in ipairs(lists.finished_of(P, name)) do
     local _, status = lists.parts(list)
-    local set = status == 'FATAL_FAILURE' and done_key(P, list)
-    local last = set and redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES') or NOTHING
-    if last[1] then
-      dead, recent = dead + redis.call('ZCARD', set), recent + redis.call('ZCOUNT', set, fmt(since), '+inf')
-      if tonumber(last[2]) > failed_at then newest, failed_at = last[1], tonumber(last[2]) end
+    local set = done_key(P, list)
+    local here = redis.call('ZCARD', set)
+    counts[FINISHED_AT[status]] = counts[FINISHED_AT[status]] + here
+    if here > 0 and status == 'FATAL_FAILURE' then
+      local last = redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES')
+      local failed_at = tonumber(last[2])
+      if failed_at >= since then found.recent = found.recent + redis.call('ZCOUNT', set, fmt(since), '+inf') end
+      if failed_at > found.failed_at then found.newest, found.failed_at = last[1], failed_at end
     end
   end
-  return dead, recent, newest, fmt(failed_at)
 end
 
 register('get_status', {'no-writes'}, function(keys, args)
   local P, now, span, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args do
-    local queues = due_index.queues_of(P, args[i])
-    local dead, recent, newest, failed_at = dead_letters(P, args[i], now - span)
-    if #queues > 0 or dead > 0 then
-      local found = {due = 0, later = 0, running = 0, since = math.huge}
-      for _, queue in ipairs(queues) do look(P, queue, now, found) end
+    local found, counts = {due = 0, since = math.huge, recent = 0, newest = '', failed_at = 0}, {0, 0, 0, 0, 0, 0, 0, 0}
+    for _, queue in ipairs(due_index.queues_of(P, args[i])) do look(P, queue, now, found, counts) end
+    look_at_finished(P, args[i], now - span, found, counts)
+    local all = 0
+    for _, count in ipairs(counts) do all = all + count end
+    if all > 0 then
       local since = found.since < math.huge and fmt(found.since) or '0'
-      for _, each in ipairs({i - 3, found.due, found.later, found.running, since, dead, recent, newest, failed_at}) do answer[#answer + 1] = each end
+      for _, each in ipairs({i - 3, found.due, since, found.recent, found.newest, fmt(found.failed_at)}) do answer[#answer + 1] = each end
+      for _, count in ipairs(counts) do answer[#answer + 1] = count end
     end
   end
   return {fmt(now), redis.call('HGET', P, 'early') or '0', answer}

@@ -13,6 +13,7 @@
 -- The score is when the task was made, where no status is asked for; when it ended, or its next instant, where one is.
 local WALKED = 64  -- names of lists that are read at once
 local COUNTED = 512  -- the same where lists are only counted
+local GROUPED = 512  -- groups of failures at most of which an example's error is read; where there are more, all dead letters are looked at
 
 local function words(text)
   local found = {}
@@ -34,23 +35,42 @@ local function asked_for(P, q, list)
   return q.wanted[status] and is_named(q, name) and done_key(P, list), name
 end
 
--- The names of the lists that there are, from the one with the newest entry on, as a function that says the next: key, newest, lambda.
-local function by_newest(P, q)
+-- What stands in `index` with when its newest entry was, from the newest on, as a function that says the next one that `asked` names: key, newest, lambda.
+local function by_newest(P, q, index, asked)
   local rank, chunk, at = 0, NOTHING, 1
   return function()
     while true do
       if at > #chunk then
-        chunk = redis.call('ZRANGE', beside_key(P, 'newest'), fmt(rank), fmt(rank + WALKED - 1), 'REV', 'WITHSCORES')
+        chunk = redis.call('ZRANGE', beside_key(P, index), fmt(rank), fmt(rank + WALKED - 1), 'REV', 'WITHSCORES')
         rank, at = rank + WALKED, 1
         if #chunk == 0 then return nil end
       end
-      local key, name = asked_for(P, q, chunk[at])
+      local key, name = asked(P, q, chunk[at])
       local newest = tonumber(chunk[at + 1])
       at = at + 2
       if q.since and newest < q.since then return nil end
       if key then return key, newest, name end
     end
   end
+end
+
+local function type_of(err) return string.match(err or '', '^%s*([%w_]+)%f[:\n%z]') end
+
+local function error_of(P, id) return record.get(P, id, 'err', redis.call('HGET', task_key(P, id), 'err')) end
+
+-- The first word of an error as all of a group have it: numbers may differ where there is no traceback.
+local function kind_of(err) return (string.gsub(string.match(err or '', '^%s*([%w_]*)'), '%d+', '#')) end
+
+-- Whether dead letters of a group may have failed by the type that is asked for: then its key and its lambda.
+local function group_asked_for(P, q, group)
+  local name, entry = string.match(group, '^(.*):(![^:]+)$')
+  if not name or not is_named(q, name) then return nil end
+  local key = index.key(P, name, entry)
+  if q.alike[key] == nil then
+    local example = redis.call('ZRANGE', key, 0, 0, 'REV')[1]
+    q.alike[key] = example and kind_of(error_of(P, example)) == kind_of(q.error) or false
+  end
+  return q.alike[key] and key, name
 end
 
 -- The same of one lambda, or of those of its entries in the index that exist.
@@ -72,10 +92,11 @@ local function of_lambda(P, q)
   end
 end
 
--- The lists that a filter asks for, but for those of live tasks; a function as above.
+-- The lists that a filter asks for, but for those of live tasks; a function as above. Of dead letters by their errors' type, the groups.
 local function lists_of(P, q)
   if q.only_live then return function() end end
-  return (q.lambda or q.entries[1]) and of_lambda(P, q) or by_newest(P, q)
+  if q.alike then return by_newest(P, q, 'groups', group_asked_for) end
+  return (q.lambda or q.entries[1]) and of_lambda(P, q) or by_newest(P, q, 'newest', asked_for)
 end
 
 -- How many tasks of a set are of the span of time that is asked for.
@@ -88,7 +109,7 @@ end
 local function count_lists(P, q)
   local sum = 0
   if q.only_live then return sum end
-  if q.lambda or q.entries[1] or q.since then  -- few lists, or those alone that have something so new
+  if q.lambda or q.entries[1] or q.alike or q.since then  -- few lists, or those alone that have something so new
     for key in lists_of(P, q) do sum = sum + count_span(q, key) end
     return sum
   end
@@ -123,7 +144,7 @@ local function add_live(P, q, m, counts)
 end
 
 -- The filter as it is used: what the sets answer, and what has to be read of records.
-local function query(args)
+local function query(P, args)
   local q = {}
   for i = 8, #args, 2 do q[args[i]] = args[i + 1] end
   q.since, q.until_ = tonumber(q.since), tonumber(q['until'])
@@ -137,6 +158,8 @@ local function query(args)
   if q.wanted and not next(q.wanted) then q.wanted, q.only_live = nil, true end
   q.read_status, q.read_priority = q.statuses and not by_status, q.priorities and not q.only_live
   q.labels = q.labels and words(q.labels)
+  local only_dead = q.wanted and q.wanted.FATAL_FAILURE and not q.wanted.SUCCESS and not q.wanted.CANCELLED
+  if q.error and only_dead and redis.call('ZCARD', beside_key(P, 'groups')) <= GROUPED then q.alike = {} end
   return q
 end
 
@@ -153,11 +176,6 @@ local function has_key(task, key)
   return ordering == key or string.match(concurrency or '', '^%S+') == key
 end
 
-local function failed_by(P, id, kind)
-  local err = redis.call('HGET', task_key(P, id), 'err')
-  return err and string.match(record.get(P, id, 'err', err), '^%s*([%w_]+)%f[:\n%z]') == kind
-end
-
 -- Whether a task matches what its set has not answered.
 local function matches(P, q, id, name)
   for i = 2, #q.entries do
@@ -170,11 +188,11 @@ local function matches(P, q, id, name)
     if not queue or not string.find(q.priorities, string.sub(queue, -1), 1, true) then return false end
   end
   if q.labels and not has_labels(redis.call('HGET', key, 'lb'), q.labels) then return false end
-  return (not q.key or has_key(key, name .. ':' .. q.key)) and (not q.error or failed_by(P, id, q.error))
+  return (not q.key or has_key(key, name .. ':' .. q.key)) and (not q.error or type_of(error_of(P, id)) == q.error)
 end
 
 register('list_tasks', {'no-writes'}, function(keys, args)
-  local P, most, budget, counts, q = keys[1], tonumber(args[5]), tonumber(args[6]), args[7] == '1', query(args)
+  local P, most, budget, counts, q = keys[1], tonumber(args[5]), tonumber(args[6]), args[7] == '1', query(keys[1], args)
   local m = {oldest = args[2] == 'oldest', since = q.since, until_ = q.until_}
   if args[4] ~= '' then m.from, m.after = args[3] == 'inf' and math.huge or tonumber(args[3]), args[4] end
   merge.open(m, lists_of(P, q))
