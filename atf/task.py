@@ -101,7 +101,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("hold back", (_S.ENQUEUED, *_HELD), _S.NEW, "a tick whose job is paused: it stands in its queue, or its run was cut, handed back or lost", "frontend, hsc, store consumer", "none until its job goes on"),
     Move("go on", (_S.NEW, _S.RETRIABLE_FAILURE), None, "a tick whose job goes on", "frontend", "when it would have been due"),
     Move("run for the last time", _HELD, None, "a task whose job was deleted: flags it", "frontend", "unchanged"),
-    Move("redrive", (_S.FATAL_FAILURE,), _S.NEW, "matches the filter of a redrive; as for retry", "frontend", "when its turn comes"),
+    Move("redrive", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "matches the filter of a redrive; as for retry", "frontend", "when its turn comes"),
     Move("retry", (_S.FATAL_FAILURE, _S.CANCELLED), _S.NEW, "attempts and losses start again", "frontend", "now"),
 )
 # fmt: on

@@ -33,8 +33,6 @@ MAX_WHY_CHARS: Final = 500
 UNKNOWN: Final = "unknown"
 """Who asks, where a request does not say."""
 _DETAIL_CHARS: Final = 500
-_TASKS: Final = 20
-"""Ids of tasks that an entry names."""
 _NAMES: Final = 10
 """Names of lambdas, jobs and the like, of which it names so many."""
 _LIMITS: Final = CallLimits(size=1 << 18, items=64, late_s=1.0)
@@ -81,7 +79,7 @@ class AuditDraft:
             self.who,
             self.why,
             _cut(self.detail),
-            list(self.tasks[:_TASKS]),
+            list(self.tasks),
             len(self.tasks),
             _cut(outcome),
         )

@@ -35,8 +35,7 @@ def task_query(asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
     Raises:
         InvalidArgument: a part of it can be no task's.
     """
-    name, namespace = _lambda_or_namespace(lambda_of(asked))
-    check_count("statuses", len(asked.statuses), _MOST)
+    name, namespace = lambda_or_namespace(lambda_of(asked))
     check_count("priorities", len(asked.priorities), _MOST)
     check_labels(asked.labels)
     since, until = asked.since_at_us, asked.until_at_us
@@ -58,7 +57,7 @@ def task_query(asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
     return TaskQuery(
         lambda_name=name,
         namespace=namespace,
-        statuses=_statuses(asked.statuses),
+        statuses=check_statuses(asked.statuses),
         priorities=sorted({check_priority(each) for each in asked.priorities}),
         labels=keys.labels(asked.labels),
         key=keys.stored_key(check_key(asked.key, "key")) if asked.key else "",
@@ -81,7 +80,12 @@ def check_group(group: str) -> str:
     return group
 
 
-def _lambda_or_namespace(asked: str) -> tuple[str, str]:
+def lambda_or_namespace(asked: str) -> tuple[str, str]:
+    """What a text names: a lambda, or "photos/*": the beginning of its names; neither means all.
+
+    Raises:
+        InvalidArgument: it can be neither's.
+    """
     if not asked:
         return "", ""
     if asked.endswith(_ALL):
@@ -90,7 +94,13 @@ def _lambda_or_namespace(asked: str) -> tuple[str, str]:
     return check_lambda(shown(asked)), ""
 
 
-def _statuses(asked: Sequence[int]) -> list[Status]:
+def check_statuses(asked: Sequence[int]) -> list[Status]:
+    """The statuses of a filter, each once.
+
+    Raises:
+        InvalidArgument: they are too many, or one is no task's.
+    """
+    check_count("statuses", len(asked), _MOST)
     try:
         return sorted({Status(each) for each in asked})
     except ValueError:

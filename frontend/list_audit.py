@@ -17,6 +17,8 @@ from .validate import check_stored_id, checked_lambda, lambda_of, page_size, sho
 MAX_LOOKED_AT: Final = 2_000
 """Entries that one call looks at."""
 MAX_WHAT_CHARS: Final = 64
+SHOWN_TASKS: Final = 20
+"""Ids of an entry that are told of, so that a page of long entries stays small."""
 
 
 class AuditRpc(FrontendParts):
@@ -46,7 +48,7 @@ class AuditRpc(FrontendParts):
                 before = entry.number
                 reply.looked_at += 1
                 if _matches(entry, request):
-                    reply.entries.append(_entry(entry))
+                    reply.entries.append(_entry(entry, request.task_id))
                 if len(reply.entries) == size:
                     return before
             if len(entries) < wanted:
@@ -84,7 +86,10 @@ def _matches(entry: AuditEntry, request: f.ListAuditRequest) -> bool:
     )
 
 
-def _entry(entry: AuditEntry) -> f.AuditEntry:
+def _entry(entry: AuditEntry, asked: str) -> f.AuditEntry:
+    tasks = list(entry.tasks[:SHOWN_TASKS])
+    if asked and asked not in tasks:
+        tasks = [asked, *tasks[:-1]]
     return f.AuditEntry(
         **{"lambda": entry.lambda_name},
         number=entry.number,
@@ -94,7 +99,7 @@ def _entry(entry: AuditEntry) -> f.AuditEntry:
         who=entry.who,
         why=entry.why,
         detail=entry.detail,
-        tasks=entry.tasks,
+        tasks=tasks,
         task_count=entry.task_count,
         outcome=entry.outcome,
     )

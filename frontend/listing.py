@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.messages import of_lambda
 from atf.store.values.lists import ListedTask, TaskQuery
 from atf.store.values.tasks import TaskRecord
+from atf.task import Status
 
 from . import view
-from .filters import next_token, parse_token, task_query, token_behind
+from .filters import lambda_or_namespace, next_token, parse_token, task_query, token_behind
 from .lambdas import KnownLambda
 from .parts import FrontendParts
 from .search import declaring
-from .validate import page_size
+from .validate import lambda_of, page_size
 from .view import ANSWER_BYTES
 
 _READ_TOGETHER: Final = 32
@@ -44,6 +46,15 @@ class ListRpcs(FrontendParts):
                 break
         return reply
 
+    async def count_tasks(self, request: f.CountTasksRequest, *, timeout: float = 10) -> f.CountTasksReply:
+        """How many tasks there are, by lambda and status."""
+        name, namespace = lambda_or_namespace(lambda_of(request))
+        found = await self._counts.read()
+        if name and name not in found.by_lambda:
+            await self._lambdas.known(name)  # was it registered a moment ago, it is counted with the next reading
+        asked = [each for each in sorted(found.by_lambda) if (each == name if name else each.startswith(namespace))]
+        return f.CountTasksReply(at_us=found.at_us, lambdas=[_counts(each, found.by_lambda[each]) for each in asked])
+
     async def _query(self, asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
         """A filter, checked: its lambda is known."""
         query = task_query(asked, oldest_first=oldest_first)
@@ -67,3 +78,7 @@ class ListRpcs(FrontendParts):
         if with_spec:
             return await self._redaction.with_spec(records, unredacted=unredacted)
         return [self._redaction.record(each) for each in records]
+
+
+def _counts(name: str, counts: Mapping[Status, int]) -> f.LambdaCounts:
+    return f.LambdaCounts(counts={status.name: count for status, count in counts.items()}, **of_lambda(name))

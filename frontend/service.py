@@ -11,6 +11,7 @@ from atf.rpc import frontend_pb2 as f
 
 from .batch_intake import ScheduleBatchRpc
 from .batches import BatchRpcs
+from .cancel_matching import CancelMatchingRpc
 from .hosts import HostRpcs
 from .keys import KeyRpcs
 from .list_audit import AuditRpc
@@ -30,6 +31,7 @@ class FrontendService(
     ScheduleBatchRpc,
     BatchRpcs,
     LambdaRpcs,
+    CancelMatchingRpc,
     RedriveRpc,
     AuditRpc,
     FailureRpc,

@@ -98,6 +98,10 @@ ANSWERS: dict[str, Callable[[Any, int], Message]] = {
     "CancelTasks": lambda request, _: f.CancelTasksReply(
         results=[f.CancelResult(id=each, status=t.CANCELLED, cancelled=True) for each in request.ids]
     ),
+    "CountTasks": lambda _request, _: f.CountTasksReply(lambdas=[f.LambdaCounts(counts={"NEW": 3})]),
+    "CancelMatching": lambda request, _: f.CancelMatchingReply(
+        matched=2, cancelled=0 if request.dry_run else 2, looked_at=2, of=2, ids=["0-a"]
+    ),
     "RetryTasks": lambda request, _: f.RetryTasksReply(
         results=[f.RetryResult(id=each, status=t.NEW, retried=True) for each in request.ids]
     ),

@@ -37,6 +37,8 @@ NO_STORE = {
 }
 """RPC -> why no method of the store has its name."""
 OTHER_STORE_METHOD = {
+    "CountTasks": ("counts_of", "the frontend reads the counts of all lambdas once a second"),
+    "CancelMatching": ("cancel_tasks", "after list_tasks"),
     "ScheduleMany": ("schedule", "the batched form of Schedule"),
     "WaitTasks": ("watch_tasks", "the frontend waits; the store only notes that somebody does"),
     "WatchBatch": ("get_batch", "the frontend asks again and again"),
@@ -56,6 +58,7 @@ OTHER_FUNCTION = {
     "get_key": "a list of one",
     "get_concurrency_key": "a list of one",
     "get_batch_item": "an item is a task",
+    "counts_of": "the function `count` counts",
 }
 """Method of the store -> why no function of the store has its name."""
 

@@ -25,7 +25,7 @@ _FIELDS = "number at_us what lambda labels tasks task_count who why detail outco
 @any_lambda_argument
 @option("--who", "WHO", "Only what this one did, as the column `by` has it.")
 @option("--what", "CALL", "Only calls of this name, such as cancel_tasks or set_gate.")
-@option("--task", "TASK", "Only what names this task: an entry has the first 20 of its call.", name="task_id")
+@option("--task", "TASK", "Only calls that changed this task.", name="task_id")
 @option("--since", "TIME", "Only from this instant on, or from so long ago: 2030-01-31T08:00, 1h, 30m.")
 @option("--until", "TIME", "Only before this instant, or before so long ago.")
 @limit_flag

@@ -1,4 +1,4 @@
-"""Commands that change tasks by their ids: cancel; and what retry shares with it."""
+"""`atf cancel`: tasks by their ids, or all that match a filter; and what `atf retry` shares with it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import Any, Final
 
 import click
 
+from atf.client.info import CancelInfo
+from atf.client.matching import cancel_all
 from atf.client.whoami import signed, whoami
 from atf.errors import FailedPrecondition, TaskNotFound
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.task import MAX_BATCH
 
-from .confirmation import confirm
+from .confirmation import confirm, require_terminal
 from .json_values import message_json
-from .options import bulk_flags, lists, wants_json, why_flag
-from .output import show_rows
+from .matching import lambda_meant, name_of, told
+from .options import bulk_flags, kept, lists, wants_json, why_flag
+from .output import show, show_rows
 from .remote import ask
+from .task_filter import filter_flags, task_filter
 from .task_view import status_name
 
 _AT_ONCE: Final = 32
@@ -26,12 +30,62 @@ _AT_ONCE: Final = 32
 
 
 @click.command()
-@click.argument("ids", metavar="TASK...", nargs=-1, required=True)
+@click.argument("ids", metavar="[TASK...|LAMBDA]", nargs=-1)
+@filter_flags
 @why_flag
 @bulk_flags
 @lists
-def cancel(ids: tuple[str, ...], why: str, dry_run: bool) -> None:
-    """Cancel tasks. What has not started never will; what runs is asked to stop."""
+def cancel(ids: tuple[str, ...], why: str, dry_run: bool, **flags: Any) -> None:
+    """Cancel tasks: TASK by id, or all of LAMBDA, of a namespace as NAME/*, or of all, that match. What has not started never will; what runs is asked to stop.
+
+    \b
+    atf cancel 3-0a1b2c3d4e5f60718293a4b5
+    atf cancel shop/mail --status waiting --label team=web --dry-run   says how many, and some of them
+    atf cancel --search order_id=7 --why "customer 812 asked for it"
+    """
+    lambda_name = lambda_meant(ids, flags)
+    if lambda_name is None:
+        _by_id(ids, why, dry_run)
+    else:
+        _by_filter(f.CancelMatchingRequest(filter=task_filter(lambda_name, flags), who=whoami(), why=why), dry_run)
+
+
+def _by_filter(request: f.CancelMatchingRequest, dry_run: bool) -> None:
+    name = name_of(request.filter)
+    require_terminal(many=not dry_run)
+    if dry_run or not kept("yes"):
+        looking = f.CancelMatchingRequest(dry_run=True)
+        looking.MergeFrom(request)
+        would = ask(lambda stub: cancel_all(looking, stub.cancel_matching, told()))
+        such = f", such as {', '.join(would.ids)}" if would.ids else ""
+        if dry_run or not (would.matched or wants_json()):
+            again = "; without --dry-run they are cancelled" if would.matched else ""
+            show(_json(request, would, dry_run), f"{name}: {_count(would.matched)} that can be cancelled{such}{again}")
+            return
+        confirm(f"Cancel {_count(would.matched)} of {name}{such}")
+    request.dry_run = False
+    done = ask(lambda stub: cancel_all(request, stub.cancel_matching, told()))
+    asked = f", {done.requested} that run asked to stop" if done.requested else ""
+    show(_json(request, done, dry_run), f"{name}: {_count(done.cancelled)} cancelled{asked}")
+
+
+def _count(tasks: int) -> str:
+    return f"{tasks or 'no'} task{'' if tasks == 1 else 's'}"
+
+
+def _json(request: f.CancelMatchingRequest, done: CancelInfo, dry_run: bool) -> dict[str, Any]:
+    return {
+        "lambda": getattr(request.filter, "lambda"),
+        "dry_run": dry_run,
+        "matched": done.matched,
+        "cancelled": done.cancelled,
+        "requested": done.requested,
+        "looked_at": done.looked_at,
+        "ids": list(done.ids),
+    }
+
+
+def _by_id(ids: tuple[str, ...], why: str, dry_run: bool) -> None:
     if dry_run:
         show_would(ids, _would_cancel)
         return

@@ -50,13 +50,14 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "ls": _Command(
             "tasks", "ls", "List tasks, newest first: of a lambda, or of all; --status failed: what failed, and why."
         ),
+        "count": _Command("tasks", "count", "Count tasks: how many wait, run, are dead, done or cancelled, by lambda."),
         "failures": _Command(
             "failures", "failures", "What failed for good, and why: failures that are alike together."
         ),
         "logs": _Command("logs", "logs", "Show what a task's runs printed and logged; --follow: as it comes."),
         "wait": _Command("tasks", "wait", "Wait until tasks have finished."),
-        "cancel": _Command("changes", "cancel", "Cancel tasks; what runs is asked to stop."),
-        "retry": _Command("retry", "retry", "Run failed tasks again: by id, or all of a lambda that match."),
+        "cancel": _Command("changes", "cancel", "Cancel tasks, by id or all that match; what runs is asked to stop."),
+        "retry": _Command("retry", "retry", "Run failed tasks again: by id, or all that match."),
         "explain": _Command("tasks", "explain", "Say why a task has not started."),
     },
     "Lambdas and queues": {

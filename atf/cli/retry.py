@@ -1,4 +1,4 @@
-"""`atf retry`: failed or cancelled tasks again, by their ids; or all that failed for good, of a lambda or a group of failures, and match a filter."""
+"""`atf retry`: failed or cancelled tasks again, by their ids, or all that match a filter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from atf.client.gates import redrive_all
 from atf.client.info import RedriveInfo
+from atf.client.matching import redrive_all
 from atf.client.whoami import signed, whoami
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -18,15 +18,17 @@ from atf.visible import one_line
 
 from .changes import batched, show_results, show_would
 from .confirmation import confirm, require_terminal
-from .gate import labels_flag
-from .options import bulk_flags, instant, kept, lists, option, pairs, refuse_unused, wants_json, why_flag
+from .matching import lambda_meant, name_of, told
+from .options import bulk_flags, kept, lists, option, wants_json, why_flag
 from .output import print_table, show
 from .remote import ask
+from .task_filter import filter_flags, task_filter
 from .task_view import status_name
 
 _SHOWN = 3
 """Ids in a hint."""
-_OF_FILTER = ("group", "labels", "error", "failed_from", "failed_until", "newer_version", "rate")
+_BESIDE = ("lambda_name", "error", "newer_version", "rate")
+"""Flags of all that match, beside those of the filter."""
 
 
 @click.command()
@@ -37,11 +39,8 @@ _OF_FILTER = ("group", "labels", "error", "failed_from", "failed_until", "newer_
     "The same as LAMBDA: all of its tasks that failed for good and match what follows.",
     name="lambda_name",
 )
-@option("--group", "GROUP", "Only failures of this group, as atf failures names it; its lambda may be left out.")
-@labels_flag
+@filter_flags
 @option("--error", "TEXT", "Only tasks whose error contains this.")
-@option("--failed-from", "TIME", "Only tasks that failed at this instant or later.")
-@option("--failed-until", "TIME", "Only tasks that failed before this instant.")
 @click.option(
     "--newer-version", is_flag=True, help="Only where the lambda's version is newer now than when the task failed."
 )
@@ -49,31 +48,24 @@ _OF_FILTER = ("group", "labels", "error", "failed_from", "failed_until", "newer_
 @why_flag
 @bulk_flags
 @lists
-def retry(ids: tuple[str, ...], lambda_name: str | None, dry_run: bool, **filters: Any) -> None:
-    """Run failed or cancelled tasks again, now, with all their attempts and the same arguments: TASK by id, or all of LAMBDA, or of a group of failures, that failed for good.
+def retry(ids: tuple[str, ...], dry_run: bool, **flags: Any) -> None:
+    """Run failed or cancelled tasks again, now, with all their attempts and the same arguments: TASK by id, or all of LAMBDA, of a namespace as NAME/*, or of all, that failed for good and match; with --status cancelled, those that were cancelled.
 
     \b
     atf retry 3-0a1b2c3d4e5f60718293a4b5
     atf retry --group 41c7b2d09e3a                       all that failed alike: see atf failures
     atf retry shop/mail --error TimeoutError --dry-run   says why they failed
-    atf retry shop/mail --error TimeoutError --rate 5    five a second
+    atf retry shop/mail --since 1h --rate 5              five a second
     """
-    first, *more = ids or ("",)
-    if "/" in first and not more and lambda_name is None:
-        ids, lambda_name = (), first
-    if not ids and lambda_name is None:
-        if filters["group"] is None:
-            raise InvalidArgument("give ids of tasks, one lambda, or a --group of atf failures")
-        lambda_name = ""
-    if ids and lambda_name is not None:
-        raise InvalidArgument("give ids of tasks or one lambda, and not both")
-    if names := [each for each in ids if "/" in each]:
-        raise InvalidArgument(f"{names[0]} is a lambda: give it alone")
+    if flags["lambda_name"] is not None:
+        if ids:
+            raise InvalidArgument("give ids of tasks or one lambda, and not both")
+        ids = (check_lambda(flags["lambda_name"]),)
+    lambda_name = lambda_meant(ids, flags, _BESIDE)
     if lambda_name is None:
-        refuse_unused(filters, _OF_FILTER, "beside ids of tasks")
-        _by_id(ids, filters["why"], dry_run)
+        _by_id(ids, flags["why"], dry_run)
     else:
-        _by_filter(_request(lambda_name, filters), dry_run)
+        _by_filter(_request(lambda_name, flags), dry_run)
 
 
 def _by_id(ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
@@ -96,59 +88,59 @@ def _by_id(ids: tuple[str, ...], reason: str, dry_run: bool) -> None:
         raise FailedPrecondition("; ".join(why))
 
 
-def _request(lambda_name: str, filters: dict[str, Any]) -> f.RedriveRequest:
-    if filters["rate"] == 0:
+def _request(lambda_name: str, flags: dict[str, Any]) -> f.RedriveRequest:
+    if flags["rate"] == 0:
         raise InvalidArgument("--rate 0: give tasks a second, more than 0, or leave it out: then all start at once")
-    if filters["error"] == "":
+    if flags["error"] == "":
         raise InvalidArgument("--error '': give a text, or leave it out: then all errors count")
-    since, until = filters["failed_from"], filters["failed_until"]
-    request = f.RedriveRequest(
-        labels=pairs(filters["labels"], "--label"),
-        error=filters["error"] or "",
-        failed_from_at_us=instant(since, "--failed-from") if since is not None else 0,
-        failed_until_at_us=instant(until, "--failed-until") if until is not None else 0,
-        newer_version=filters["newer_version"],
-        failure_group=filters["group"] or "",
-        rate=filters["rate"] or 0,
+    return f.RedriveRequest(
+        filter=task_filter(lambda_name, flags),
+        error=flags["error"] or "",
+        newer_version=flags["newer_version"],
+        rate=flags["rate"] or 0,
         who=whoami(),
-        why=filters["why"],
+        why=flags["why"],
     )
-    if lambda_name or not request.failure_group:
-        setattr(request, "lambda", check_lambda(lambda_name))
-    return request
 
 
 def _by_filter(request: f.RedriveRequest, dry_run: bool) -> None:
-    name = getattr(request, "lambda") or f"group {request.failure_group}"
+    name, such_tasks = name_of(request.filter), _tasks(request.filter)
     require_terminal(many=not dry_run)
     if dry_run or not kept("yes"):
         looking = f.RedriveRequest(dry_run=True)
         looking.MergeFrom(request)
-        would = ask(lambda stub: redrive_all(looking, stub.redrive))
+        would = ask(lambda stub: redrive_all(looking, stub.redrive, told()))
         if not (would.matched or wants_json()):
-            print(one_line(f"{name}: none of {would.looked_at} failed tasks matches"))
+            print(one_line(f"{name}: none of {would.looked_at} {such_tasks} matches"))
             return
         if dry_run:
             such = f", such as {', '.join(would.ids)}" if would.ids else ""
-            said = f"{name}: {would.matched} of {would.looked_at} failed tasks match{such}; without --dry-run they run again"
+            said = f"{name}: {would.matched} of {would.looked_at} {such_tasks} match{such}; without --dry-run they run again"
             show(_json(request, would, dry_run), said)
         if not wants_json():
             _print_errors(would)
         if dry_run:
             return
-        confirm(f"Run {would.matched} of {would.looked_at} failed tasks of {name} again")
+        confirm(f"Run {would.matched} of {would.looked_at} {such_tasks} of {name} again")
     request.dry_run = False
-    done = ask(lambda stub: redrive_all(request, stub.redrive))
-    show(_json(request, done, dry_run), f"{name}: {done.redriven} of {done.looked_at} failed tasks run again")
+    done = ask(lambda stub: redrive_all(request, stub.redrive, told()))
+    show(_json(request, done, dry_run), f"{name}: {done.redriven} of {done.looked_at} {such_tasks} run again")
     if done.redriven:
-        some = len(done.ids) < done.redriven and getattr(request, "lambda")
-        _hint(f"atf lambda {some}" if some else _wait_for(done.ids))
+        some = len(done.ids) < done.redriven and getattr(request.filter, "lambda")
+        _hint(f"atf lambda {some}" if some and not some.endswith("/*") else _wait_for(done.ids))
+
+
+def _tasks(asked: f.TaskFilter) -> str:
+    """Which tasks are looked at."""
+    cancelled = t.CANCELLED in asked.statuses
+    failed = t.FATAL_FAILURE in asked.statuses or not cancelled
+    return "failed or cancelled tasks" if cancelled and failed else "cancelled tasks" if cancelled else "failed tasks"
 
 
 def _json(request: f.RedriveRequest, done: RedriveInfo, dry_run: bool) -> dict[str, Any]:
     return {
-        "lambda": getattr(request, "lambda"),
-        "group": request.failure_group,
+        "lambda": getattr(request.filter, "lambda"),
+        "group": request.filter.failure_group,
         "dry_run": dry_run,
         "matched": done.matched,
         "retried": done.redriven,

@@ -1,4 +1,4 @@
-"""The flags that say which tasks are meant, shared by the commands that list tasks."""
+"""The flags that say which tasks are meant, shared by the commands that list, cancel and retry tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ _FLAGS: Final = (
     option("--until", "TIME", "Only before this instant, or until so long ago."),
     labels_flag,
     option("--key", "KEY", "Only tasks of this ordering or concurrency key."),
-    option("--priority", "PRIORITY", "Only tasks of this priority: high, normal, low or 0 to 9."),
+    option(
+        "--priority",
+        "PRIORITY",
+        "Only tasks of this priority: high, normal, low or 0 to 9. May be given again: any of them.",
+        multiple=True,
+    ),
     option("--error-type", "TYPE", "Only tasks whose last run failed by this exception, such as TimeoutError."),
     option(
         "--search",
@@ -40,6 +45,10 @@ _FLAGS: Final = (
     ),
     option("--group", "GROUP", "Only failures of this group."),
 )
+
+
+FLAGS: Final = ("status", "since", "until", "labels", "key", "priority", "error_type", "search", "group")
+"""The names by which a command gets their values."""
 
 
 def filter_flags(command: F) -> F:
@@ -60,7 +69,7 @@ def task_filter(lambda_name: str, flags: dict[str, Any]) -> f.TaskFilter:
         until_at_us=when_us(flags["until"], "--until", now_us),
         labels=pairs(flags["labels"], "--label"),
         key=flags["key"] or "",
-        priorities=[] if flags["priority"] is None else [priority_of(flags["priority"])],
+        priorities=[priority_of(each) for each in flags["priority"]],
         error_type=flags["error_type"] or "",
         search=pairs(flags["search"], "--search"),
         failure_group=flags["group"] or "",

@@ -1,7 +1,8 @@
-"""Commands on tasks that exist: get, ls, wait, explain."""
+"""Commands on tasks that exist: get, ls, count, wait, explain."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,8 @@ from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.process.streams import protect_stdout
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import summary_of
-from atf.task import MAX_BATCH, Status, check_lambda
+from atf.sdk.messages import of_lambda
+from atf.task import MAX_BATCH, WORDS, Status, check_lambda
 from atf.visible import one_line
 
 from .json_values import message_json
@@ -32,6 +34,8 @@ _PAGES: Final = 20
 _IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
 _Shown = tuple[t.Task, int, Sequence[f.WaitPart]]
 """What show_task takes."""
+_COUNTED: Final = ("waiting", "running", "dead", "done", "cancelled")
+"""Words that together mean every task once."""
 Columns = dict[str, Callable[[t.Task], Any]]
 _COLUMNS: Final[Columns] = {
     "task": lambda task: task.id,
@@ -100,6 +104,21 @@ def ls(lambda_name: str, limit: int, oldest_first: bool, **flags: Any) -> None:
         again = names.pop() if len(names) == 1 else "LAMBDA"
         print(one_line(f"one of them in full: atf get {dead[0].id}"))
         print(one_line(f"run all again: atf retry {again}"))
+
+
+@click.command()
+@any_lambda_argument
+@lists
+def count(lambda_name: str) -> None:
+    """Count tasks: of LAMBDA, of a namespace as NAME/*, or of all. The numbers are exact, and a second old at most."""
+    reply = ask(lambda stub: stub.count_tasks(f.CountTasksRequest(**of_lambda(lambda_name))))
+    columns: dict[str, Callable[[f.LambdaCounts], Any]] = {"lambda": lambda each: getattr(each, "lambda")}
+    columns |= {word: functools.partial(_counted, word) for word in _COUNTED}
+    show_rows(reply.lambdas, lambda each: message_json(each, "lambda counts"), columns)
+
+
+def _counted(word: str, each: f.LambdaCounts) -> int:
+    return sum(each.counts.get(status.name, 0) for status in WORDS[word])
 
 
 class _Found(NamedTuple):

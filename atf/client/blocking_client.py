@@ -5,7 +5,7 @@ But for `schedule`, which is called for every task: that one takes the short way
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import islice
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
 from atf.sdk.batch_handle import Batch
-from atf.sdk.blocking import blocking
+from atf.sdk.blocking import Bridged, blocking
 from atf.sdk.chain_handle import ChainHandle
 from atf.sdk.chains import Chain
 from atf.sdk.handle import Handle
@@ -25,7 +25,9 @@ from atf.sdk.tracing import making, scheduling
 
 from .async_client import AsyncClient
 from .batch_upload import BatchPlan, add_note
+from .info import TaskInfo
 from .loop_bridge import BackgroundLoop, ClientBridge
+from .matching import StatusLike, TaskConditions
 from .submit import Chunker, check_count, count_of
 from .thread_coalescing import Direct
 
@@ -33,7 +35,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Client:
+class Client(Bridged):
     """Talks to a frontend from any thread: `with atf.Client("localhost:7401") as client: ...`.
 
     Connects at the first call, and again after a fork. Tasks that threads schedule at the same time share a call.
@@ -189,12 +191,26 @@ class Client:
         """See AsyncClient.batch_handle."""
         return self._core.batch_handle(batch_id, of, target=target)
 
+    def iterate(
+        self,
+        lambda_name: str = "",
+        status: StatusLike | None = None,
+        *,
+        oldest_first: bool = False,
+        **conditions: Unpack[TaskConditions],
+    ) -> Iterator[TaskInfo]:
+        """See AsyncClient.iterate."""
+        found = self._core.iterate(lambda_name, status, oldest_first=oldest_first, **conditions)
+        return self._steps((found, lambda task: (task,)))
+
     batches = blocking(AsyncClient.batches)
     schedule_many = blocking(AsyncClient.schedule_many)
     get = blocking(AsyncClient.get)
     list = blocking(AsyncClient.list)
     wait = blocking(AsyncClient.wait)
+    count = blocking(AsyncClient.count)
     cancel = blocking(AsyncClient.cancel)
+    cancel_matching = blocking(AsyncClient.cancel_matching)
     retry = blocking(AsyncClient.retry)
     explain = blocking(AsyncClient.explain)
     lambdas = blocking(AsyncClient.lambdas)

@@ -12,8 +12,10 @@ class FrontendCalls(RepeatingCalls):
 
     get_task = repeated(api.Frontend.get_task)
     list_tasks = repeated(api.Frontend.list_tasks)
+    count_tasks = repeated(api.Frontend.count_tasks)
     get_log = repeated(api.Frontend.get_log)
     cancel_tasks = repeated(api.Frontend.cancel_tasks)
+    cancel_matching = repeated(api.Frontend.cancel_matching)
     retry_tasks = repeated(api.Frontend.retry_tasks)
     register_lambdas = repeated(api.Frontend.register_lambdas)
     list_lambdas = repeated(api.Frontend.list_lambdas)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -12,19 +11,18 @@ from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime, new_id
 from atf.sdk.messages import of_lambda, value_of
-from atf.sdk.options import Duration, duration_us, from_us, instant_us
+from atf.sdk.options import Duration, duration_us, instant_us
 from atf.sdk.payload import short
 from atf.task import MAX_BATCH
 
-from .info import ACTION_WORDS, AuditInfo, FailureGroupInfo, GateInfo, RedriveInfo
+from .info import ACTION_WORDS, AuditInfo, FailureGroupInfo, GateInfo
+from .matching import bound_us
 from .whoami import signed
 
 if TYPE_CHECKING:
     from .calls import Calls
 
 _ACTIONS: Final = {word: number for number, word in ACTION_WORDS.items()}
-MOST_IDS: Final = 5
-MOST_ERRORS: Final = 20
 
 
 class GateCalls:
@@ -107,51 +105,6 @@ class GateCalls:
         request = f.ListGatesRequest(**of_lambda(lambda_name))
         return [GateInfo.from_proto(each) for each in (await self._calls.list_gates(request)).gates]
 
-    async def redrive(
-        self,
-        lambda_name: str = "",
-        *,
-        dry_run: bool,
-        labels: Mapping[str, str] | None = None,
-        error: str = "",
-        failed_from: datetime | None = None,
-        failed_until: datetime | None = None,
-        newer_version: bool = False,
-        group: str = "",
-        rate: float = 0,
-        why: str = "",
-        who: str = "",
-    ) -> RedriveInfo:
-        """Starts dead letters of a lambda, or of a group of failures, afresh: those that match all that is given.
-
-        Args:
-            lambda_name: "namespace/name"; may be left out where a group is named.
-            dry_run: only say what would be started.
-            labels: that a task must have.
-            error: that its error must contain.
-            failed_from, failed_until: when it failed, instants with a time zone.
-            newer_version: only where the lambda's version is newer now than when the task failed.
-            group: of those that failed alike, as `failures` has its id.
-            rate: tasks a second that become due; 0: all at once.
-            why, who: for the audit log.
-
-        Raises:
-            InvalidArgument, UnknownLambda: it was refused; nothing was started.
-        """
-        request = f.RedriveRequest(
-            labels=labels or {},
-            error=error,
-            failed_from_at_us=_bound_us(failed_from, "failed_from"),
-            failed_until_at_us=_bound_us(failed_until, "failed_until"),
-            newer_version=newer_version,
-            failure_group=group,
-            rate=rate,
-            dry_run=dry_run,
-            **signed(who, why),
-            **of_lambda(lambda_name),
-        )
-        return await redrive_all(request, self._calls.redrive)
-
     async def failures(
         self, lambda_name: str = "", *, since: datetime | None = None, limit: int = 100
     ) -> builtins.list[FailureGroupInfo]:
@@ -186,7 +139,7 @@ class GateCalls:
             lambda_name: only what was done to it, or to its tasks.
             who: only what this one did, as `AuditInfo.who` has it.
             what: only calls of this name, such as "cancel_tasks".
-            task_id: only what names this task: an entry has the first 20 of its call.
+            task_id: only calls that changed this task.
             since, until: when it was done, instants with a time zone.
             limit: how many at most.
 
@@ -235,26 +188,6 @@ async def failures_all(
     return found
 
 
-async def redrive_all(
-    request: f.RedriveRequest, call: Callable[[f.RedriveRequest], Awaitable[f.RedriveReply]]
-) -> RedriveInfo:
-    """All pages of a redrive."""
-    matched = redriven = looked_at = last_due_us = 0
-    errors: Counter[str] = Counter()
-    ids: builtins.list[str] = []
-    while True:
-        reply = await call(request)
-        matched, redriven, looked_at = matched + reply.matched, redriven + reply.redriven, looked_at + reply.looked_at
-        last_due_us = max(last_due_us, reply.last_due_at_us)
-        errors.update(dict(sorted(reply.errors.items())))  # a map of protobuf has another order in each process
-        ids += reply.ids[: MOST_IDS - len(ids)]
-        request.page_token = reply.next_page_token
-        if not request.page_token:
-            return RedriveInfo(
-                matched, redriven, looked_at, dict(errors.most_common(MOST_ERRORS)), tuple(ids), from_us(last_due_us)
-            )
-
-
 def action_of(word: str) -> f.Gate.Action:
     """An action by its word.
 
@@ -268,7 +201,7 @@ def action_of(word: str) -> f.Gate.Action:
 
 def _bound_us(at: datetime | None, option: str) -> int:
     """An instant; 0, which is none, only where none was given."""
-    return 0 if at is None else max(1, instant_us(at, option))
+    return 0 if at is None else bound_us(at, option)
 
 
 def word_of(action: f.Gate.Action) -> str:

@@ -230,7 +230,7 @@ class AuditInfo:
     """Of several the first ones, with ", " between them; empty: of none, or unknown."""
     labels: Mapping[str, str]
     tasks: Sequence[str]
-    """The first 20."""
+    """The first 20, with the one that was asked for."""
     task_count: int
     """All of them."""
     who: str
@@ -260,11 +260,26 @@ class FailureGroupInfo:
 
 
 @dataclass(frozen=True)
+class CancelInfo:
+    """What cancelling all tasks that match a filter came to."""
+
+    matched: int
+    """Unfinished tasks that match."""
+    cancelled: int
+    """Of those, cancelled; 0 in a dry run."""
+    requested: int
+    """Of those, running, and asked to stop; 0 in a dry run."""
+    looked_at: int
+    ids: tuple[str, ...]
+    """Of some that match."""
+
+
+@dataclass(frozen=True)
 class RedriveInfo:
     """What a redrive came to."""
 
     matched: int
-    """Dead letters that match the filter."""
+    """Dead letters, or cancelled tasks, that match the filter."""
     redriven: int
     """Of those, started afresh; 0 in a dry run."""
     looked_at: int

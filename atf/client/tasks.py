@@ -12,19 +12,16 @@ from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import Runtime
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle
-from atf.sdk.messages import of_lambda
-from atf.task import MAX_BATCH, Status, key_held
+from atf.task import MAX_BATCH, key_held
 
-from .calls import Calls
 from .info import Explanation, TaskInfo
-from .paging import entries
+from .matching import MatchingCalls
 from .whoami import signed
 
 
-class TaskCalls:
+class TaskCalls(MatchingCalls):
     """The calls of AsyncClient about single tasks."""
 
-    _calls: Calls
     _runtime: Runtime
     _loop_bridge: LoopBridge
 
@@ -44,21 +41,6 @@ class TaskCalls:
         """A task's record as the frontend sent it."""
         request = f.GetTaskRequest(id=task_id, with_spec=True)
         return await self._calls.get_task(request)
-
-    async def list(
-        self, lambda_name: str, status: Status | None = None, *, limit: int = 100
-    ) -> builtins.list[TaskInfo]:
-        """Tasks of one lambda.
-
-        Args:
-            lambda_name: "namespace/name".
-            status: only those; None: all.
-            limit: how many at most.
-        """
-        asked = f.TaskFilter(statuses=[] if status is None else [status.name], **of_lambda(lambda_name))
-        request = f.ListTasksRequest(filter=asked)
-        found = await entries(self._calls.list_tasks, request, lambda page: page.tasks, limit)
-        return [TaskInfo.from_proto(each) for each in found]
 
     async def wait(
         self, tasks: Iterable[str | Handle[Any]], *, timeout: float | None = None, first: bool = False

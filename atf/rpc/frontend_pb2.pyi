@@ -306,6 +306,33 @@ class ListTasksReply(_message.Message):
     of: int
     def __init__(self, tasks: _Optional[_Iterable[_Union[_task_pb2.Task, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., looked_at: _Optional[int] = ..., of: _Optional[int] = ...) -> None: ...
 
+class CountTasksRequest(_message.Message):
+    __slots__ = ()
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    def __init__(self, **kwargs) -> None: ...
+
+class CountTasksReply(_message.Message):
+    __slots__ = ("at_us", "lambdas")
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    at_us: int
+    lambdas: _containers.RepeatedCompositeFieldContainer[LambdaCounts]
+    def __init__(self, at_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[_Union[LambdaCounts, _Mapping]]] = ...) -> None: ...
+
+class LambdaCounts(_message.Message):
+    __slots__ = ("counts",)
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, counts: _Optional[_Mapping[str, int]] = ..., **kwargs) -> None: ...
+
 class WaitTasksRequest(_message.Message):
     __slots__ = ("ids", "timeout_us", "all")
     IDS_FIELD_NUMBER: _ClassVar[int]
@@ -371,6 +398,38 @@ class CancelResult(_message.Message):
     cancelled: bool
     cancel_requested: bool
     def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[_task_pb2.Status, str]] = ..., cancelled: bool = ..., cancel_requested: bool = ...) -> None: ...
+
+class CancelMatchingRequest(_message.Message):
+    __slots__ = ("filter", "dry_run", "page_token", "who", "why")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    filter: TaskFilter
+    dry_run: bool
+    page_token: str
+    who: str
+    why: str
+    def __init__(self, filter: _Optional[_Union[TaskFilter, _Mapping]] = ..., dry_run: bool = ..., page_token: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class CancelMatchingReply(_message.Message):
+    __slots__ = ("matched", "cancelled", "requested", "looked_at", "of", "ids", "next_page_token")
+    MATCHED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    OF_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    matched: int
+    cancelled: int
+    requested: int
+    looked_at: int
+    of: int
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, matched: _Optional[int] = ..., cancelled: _Optional[int] = ..., requested: _Optional[int] = ..., looked_at: _Optional[int] = ..., of: _Optional[int] = ..., ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RetryTasksRequest(_message.Message):
     __slots__ = ("ids", "who", "why")
@@ -763,41 +822,27 @@ class FailureGroup(_message.Message):
     def __init__(self, id: _Optional[str] = ..., error_type: _Optional[str] = ..., place: _Optional[str] = ..., message: _Optional[str] = ..., count: _Optional[int] = ..., first_at_us: _Optional[int] = ..., last_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
 
 class RedriveRequest(_message.Message):
-    __slots__ = ("labels", "error", "failed_from_at_us", "failed_until_at_us", "newer_version", "rate", "dry_run", "page_token", "who", "why", "failure_group")
-    class LabelsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    LABELS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("filter", "error", "newer_version", "rate", "dry_run", "page_token", "who", "why")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
-    FAILED_FROM_AT_US_FIELD_NUMBER: _ClassVar[int]
-    FAILED_UNTIL_AT_US_FIELD_NUMBER: _ClassVar[int]
     NEWER_VERSION_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WHO_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
-    FAILURE_GROUP_FIELD_NUMBER: _ClassVar[int]
-    labels: _containers.ScalarMap[str, str]
+    filter: TaskFilter
     error: str
-    failed_from_at_us: int
-    failed_until_at_us: int
     newer_version: bool
     rate: float
     dry_run: bool
     page_token: str
     who: str
     why: str
-    failure_group: str
-    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., error: _Optional[str] = ..., failed_from_at_us: _Optional[int] = ..., failed_until_at_us: _Optional[int] = ..., newer_version: bool = ..., rate: _Optional[float] = ..., dry_run: bool = ..., page_token: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ..., failure_group: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, filter: _Optional[_Union[TaskFilter, _Mapping]] = ..., error: _Optional[str] = ..., newer_version: bool = ..., rate: _Optional[float] = ..., dry_run: bool = ..., page_token: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class RedriveReply(_message.Message):
-    __slots__ = ("matched", "redriven", "looked_at", "errors", "ids", "next_page_token", "last_due_at_us")
+    __slots__ = ("matched", "redriven", "looked_at", "errors", "ids", "next_page_token", "last_due_at_us", "of")
     class ErrorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -812,6 +857,7 @@ class RedriveReply(_message.Message):
     IDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     LAST_DUE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    OF_FIELD_NUMBER: _ClassVar[int]
     matched: int
     redriven: int
     looked_at: int
@@ -819,7 +865,8 @@ class RedriveReply(_message.Message):
     ids: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
     last_due_at_us: int
-    def __init__(self, matched: _Optional[int] = ..., redriven: _Optional[int] = ..., looked_at: _Optional[int] = ..., errors: _Optional[_Mapping[str, int]] = ..., ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., last_due_at_us: _Optional[int] = ...) -> None: ...
+    of: int
+    def __init__(self, matched: _Optional[int] = ..., redriven: _Optional[int] = ..., looked_at: _Optional[int] = ..., errors: _Optional[_Mapping[str, int]] = ..., ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., last_due_at_us: _Optional[int] = ..., of: _Optional[int] = ...) -> None: ...
 
 class ListAuditRequest(_message.Message):
     __slots__ = ("page_size", "before", "who", "what", "task_id", "since_at_us", "until_at_us")

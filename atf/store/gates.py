@@ -149,7 +149,7 @@ class GateVerbs(LambdaVerbs):
         return Gate(answer.number, name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
 
     async def redrive(self, tasks: Sequence[tuple[str, int]], begun_us: int) -> list[bool]:
-        """FATAL_FAILURE → NEW, each due so many µs after the redrive began, at `begun_us`. Which were dead letters."""
+        """FATAL_FAILURE, CANCELLED → NEW, each due so many µs after the redrive began, at `begun_us`. Which were one of these."""
 
         async def call(partition: int, batch: list[tuple[str, int]]) -> list[bool]:
             args: list[Arg] = [begun_us, *(each for task in batch for each in task)]

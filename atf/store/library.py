@@ -98,6 +98,8 @@ RECORD_INLINE_BYTES: Final = 64
 """Longer values of a task's record lie apart: more is what Redis' default `hash-max-listpack-value` allows no compact hash."""
 AUDIT_KEPT: Final = 10_000
 """Entries of the audit log."""
+AUDIT_BYTES: Final = 16 << 20
+"""Of all of them: most have some 300, and one that names 256 tasks some 7,000."""
 PLACE_PATIENCE_US: Final = t.US // 4
 """How long a task is left to the host that is to have it, once another one would take it."""
 PLACE_AWAY_US: Final = 2 * t.US
@@ -215,6 +217,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     "MAX_GATES": MAX_GATES,
     "GATE_BYTES": GATE_BYTES,
     "AUDIT_KEPT": AUDIT_KEPT,
+    "AUDIT_BYTES": AUDIT_BYTES,
     "JUDGE_AGAIN": JUDGE_AGAIN_US,
 }
 """All others: local variables of the library, or of the one verb that uses them."""

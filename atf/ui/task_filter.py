@@ -22,7 +22,19 @@ AS_OF: Final = "asof"
 _STEP_US: Final = 60 * US
 """Durations count from the minute, so that a page that is shown again asks the same for a while."""
 _INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
-FILTERS: Final = ("lambda", "status", "labels", "key", "priority", "error_type", "since", "until", "group", AS_OF)
+FILTERS: Final = (
+    "lambda",
+    "status",
+    "labels",
+    "key",
+    "priority",
+    "error_type",
+    "search",
+    "since",
+    "until",
+    "group",
+    AS_OF,
+)
 """The names of all values of a URL that say which tasks."""
 
 
@@ -53,6 +65,7 @@ def read_filter(query: Mapping[str, str], now_us: int) -> AskedTasks:
         labels=labels_of(given["labels"]),
         key=given["key"],
         error_type=given["error_type"],
+        search=labels_of(given["search"]),
         failure_group=given["group"],
         since_at_us=_instant(given["since"], as_of_us, "since"),
         until_at_us=_instant(given["until"], as_of_us, "until"),

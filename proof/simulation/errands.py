@@ -85,6 +85,7 @@ async def _look(world: World, client: AsyncClient) -> None:
     told = await _each(
         world,
         ("lambdas", client.lambdas),
+        ("counts", client.count),
         ("hosts", client.hosts),
         ("status", lambda: client._calls.get_status(f.GetStatusRequest())),
         ("pools", client.pools_with_cores),

@@ -27,6 +27,8 @@ TASKS: Final = 36
 SPREAD_S: Final = 100.0
 COLLECTION: Final = {"team": "web"}
 """The labels of tasks that gates are about."""
+OWN: Final = "own"
+"""The label of a task that no other one has."""
 ORDERED: Final = "one-after-the-other"
 CROWD: Final = "one-at-a-time"
 CROWD_LIMIT: Final = 1
@@ -122,6 +124,8 @@ class SimService:
         options: dict[str, Any] = {"key": key, "priority": chance.choice(("high", "normal", "low"))}
         if chance.random() < 0.5:
             options["labels"] = COLLECTION
+        if number % 4 == 1:
+            options["labels"] = {**options.get("labels", {}), OWN: key}
         held, routing, limit = chance.random(), key, 0
         if held < 0.15:
             options["ordering_key"], routing, limit = ORDERED, ORDERED, 1
@@ -158,7 +162,7 @@ class SimService:
         await self._asker.sometimes(task_id, chance)
         if chance.random() < 0.25:
             await asyncio.sleep(chance.choice((0.0, 0.1, 1.0, 4.0, 12.0)))
-            await self._try("cancel", task_id, client.cancel(task_id))
+            await self._cancel(client, task_id, options)
         for _ in range(3):
             await asyncio.sleep(chance.uniform(2, 10))
             status = world.server.field(task_id, "s") or ""
@@ -169,6 +173,14 @@ class SimService:
                 )
             elif status in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
                 await self._try("retry", task_id, client.retry(task_id))
+
+    async def _cancel(self, client: AsyncClient, task_id: str, options: dict[str, Any]) -> None:
+        """By its id, or by a filter that it alone matches."""
+        if own := options.get("labels", {}).get(OWN):
+            call = client.cancel_matching(labels={OWN: own}, dry_run=False, who="s")
+            await self._try("cancel matching", task_id, call)
+        else:
+            await self._try("cancel", task_id, client.cancel(task_id))
 
     async def _schedule(self, client: AsyncClient, task: Any) -> str:
         """By the SDK; or by Schedule itself, as programs call that do not use it. Returns the id of the task that stands for the call."""

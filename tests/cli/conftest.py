@@ -13,6 +13,7 @@ import pytest
 from atf.cli import main, remote
 from atf.errors import AtfError, TaskNotFound
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
+from atf.sdk.messages import of_lambda
 
 
 def _of(name: str) -> dict[str, Any]:
@@ -197,6 +198,16 @@ class FakeFrontend:
         gate = f.Gate(labels={"team": "web"}, action=f.Gate.ADMIT, share=0.05, who="ada", why="it rains", waiting=7)
         setattr(gate, "lambda", "shop/mail")
         return f.ListGatesReply(gates=[gate])
+
+    async def count_tasks(self, request: f.CountTasksRequest, *, timeout: float = 10) -> f.CountTasksReply:
+        self._note(request)
+        counts = f.LambdaCounts(counts={"NEW": 2, "RETRIABLE_FAILURE": 3, "SUCCESS": 4}, **of_lambda("shop/mail"))
+        return f.CountTasksReply(lambdas=[counts])
+
+    async def cancel_matching(self, request: f.CancelMatchingRequest, *, timeout: float = 10) -> f.CancelMatchingReply:
+        self._note(request)
+        done = not request.dry_run
+        return f.CancelMatchingReply(matched=3, cancelled=2 * done, requested=int(done), looked_at=9, of=9, ids=["0-a"])
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         self._note(request)

@@ -15,6 +15,7 @@ import pytest
 
 from atf.cli import remote
 from atf.cli.commands import cli
+from atf.cli.task_filter import FLAGS as FILTER
 from tests.recorder import Recorder
 
 from .conftest import Atf
@@ -25,7 +26,7 @@ APART = {
 }
 """They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, and below."""
 COMMANDS: dict[str, list[str]] = {
-    "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"],
+    "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"], "count": [],
     "logs": ["0-a"],
     "batch submit": ["photos/thumbnail", "rows.jsonl"], "batch ls": [], "batch status": ["b"], "batch watch": ["b"], "batch items": ["b"],
     "batch results": ["b"], "batch retry": ["b", "c"], "batch cancel": ["b", "c"], "batch delete": ["b", "c"],
@@ -39,8 +40,8 @@ COMMANDS: dict[str, list[str]] = {
 VALUES: dict[str, str] = {
     "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2",
     "batch_size": "1", "by": "7", "concurrency_key": "b", "concurrency_limit": "3", "concurrency_policy": "skip", "cores": "3", "count": "2",
-    "delay": "9", "due_time": "1h", "durability": "disk", "error": "rain", "error_type": "OSError", "failed_from": "2020-01-01T00:00Z",
-    "failed_until": "2020-01-01T00:00Z", "fold": "first", "for_": "9", "form": "csv", "format": "unix", "frontend": "127.0.0.1:9",
+    "delay": "9", "due_time": "1h", "durability": "disk", "error": "rain", "error_type": "OSError",
+    "fold": "first", "for_": "9", "form": "csv", "format": "unix", "frontend": "127.0.0.1:9",
     "gap": "run_after", "group": "g", "grace": "9", "hand_over": "3", "jitter": "3", "key": "mine", "labels": "team=web", "lambda_name": "a/b", "limit": "1", "lookahead": "2",
     "max_attempts": "4", "max_in_flight": "2", "max_losses": "2", "max_retries": "7", "misfire": "all", "multiplexed_timeout": "9",
     "on_complete": "a/c", "on_failure": "a/c", "on_success": "a/c", "ordering_key": "b", "output": "out", "overlap": "skip", "pause": "3",
@@ -63,6 +64,12 @@ BESIDE: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("job rm", "prefix"): ([], ["--prefix", "b/"]),
     ("key resume", "every"): ([], ["a/b", "bob"]),
     ("key skip", "every"): ([], ["a/b", "bob"]),
+    **{
+        (command, flag): ([], ["a/b"])
+        for command in ("cancel", "retry")
+        for flag in (*FILTER, "error", "rate", "newer_version")
+    },
+    ("retry", "lambda_name"): ([], ["--group", "g"]),
     ("cron next", "fold"): (["--tz", "Europe/Paris", "--from", "2026-10-24T12:00:00Z"], ["0 30 2 * * *"]),
     ("cron next", "gap"): (["--tz", "Europe/Paris", "--from", "2026-03-28T12:00:00Z"], ["0 30 2 * * *"]),
     ("cron next", "format"): ([], ["0 9 * * *"]),

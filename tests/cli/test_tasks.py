@@ -91,7 +91,7 @@ def test_retry_of_a_lambda_without_failures_asks_nothing(atf: Atf, monkeypatch: 
 def test_retry_of_a_lambda_is_that_of_its_failed_tasks(atf: Atf, frontend: FakeFrontend) -> None:
     assert atf("retry", "shop/mail", "--error", "rain", "--yes").out == "shop/mail: 2 of 3 failed tasks run again\n"
     (request,) = frontend.asked
-    assert (getattr(request, "lambda"), request.error) == ("shop/mail", "rain")
+    assert (getattr(request.filter, "lambda"), request.error) == ("shop/mail", "rain")
 
 
 @pytest.mark.usefixtures("frontend")
@@ -475,6 +475,56 @@ def test_retry_of_a_group_needs_no_lambda(atf: Atf, frontend: FakeFrontend) -> N
     ran = atf("retry", "--group", "41c7b2d09e3a", "--yes")
     assert ran.out == "group 41c7b2d09e3a: 2 of 3 failed tasks run again\n"
     (request,) = frontend.asked
-    assert (getattr(request, "lambda"), request.failure_group) == ("", "41c7b2d09e3a")
-    assert "give ids of tasks, one lambda, or a --group" in atf("retry").err
+    assert (getattr(request.filter, "lambda"), request.filter.failure_group) == ("", "41c7b2d09e3a")
+    assert "give ids of tasks, a lambda, or flags that say which" in atf("retry").err
     assert "beside ids of tasks" in atf("retry", "0-a", "--group", "g").err
+
+
+def test_cancel_by_a_filter_is_that_of_ls(atf: Atf, frontend: FakeFrontend) -> None:
+    words = ("--status", "waiting", "--label", "team=web", "--priority", "high", "--priority", "3", "--key", "k")
+    ran = atf("cancel", "shop/*", *words, "--search", "order=7", "--why", "rain", "--yes")
+    assert (ran.code, ran.out) == (0, "shop/*: 2 tasks cancelled, 1 that run asked to stop\n")
+    (request,) = frontend.asked
+    assert (getattr(request.filter, "lambda"), request.why, request.dry_run) == ("shop/*", "rain", False)
+    assert list(request.filter.statuses) == [t.NEW, t.ENQUEUED, t.RETRIABLE_FAILURE]
+    assert (list(request.filter.priorities), request.filter.key) == ([0, 3], "k")
+    assert (dict(request.filter.labels), dict(request.filter.search)) == ({"team": "web"}, {"order": "7"})
+
+
+def test_cancel_by_a_filter_counts_first(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = atf("cancel", "--group", "g", "--dry-run")
+    said = "group g: 3 tasks that can be cancelled, such as 0-a; without --dry-run they are cancelled\n"
+    assert (ran.code, ran.out) == (0, said)
+    assert atf("cancel", "--status", "waiting", "--dry-run", "--json").json["matched"] == 3
+    assert "nobody is here to be asked" in atf("cancel", "shop/mail").err
+    monkeypatch.setattr("atf.cli.confirmation.has_terminal", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda *_args, **_more: False)
+    assert "nothing was changed" in atf("cancel", "shop/mail").err
+    assert all(request.dry_run for request in frontend.asked)
+
+
+@pytest.mark.usefixtures("frontend")
+def test_cancel_and_retry_say_what_they_need(atf: Atf) -> None:
+    for command in ("cancel", "retry"):
+        assert "give ids of tasks, a lambda, or flags that say which" in atf(command).err
+        assert "shop/mail is a lambda: give it alone" in atf(command, "0-a", "shop/mail").err
+        assert "--since: of no use beside ids of tasks" in atf(command, "0-a", "--since", "1h").err
+
+
+def test_what_takes_long_says_how_far_it_is(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atf.cli.matching._LINE_S", 0.0)
+    assert atf("cancel", "shop/mail", "--yes").err == "looked at 9 of 9 tasks\n"
+    assert frontend.asked
+
+
+def test_retry_of_cancelled_tasks_is_named_so(atf: Atf, frontend: FakeFrontend) -> None:
+    assert atf("retry", "--status", "cancelled", "--yes").out == "all lambdas: 2 of 3 cancelled tasks run again\n"
+    assert list(frontend.asked[0].filter.statuses) == [t.CANCELLED]
+
+
+def test_count_says_each_task_once(atf: Atf, frontend: FakeFrontend) -> None:
+    assert atf("count", "shop/*", "--no-header").out == "shop/mail\t5\t0\t0\t4\t0\n"
+    assert atf("count", "--json").json == [
+        {"lambda": "shop/mail", "counts": {"NEW": 2, "RETRIABLE_FAILURE": 3, "SUCCESS": 4}}
+    ]
+    assert getattr(frontend.asked[0], "lambda") == "shop/*"

@@ -22,7 +22,16 @@ def _of(what: str, outcome: str, *tests: str) -> Accident:
 
 CARRIED_OUT_LATE: Final = frozenset(
     {
-        *("cancel_tasks", "retry_tasks", "redrive", "register_lambdas", "set_lambda", "pause_lambda", "resume_lambda"),
+        *(
+            "cancel_tasks",
+            "cancel_matching",
+            "retry_tasks",
+            "redrive",
+            "register_lambdas",
+            "set_lambda",
+            "pause_lambda",
+            "resume_lambda",
+        ),
         *("set_gate", "lift_gate", "resume_key", "skip_key", "set_capacity", "drain_host"),
         *(
             "retry_batch",

@@ -92,7 +92,13 @@ async def _lift_gate(h: Bench) -> object:
 
 async def _redrive(h: Bench) -> object:
     await dead(h)
-    return await h.frontend.redrive(f.RedriveRequest(**OF, **SAID, dry_run=False))
+    return await h.frontend.redrive(f.RedriveRequest(filter=OF, **SAID, dry_run=False, rate=5))
+
+
+async def _cancel_matching(h: Bench) -> object:
+    await h.schedule("a")
+    asked = f.TaskFilter(**OF, statuses=[t.NEW], priorities=[1])
+    return await h.frontend.cancel_matching(f.CancelMatchingRequest(filter=asked, **SAID, dry_run=False))
 
 
 async def _set_capacity(h: Bench) -> object:
@@ -113,6 +119,7 @@ async def _resume_job(h: Bench) -> object:
 
 CALLS: Final[dict[str, Write]] = {
     "CancelTasks": Write(_cancel_tasks, tasks=("a",)),
+    "CancelMatching": Write(_cancel_matching, "status NEW, priority 1", tasks=("a",)),
     "RetryTasks": Write(_retry_tasks, tasks=("dead",)),
     "RegisterLambdas": Write(
         lambda h: h.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name="a/b")], **SAID)),
@@ -127,7 +134,7 @@ CALLS: Final[dict[str, Write]] = {
     ),
     "SetGate": Write(lambda h: h.frontend.set_gate(f.SetGateRequest(**OF, **SAID, action=f.Gate.PAUSE)), "pause"),
     "LiftGate": Write(_lift_gate, "pause"),
-    "Redrive": Write(_redrive, "ended: 1 task"),
+    "Redrive": Write(_redrive, "5 a second", tasks=("dead",)),
     "ResumeKey": Write(
         lambda h: _then(stopped(h), lambda of: h.frontend.resume_key(f.ResumeKeyRequest(**of))),
         "key 'anna'",
@@ -334,6 +341,10 @@ async def test_an_entry_has_the_first_tasks_and_lambdas_of_many(bench: Bench) ->
     (entry,) = await bench.audit()
     assert (list(entry.tasks), entry.task_count) == (ids[:20], 24)
     assert getattr(entry, "lambda") == ", ".join(names[:10]) + ", …"
+    for each in ids:
+        (entry,) = (await bench.frontend.list_audit(f.ListAuditRequest(task_id=each))).entries
+        assert each in entry.tasks
+        assert (len(entry.tasks), entry.task_count) == (20, 24)
 
 
 # --- finding them -----------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ async def test_explain_says_the_message(bench: Bench) -> None:
 async def test_a_redrive_counts_by_message(bench: Bench) -> None:
     await failed(bench, max_attempts=1)
     await failed(bench, max_attempts=1)
-    asked = f.RedriveRequest(**OF, dry_run=True, who="ada", why="rain", error="ValueError: no card")
+    asked = f.RedriveRequest(filter=OF, dry_run=True, who="ada", why="rain", error="ValueError: no card")
     assert dict((await bench.frontend.redrive(asked)).errors) == {"ValueError: no card": 2}
 
 

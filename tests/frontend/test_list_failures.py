@@ -62,7 +62,8 @@ async def test_pages_of_groups_go_on_behind_one_another(bench: Bench) -> None:
 async def test_exactly_a_group_is_retried(bench: Bench, lambda_name: str) -> None:
     ids = await dead(bench, error("OSError", "a"), error("KeyError", "b"))
     group = (await bench.stored(ids[0])).failure_group
-    request = f.RedriveRequest(failure_group=group, who="ada", dry_run=True, **of_lambda(lambda_name))
+    asked = f.TaskFilter(failure_group=group, **of_lambda(lambda_name))
+    request = f.RedriveRequest(filter=asked, who="ada", dry_run=True)
     reply = await bench.frontend.redrive(request)
     assert (reply.matched, list(reply.ids), reply.looked_at) == (1, ids[:1], 1)
     request.dry_run = False
@@ -76,7 +77,9 @@ async def test_exactly_a_group_is_retried(bench: Bench, lambda_name: str) -> Non
 async def test_what_is_no_group_is_refused(bench: Bench) -> None:
     await bench.register()
     with pytest.raises(InvalidArgument, match="failure_group 'x y': give the id of a group, as atf failures shows it"):
-        await bench.frontend.redrive(f.RedriveRequest(failure_group="x y", who="ada", dry_run=True))
+        await bench.frontend.redrive(
+            f.RedriveRequest(filter=f.TaskFilter(failure_group="x y"), who="ada", dry_run=True)
+        )
     with pytest.raises(InvalidArgument, match="page_token 'x'"):
         await listed(bench, page_token="x")
     with pytest.raises(UnknownLambda):

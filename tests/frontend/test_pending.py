@@ -231,7 +231,7 @@ async def test_what_had_been_let_in_before_is_not_asked_again_and_counts(bench: 
         await bench.schedule(name)
     (retried,) = (await bench.frontend.retry_tasks(f.RetryTasksRequest(ids=dead[:1]))).results
     assert retried.retried
-    again: dict[str, Any] = {"lambda": NAME, "who": "ada", "dry_run": False}
+    again: dict[str, Any] = {"filter": {"lambda": NAME}, "who": "ada", "dry_run": False}
     assert (await bench.frontend.redrive(f.RedriveRequest(**again))).redriven == 2
     assert await bench.counts() == {"NEW": 6}
     with pytest.raises(TooManyPending):

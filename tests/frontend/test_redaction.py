@@ -57,7 +57,7 @@ async def test_errors_of_before_are_shown_without_the_values(bench: Bench) -> No
         await bench.frontend.explain_task(f.ExplainTaskRequest(id=stored)),
         await bench.frontend.list_tasks(f.ListTasksRequest(filter=of)),
         await bench.frontend.wait_tasks(f.WaitTasksRequest(ids=[stored])),
-        await bench.frontend.redrive(f.RedriveRequest(**of, dry_run=True, who="ada", why="rain")),
+        await bench.frontend.redrive(f.RedriveRequest(filter=of, dry_run=True, who="ada", why="rain")),
     ]
     for each in said:
         assert f"bad {MASK} of anna" in str(each)

@@ -12,6 +12,7 @@ from atf.client import AsyncClient
 from atf.errors import AtfError, TaskNotFound
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.api import Frontend
+from atf.sdk.messages import of_lambda
 from atf.testing.runtime import VirtualRuntime
 
 ROUND_TRIP = 0.01
@@ -27,6 +28,7 @@ class FakeFrontend:
     lose_answer: bool = False
     """The next ScheduleMany is carried out, but its answer never comes."""
     calls: list[list[str]] = field(default_factory=list)
+    cancelling: list[f.CancelMatchingRequest] = field(default_factory=list)
     gates: list[f.SetGateRequest | f.LiftGateRequest] = field(default_factory=list)
     operated: list[f.DrainHostRequest | f.DeleteLambdaRequest | f.GetStatusRequest] = field(default_factory=list)
     """The ids in each ScheduleMany, the names in each ScheduleJobs."""
@@ -220,6 +222,17 @@ class FakeFrontend:
 
     async def list_gates(self, request: f.ListGatesRequest, *, timeout: float = 10) -> f.ListGatesReply:
         return f.ListGatesReply(gates=[f.Gate(action=f.Gate.ADMIT, share=0.5, who="ada", waiting=3)])
+
+    async def count_tasks(self, request: f.CountTasksRequest, *, timeout: float = 10) -> f.CountTasksReply:
+        return f.CountTasksReply(lambdas=[f.LambdaCounts(counts={"NEW": 2}, **of_lambda("c/echo"))])
+
+    async def cancel_matching(self, request: f.CancelMatchingRequest, *, timeout: float = 10) -> f.CancelMatchingReply:
+        self.cancelling.append(request)
+        done = not request.dry_run
+        token = "" if request.page_token == "2" else "2"
+        return f.CancelMatchingReply(
+            matched=3, cancelled=2 * done, requested=int(done), looked_at=5, ids=["0-a"], next_page_token=token
+        )
 
     async def redrive(self, request: f.RedriveRequest, *, timeout: float = 10) -> f.RedriveReply:
         last = request.page_token == "2"

@@ -211,6 +211,33 @@ async def test_pages_are_joined_up_to_the_limit(w: World) -> None:
 
 
 @virtual(world)
+async def test_tasks_are_iterated_over_all_pages(w: World) -> None:
+    w.frontend.tasks = {f"0-{n}": t.Task(id=f"0-{n}", status=t.NEW) for n in range(5)}
+    assert [each.id async for each in w.client.iterate()] == [f"0-{n}" for n in range(5)]
+
+
+@virtual(world)
+async def test_what_matches_is_cancelled_page_by_page(w: World) -> None:
+    done = await w.client.cancel_matching(
+        "c/*", ["waiting", atf.Status.CLAIMED], dry_run=False, key="k", priority="high"
+    )
+    assert (done.matched, done.cancelled, done.requested, done.looked_at, done.ids) == (6, 4, 2, 10, ("0-a", "0-a"))
+    (request, _) = w.frontend.cancelling
+    assert [*request.filter.statuses] == [t.NEW, t.ENQUEUED, t.RETRIABLE_FAILURE, t.CLAIMED]
+    assert (request.filter.key, [*request.filter.priorities], bool(request.who)) == ("k", [0], True)
+    with pytest.raises(atf.InvalidArgument, match="status 7: use waiting"):
+        await w.client.list("c/echo", 7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="has no option 'labls'; did you mean labels"):
+        await w.client.list("c/echo", labls={})  # type: ignore[call-arg]
+
+
+@virtual(world)
+async def test_counts_have_every_status(w: World) -> None:
+    counts = await w.client.count()
+    assert counts == {"c/echo": {**dict.fromkeys(atf.Status, 0), atf.Status.NEW: 2}}
+
+
+@virtual(world)
 async def test_lambdas_pause_resume_and_explain(w: World) -> None:
     (info,) = await w.client.lambdas()
     assert (info.name, info.counts[atf.Status.NEW], info.counts[atf.Status.SUCCESS]) == ("photos/thumbnail", 3, 0)

@@ -20,6 +20,7 @@ import pytest
 
 import atf
 from atf.client.loop_bridge import ClientBridge, OwnLoop
+from atf.client.matching import TaskConditions
 from atf.rpc import batch_pb2 as b
 from atf.rpc.api import Frontend
 from atf.sdk.app import App
@@ -111,7 +112,8 @@ INSIDE = {
 }
 """Methods by which the SDK's own parts call each other; what users call goes through them."""
 KINDS: Mapping[str, frozenset[str]] = {
-    kind.__name__: frozenset(kind.__annotations__) for kind in (CallOptions, BatchOptions, JobOptions, LambdaOptions)
+    kind.__name__: frozenset(kind.__annotations__)
+    for kind in (CallOptions, BatchOptions, JobOptions, LambdaOptions, TaskConditions)
 }
 """The names in **options, by the type that they are annotated with."""
 
@@ -302,7 +304,7 @@ _JOB = Call(("photos/job",))
 _ITEM = Call(("a",))
 _HOST = Call(("one:7403",))
 CALLS: dict[str, Call] = {
-    "schedule": _NAMED, "schedule_many": _MANY, "batch": _BATCH, "get": _ID, "list": _OF, "wait": Call((["0-a", "0-b"],)), "cancel": _ID,
+    "schedule": _NAMED, "schedule_many": _MANY, "batch": _BATCH, "get": _ID, "list": _OF, "iterate": _OF, "count": Call(), "cancel_matching": Call((thumbnail.name,), {"dry_run": True}), "wait": Call((["0-a", "0-b"],)), "cancel": _ID,
     "retry": _ID, "explain": _ID, "lambdas": Call(), "stopped_keys": _OF, "concurrency_keys": _OF,
     "resume_key": Call((thumbnail.name, "anna")), "skip_key": Call((thumbnail.name, "anna")), "pause": _OF, "resume": _OF,
     "set_lambda": _OF, "capacity": Call(), "set_capacity": Call(), "pools_with_cores": Call(), "hosts": Call(), "status": Call(), "drain_host": _HOST,
@@ -326,12 +328,12 @@ CALLS: dict[str, Call] = {
 VALUES: dict[str, Any] = {
     "action": "pause", "affinity_key": "b", "aliases": {"web": "path"}, "arguments": True, "at": AT, "backoff": atf.Backoff(2), "batch_id": "new", "batch_size": 1,
     "burst": 200, "by": 3, "client": None, "concurrency_key": "b", "cancel_waiting": True, "cores": 2, "count": 7, "delay": 30, "delya": 3, "dry_run": False,
-    "due_time": AT, "durability": "disk", "enqueue_timeout": 9, "error": "rain", "every": 2.0, "failed": "skip", "failed_from": AT,
-    "failed_until": AT, "first": True, "fold": "first", "format": "unix", "gap": "run_after", "gate_at_fatal": 0.5, "grace": 9, "group": "g",
+    "due_time": AT, "durability": "disk", "enqueue_timeout": 9, "error": "rain", "error_type": "OSError", "every": 2.0, "failed": "skip",
+    "first": True, "fold": "first", "format": "unix", "gap": "run_after", "gate_at_fatal": 0.5, "grace": 9, "group": "g",
     "hand_over": 2.0, "isolate": True, "jitter": 4, "job": {"misfire": "all"}, "keep_open": True, "key": "mine", "labels": {"team": "web"}, "late": 7,
     "lambda_name": "photos/album", "limit": 3, "logs": "all", "lookahead": 2, "max_attempts": 4, "max_in_flight": 2, "max_losses": 2, "max_pending": 9,
     "max_retries": 7, "max_running": 9, "misfire": "all", "multiplexed_timeout": 2.0, "name": "other", "newer_version": True, "of": "photos/album",
-    "on_complete": "photos/album", "on_failure": "photos/album", "on_success": "photos/album", "ordering_key": "b", "overlap": "skip",
+    "on_complete": "photos/album", "on_failure": "photos/album", "on_success": "photos/album", "oldest_first": True, "ordering_key": "b", "overlap": "skip",
     "overwrite": True, "owner": "web", "pause": 3, "placement": "spread", "pool": "gpu", "prefix": "a", "priority": "high",
     "queue_limit": 9, "rate": 9.0, "recent": 7, "redact": ["path"], "search": ["path"], "repeats": 3, "request_id": "r", "reserve": {"photos/thumbnail": 1}, "reserved_timeout": 2.0, "retention": 60,
     "retry_interval": 3, "rotation": 9.0, "runbook": "read", "schedule": "@daily", "settings": {"rate": 5}, "share": 0.5, "since": AT,
@@ -385,12 +387,16 @@ REFUSED = [
     for call, method in ALL
     for option in sorted(set(OPTIONS) - set(inspect.signature(method).parameters) - taken_by(method))
 ]
+MATCHING = ("list", "iterate", "cancel_matching", "redrive")
+"""Calls about tasks that match a filter."""
 SPECIAL = {
     "Batch.wait": "timeout", "ChainHandle.wait": "timeout", "ChainHandle.result": "timeout", "Step.submit": "client", "Chain.submit": "client",
     "InBatch.extend": "of", "App.task": "isolate", "Client.status": "late", "AsyncClient.status": "late",
 }  # fmt: skip
 """Whose effect is not in what is sent: tests of their own are below."""
-OTHER_VALUES = {("items", "status"): "done", ("audit", "until"): AT}
+OTHER_VALUES = {
+    ("items", "status"): "done", ("audit", "until"): AT, **{(call, "until"): AT for call in MATCHING}, **{(call, "search"): {"path": "a"} for call in MATCHING},
+}  # fmt: skip
 MAY_REFUSE = {("preview_schedule", name) for name in JobOptions.__annotations__} | {
     ("gate", "by"), ("gate", "share"), ("batch_handle", "target"), ("batch", "target"), ("batch", "pause"), ("App.task", "tz"),
     ("App.task", "job"),

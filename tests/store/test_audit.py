@@ -49,3 +49,13 @@ async def test_in_a_full_store_entries_take_the_places_of_the_oldest(
     monkeypatch.setattr(world.store.link, "call", full)
     await world.store.add_audit([AuditEntry("redrive", detail="new"), AuditEntry("redrive", detail="newer")])
     assert [each.detail for each in await world.store.list_audit(None, 10)] == ["newer", "new", "2"]
+
+
+async def test_many_long_entries_leave_earlier(world: World) -> None:
+    short, long = AuditEntry("redrive"), AuditEntry("cancel_matching", tasks=[f"0-{each:024}" for each in range(256)])
+    await world.store.add_audit([short] * 20)
+    await world.store.link.command("HINCRBY", "atf:{0}", "auditb", library.AUDIT_BYTES - 9_000, key="atf:{0}")
+    for last, oldest in ((21, 1), (22, 17)):
+        await world.store.add_audit([long])
+        kept = [each.number for each in await world.store.list_audit(None, 30)]
+        assert (kept[0], kept[-1]) == (last, oldest), "the second long one was too much, and 16 short ones left"

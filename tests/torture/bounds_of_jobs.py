@@ -56,7 +56,11 @@ def _lift(**fields: Any) -> Message:
 
 
 def _redrive(**fields: Any) -> Message:
-    return f.RedriveRequest(**{**OF, "who": "ada", "dry_run": True, **fields})
+    return f.RedriveRequest(**{"filter": OF, "who": "ada", "dry_run": True, **fields})
+
+
+def _cancel_matching(**fields: Any) -> Message:
+    return f.CancelMatchingRequest(**{"filter": OF, "who": "ada", "dry_run": True, **fields})
 
 
 def _job(name: str = "photos/new", **fields: Any) -> Message:
@@ -106,6 +110,24 @@ MAKES_A_JOB: Final[dict[str, Callable[[World], Any]]] = {
 }
 
 
+def _of_filter(method: str, made: Callable[..., Message], status: t.Status) -> dict[str, Bound]:
+    """Of what is done to all tasks that match a filter."""
+
+    def filtered(**fields: Any) -> Message:
+        return made(filter={**OF, **fields})
+
+    return {
+        f"{method}: statuses": Bound(method, lambda _, n: filtered(statuses=[status] * n), 0, 64, "statuses"),
+        f"{method}: priorities": Bound(method, lambda _, n: filtered(priorities=[1] * n), 0, 64, "priorities"),
+        f"{method}: labels": Bound(method, lambda _, n: filtered(labels=_labels(n)), 0, MAX_LABELS, "labels"),
+        f"{method}: searched arguments": Bound(
+            method, lambda _, n: filtered(search={str(each): "" for each in range(n)}), 0, 0, "search"
+        ),
+        f"{method}: since": Bound(method, lambda _, n: filtered(since_at_us=n), 0, 1 << 53, "since_at_us"),
+        f"{method}: until": Bound(method, lambda _, n: filtered(until_at_us=n), 0, 1 << 53, "until_at_us"),
+    }
+
+
 def _of_dapr(method: str, made: Callable[[World], Any]) -> dict[str, Bound]:
     return {
         f"{method}: repeats": Bound(method, lambda w, n: _dapr(made(w), repeats=n), 1, MAX_UINT32, "repeats"),
@@ -120,6 +142,7 @@ WHO: Final[dict[str, Callable[..., Message]]] = {
     "SetGate": _gate,
     "LiftGate": _lift,
     "Redrive": _redrive,
+    "CancelMatching": _cancel_matching,
     "PauseLambda": lambda **fields: f.PauseLambdaRequest(**{**OF, "who": "ada", **fields}),
     "ResumeLambda": lambda **fields: f.ResumeLambdaRequest(**{**OF, "who": "ada", **fields}),
 }
@@ -182,9 +205,8 @@ BOUNDS: Final[dict[str, Bound]] = {
     "where a preview begins": Bound("PreviewSchedule", lambda _, n: _preview(from_at_us=n), 0, LATEST_US, "from_at_us"),
     "a redrive's rate": Bound("Redrive", lambda _, n: _redrive(rate=n), 0, MAX_RATE, "rate"),
     "a redrive's error": Bound("Redrive", lambda _, n: _redrive(error="ä" * n), 0, MAX_ERROR_CHARS, "error"),
-    "a redrive's beginning": Bound("Redrive", lambda _, n: _redrive(failed_from_at_us=n), 0, MAX_INT64, "failed from"),
-    "a redrive's end": Bound("Redrive", lambda _, n: _redrive(failed_until_at_us=n), 0, MAX_INT64, "failed from"),
-    "a redrive's labels": Bound("Redrive", lambda _, n: _redrive(labels=_labels(n)), 0, MAX_LABELS, "labels"),
+    **_of_filter("Redrive", _redrive, t.FATAL_FAILURE),
+    **_of_filter("CancelMatching", _cancel_matching, t.NEW),
     "bytes of a gate's labels": Bound(
         "SetGate", lambda _, n: _gate(labels=_labels_of(n)), 0, MAX_LABEL_BYTES, "at most 2048 in one gate"
     ),

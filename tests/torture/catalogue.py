@@ -203,6 +203,18 @@ _FILTER: Final[dict[Path, Rule]] = {
     ("failure_group",): Rule(_must(r"[A-Za-z0-9_-]{0,64}"), "failure_group"),
 }
 
+_MATCHING: Final[dict[Path, Rule]] = {
+    **{("filter", *path): rule for path, rule in _FILTER.items()},
+    ("who",): _GATE[("who",)],
+    ("why",): _WHY,
+}
+
+
+def _of_lambdas(text: str) -> grpc.StatusCode:
+    """A lambda, a namespace, or all."""
+    return _must(rf"{_NAME}/({_NAME}|\*)", NOT_FOUND)(text) if text else OK
+
+
 RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.Schedule": _SPEC,
     "Frontend.ScheduleMany": {("requests", *path): rule for path, rule in _SPEC.items()},
@@ -257,10 +269,14 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.ResumeLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
     "Frontend.SetGate": {**_GATE, ("request_id",): _ID},
     "Frontend.LiftGate": _GATE,
+    "Frontend.CountTasks": {("lambda",): Rule(_of_lambdas, "lambda")},
+    "Frontend.CancelMatching": {
+        **_MATCHING,
+        ("page_token",): Rule(_must(r""), "page_token"),
+    },
     "Frontend.Redrive": {
-        **_GATE,
+        **_MATCHING,
         ("error",): Rule(_at_most(500), "error"),
-        ("failure_group",): Rule(_must(r"|[0-9a-f]{12}"), "failure_group"),
         ("page_token",): Rule(_must(r"|\d+/\d+/(\d+\.\..*)?"), "page_token"),
     },
     "Frontend.ListGates": {("lambda",): Rule(lambda text: OK if not text else INVALID, "lambda")},
@@ -271,7 +287,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("task_id",): Rule(_must(r"|[01]-[A-Za-z0-9_-]{1,64}"), "task id"),
     },
     "Frontend.ListFailures": {
-        ("lambda",): Rule(lambda text: _must(rf"{_NAME}/({_NAME}|\*)", NOT_FOUND)(text) if text else OK, "lambda"),
+        ("lambda",): Rule(_of_lambdas, "lambda"),
         ("page_token",): Rule(_must(rf"|\d{{1,16}}/{_NAME}/{_NAME}:![0-9a-f]{{12}}"), "page_token"),
     },
     "Frontend.ExplainTask": {("id",): _STORED},

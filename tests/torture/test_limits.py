@@ -154,7 +154,7 @@ async def test_a_gate_may_admit_very_few_or_nearly_all(share: float) -> None:
 @pytest.mark.parametrize("rate", [MIN_RATE * 0.9, float("nan"), float("inf"), -float("inf"), MIN_RATE])
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_redrive_is_not_slower_than_its_least_rate(rate: float, untouched: World) -> None:
-    answer = await untouched.ask("Frontend.Redrive", f.RedriveRequest(**OF, who="ada", dry_run=True, rate=rate))
+    answer = await untouched.ask("Frontend.Redrive", f.RedriveRequest(filter=OF, who="ada", dry_run=True, rate=rate))
     assert answer.code is (OK if rate == MIN_RATE else INVALID)
     assert answer.code is OK or "rate" in answer.sentence
 

@@ -105,8 +105,12 @@ class Frontend:
                     page = poison(f.ListLambdasReply())
                     page.next_page_token = ""
                     return page
-                case "redrive":
-                    said = poison(f.RedriveReply(matched=1, redriven=1, looked_at=1))
+                case "redrive" | "cancel_matching":
+                    said = poison(
+                        f.RedriveReply(matched=1, redriven=1, looked_at=1)
+                        if name == "redrive"
+                        else f.CancelMatchingReply(matched=1, cancelled=1, looked_at=1)
+                    )
                     said.next_page_token = ""  # of a page that is the last one
                     return said
                 case "explain_task":
@@ -254,12 +258,17 @@ COMMANDS = [
     ["retry", "--lambda", "a/b", "--error", WORD],
     ["retry", "--lambda", "a/b", "--dry-run", "--error", WORD],
     ["retry", "--lambda", "a/b", "--yes", "--error", WORD, "--why", WORD],
-    ["retry", "--lambda", "a/b", "--failed-from", WORD],
+    ["retry", "--lambda", "a/b", "--since", WORD],
+    ["retry", "--key", WORD, "--dry-run"],
     ["retry", "--lambda", "a/b", "--rate", WORD],
     ["retry", WORD, "--error", WORD],
     ["retry", WORD, WORD],
     ["retry", WORD, "--dry-run"],
+    ["count"],
+    ["count", WORD],
     ["cancel", WORD, "a", "--yes"],
+    ["cancel", "--key", WORD, "--why", WORD, "--yes"],
+    ["cancel", "a/b", "--label", f"{WORD}={WORD}", "--dry-run"],
     ["cancel", WORD, "--dry-run"],
     ["job", "rm", WORD, "--dry-run"],
     ["job", "rm", "--prefix", WORD, "--yes"],

@@ -262,6 +262,15 @@ def lambda_spec() -> f.LambdaSpec:
     )
 
 
+def _full_filter(status: t.Status) -> f.TaskFilter:
+    asked = f.TaskFilter(
+        **cast("Any", {"lambda": LAMBDA}), statuses=[status], key="k", labels={"a": "b"}, priorities=[1]
+    )
+    asked.error_type, asked.since_at_us, asked.until_at_us = "TimeoutError", 1, 2
+    asked.search["order"] = "7"
+    return asked
+
+
 class _Valid:
     """A full request by method, made by functions of the methods' names."""
 
@@ -279,12 +288,15 @@ class _Valid:
 
     @staticmethod
     def Frontend_ListTasks(_w: World) -> Message:  # noqa: N802
-        asked = f.TaskFilter(
-            **cast("Any", {"lambda": LAMBDA}), statuses=[t.NEW], key="k", labels={"a": "b"}, priorities=[1]
-        )
-        asked.error_type, asked.since_at_us, asked.until_at_us = "TimeoutError", 1, 2
-        asked.search["order"] = "7"
-        return f.ListTasksRequest(filter=asked, page_size=5)
+        return f.ListTasksRequest(filter=_full_filter(t.NEW), page_size=5)
+
+    @staticmethod
+    def Frontend_CountTasks(_w: World) -> Message:  # noqa: N802
+        return f.CountTasksRequest(**{"lambda": LAMBDA})
+
+    @staticmethod
+    def Frontend_CancelMatching(_w: World) -> Message:  # noqa: N802
+        return f.CancelMatchingRequest(filter=_full_filter(t.NEW), dry_run=True, **SAID)
 
     @staticmethod
     def Frontend_WaitTasks(w: World) -> Message:  # noqa: N802
@@ -326,9 +338,8 @@ class _Valid:
 
     @staticmethod
     def Frontend_Redrive(_w: World) -> Message:  # noqa: N802
-        said = {"lambda": LAMBDA, "who": "ada", "why": "it is dry", "labels": {"team": "none"}, "error": "x"}
-        spans = {"failed_from_at_us": 1, "failed_until_at_us": 2, "rate": 1.5, "dry_run": True, "page_token": "1/0/"}
-        return f.RedriveRequest(**said, **spans)  # type: ignore[arg-type]
+        asked = _full_filter(t.FATAL_FAILURE)
+        return f.RedriveRequest(filter=asked, error="x", rate=1.5, dry_run=True, page_token="1/0/", **SAID)
 
     @staticmethod
     def Frontend_ListGates(_w: World) -> Message:  # noqa: N802

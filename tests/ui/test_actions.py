@@ -21,7 +21,7 @@ CALLS = {
     "set-lambda": "SetLambda", "unset-lambda": "SetLambda", "forget-lambda": "DeleteLambda", "gate-pause": "SetGate", "gate-delay": "SetGate",
     "gate-admit": "SetGate", "gate-drop": "SetGate", "lift-gate": "LiftGate", "resume-key": "ResumeKey", "skip-key": "SkipKey",
     "run-job": "RunJobNow", "pause-job": "PauseJob", "resume-job": "ResumeJob", "delete-job": "DeleteJob", "cancel-batch": "CancelBatch",
-    "retry-batch": "RetryBatch", "retry-matching": "Redrive", "delete-batch": "DeleteBatch", "drain-host": "DrainHost", "resume-host": "DrainHost", "set-cores": "SetCapacity",
+    "retry-batch": "RetryBatch", "retry-matching": "Redrive", "cancel-matching": "CancelMatching", "delete-batch": "DeleteBatch", "drain-host": "DrainHost", "resume-host": "DrainHost", "set-cores": "SetCapacity",
 }  # fmt: skip
 """The call of the frontend that each action makes."""
 

@@ -369,8 +369,8 @@ async def test_failures_are_groups_each_with_its_retry() -> None:
 
 def test_a_group_is_retried_by_its_id() -> None:
     asked = read_filter({"group": "41c7b2d09e3a"}, NOW_US)
-    request = redrive_request(asked, "")
-    assert (request.failure_group, lambda_of(request)) == ("41c7b2d09e3a", "")
+    request = redrive_request(asked, {})
+    assert (request.filter.failure_group, lambda_of(request.filter)) == ("41c7b2d09e3a", "")
     target = {**dict.fromkeys(FILTERS, ""), "group": "41c7b2d09e3a", "error": ""}
     words = [each.text for each in command_template(ACTIONS["retry-matching"], target)]
     assert words[:5] == ["atf", "retry", "--group", "41c7b2d09e3a", "--yes"]

@@ -20,8 +20,8 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     who: str = ""
     why: str = ""
     detail: str = ""  # for people
-    tasks: Sequence[str] = ()  # the first ones
-    task_count: int = 0  # all of them
+    tasks: Sequence[str] = ()  # all of them: a call changes MAX_BATCH at most
+    task_count: int = 0
     outcome: str = DONE  # otherwise what went wrong, in a sentence
     number: int = 0  # which the store gives it
     at_us: int = 0  # likewise

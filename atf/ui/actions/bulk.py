@@ -1,42 +1,28 @@
-"""Actions on all tasks that match a filter: retry the dead of a lambda, or of a group of failures."""
+"""Actions on all tasks that match a filter: cancel them, or have those that ended run again."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from atf.errors import InvalidArgument
 from atf.rpc import api, frontend_pb2 as f
 from atf.times import instant
 from atf.ui.bulk import MatchTally, page_by_page
-from atf.ui.task_filter import FILTERS, AskedTasks, read_filter
-from atf.ui.words import lambda_of
+from atf.ui.task_filter import ANY, FILTERS, AskedTasks, read_filter
 
 from .action import WHY, Action, FormField, Values, number_of, said
 
+_MORE: Final = " There are more, which it has not come to: do it again."
 
-def redrive_request(asked: AskedTasks, error: str) -> f.RedriveRequest:
-    """Which dead tasks are to run again.
 
-    Raises:
-        InvalidArgument: the filter names no lambda, or what dead letters can't be searched by.
-    """
-    given = asked.filter
-    name = lambda_of(given)
-    if not (name or given.failure_group) or name.endswith("/*"):
-        raise InvalidArgument("name one lambda: dead tasks run again lambda by lambda")
-    if given.priorities or given.key or given.error_type:
-        raise InvalidArgument(
-            "dead tasks are searched by labels, time and the text of their error alone: leave out the other filters"
-        )
-    request = f.RedriveRequest(
-        labels=given.labels,
-        error=error,
-        failure_group=given.failure_group,
-        failed_from_at_us=given.since_at_us,
-        failed_until_at_us=given.until_at_us,
-    )
-    setattr(request, "lambda", name)
-    return request
+def redrive_request(asked: AskedTasks, values: Values) -> f.RedriveRequest:
+    """Which tasks are to run again."""
+    return f.RedriveRequest(filter=asked.filter, error=values.get("error", "").strip())
+
+
+def cancel_request(asked: AskedTasks, _values: Values) -> f.CancelMatchingRequest:
+    """Which tasks are to be cancelled."""
+    return f.CancelMatchingRequest(filter=asked.filter)
 
 
 async def redrive(frontend: api.Frontend, request: f.RedriveRequest) -> MatchTally:
@@ -44,31 +30,56 @@ async def redrive(frontend: api.Frontend, request: f.RedriveRequest) -> MatchTal
     return await page_by_page(request, frontend.redrive, lambda reply: reply.redriven)
 
 
+async def cancel(frontend: api.Frontend, request: f.CancelMatchingRequest) -> MatchTally:
+    """Cancels them, or counts them."""
+    return await page_by_page(request, frontend.cancel_matching, lambda reply: reply.cancelled + reply.requested)
+
+
 async def _retry(frontend: api.Frontend, values: Values, who: str) -> str:
-    request = redrive_request(read_filter(values, 0), values["error"])
+    request = redrive_request(_asked(values), values)
     request.MergeFrom(f.RedriveRequest(dry_run=False, **said(values, who)))
     if values["rate"]:
         request.rate = number_of(values["rate"], "Rate")
     done = await redrive(frontend, request)
-    more = " There are more, which it has not come to: do it again." if done.more else ""
-    return f"{done.done:,} of {done.looked_at:,} dead tasks run again.{more}"
+    return f"{done.done:,} of {done.looked_at:,} tasks run again.{_MORE if done.more else ''}"
 
 
-def _retry_words(values: Values) -> list[str]:
-    request = redrive_request(read_filter(values, 0), values["error"])
-    times = {"--failed-from": request.failed_from_at_us, "--failed-until": request.failed_until_at_us}
-    words = [word for flag, at_us in times.items() if at_us for word in (flag, instant(at_us))]
-    words += [word for name, value in sorted(request.labels.items()) for word in ("--label", f"{name}={value}")]
-    group = ["--group", request.failure_group] if request.failure_group else []
-    return [
-        "atf",
-        "retry",
-        *filter(None, [lambda_of(request)]),
-        *group,
-        *words,
-        *(["--error", request.error] if request.error else []),
-        "--yes",
+async def _cancel(frontend: api.Frontend, values: Values, who: str) -> str:
+    request = cancel_request(_asked(values), values)
+    request.MergeFrom(f.CancelMatchingRequest(dry_run=False, **said(values, who)))
+    done = await cancel(frontend, request)
+    return f"{done.done:,} of {done.looked_at:,} tasks are cancelled, or asked to stop.{_MORE if done.more else ''}"
+
+
+def _asked(values: Values) -> AskedTasks:
+    """The tasks of a form that was sent: its durations count from the instant at which they were counted."""
+    return read_filter(values, 0)
+
+
+def filter_words(values: Values) -> list[str]:
+    """A filter as the command line takes it: each flag with its value."""
+    asked, status = _asked(values).filter, values.get("status", "")
+    flags: list[tuple[str, Sequence[Any]]] = [
+        ("--status", [status] if status not in {"", ANY} else ()),
+        ("--since", [instant(asked.since_at_us)] if asked.since_at_us else ()),
+        ("--until", [instant(asked.until_at_us)] if asked.until_at_us else ()),
+        ("--label", [f"{name}={value}" for name, value in sorted(asked.labels.items())]),
+        ("--key", [asked.key] if asked.key else ()),
+        ("--priority", [str(each) for each in asked.priorities]),
+        ("--error-type", [asked.error_type] if asked.error_type else ()),
+        ("--search", [f"{name}={value}" for name, value in sorted(asked.search.items())]),
+        ("--group", [asked.failure_group] if asked.failure_group else ()),
     ]
+    return [word for flag, given in flags for value in given for word in (flag, value)]
+
+
+def _words(verb: str) -> Callable[[Values], list[str]]:
+    def words(values: Values) -> list[str]:
+        name, error = values.get("lambda", ""), values.get("error", "")
+        which = [*([name] if name else []), *filter_words(values), *(["--error", error] if error else [])]
+        return ["atf", verb, *which, "--yes"]
+
+    return words
 
 
 ACTIONS: Final = (
@@ -77,8 +88,17 @@ ACTIONS: Final = (
         "Retry them all",
         "They run again, with all their attempts and the same arguments.",
         (*FILTERS, "error"),
-        _retry_words,
+        _words("retry"),
         _retry,
         (FormField("rate", "A second", "--rate", "5; empty: all at once"), WHY),
+    ),
+    Action(
+        "cancel-matching",
+        "Cancel them all",
+        "Those that have not started never will. Those that run are asked to stop.",
+        FILTERS,
+        _words("cancel"),
+        _cancel,
+        tone="danger",
     ),
 )

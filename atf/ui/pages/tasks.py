@@ -7,12 +7,12 @@ from typing import Any, Final
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.ui.lambda_list import every_lambda
-from atf.ui.task_filter import ANY, AS_OF, read_filter
+from atf.ui.task_filter import ANY, AS_OF, FILTERS, read_filter
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS
 
 ROWS: Final = 50
-MORE: Final = ("labels", "key", "priority", "error_type", "since", "until", "group")
+MORE: Final = ("labels", "key", "priority", "error_type", "search", "since", "until", "group")
 """Filters that are shown on demand."""
 _MOST_KNOWN: Final = 300
 
@@ -24,6 +24,7 @@ async def tasks(visit: Visit) -> PageView:
         "statuses": (ANY, *GROUPS),
         "known": [each.spec.name for each in known[:_MOST_KNOWN]],
         "more": MORE,
+        "filtered": any(visit.query.get(each, "") not in {"", ANY} for each in FILTERS if each != AS_OF),
         "more_open": any(visit.query.get(each) for each in MORE),
     }
     try:

@@ -92,14 +92,28 @@ function registry.ask_of(P, name, now)
   redis.call('HSET', P, 'asked', outbox.add(P, 0, '0' .. outbox.words('resync', '', only), now))
 end
 
+-- Takes some of the oldest out of the audit log. Returns the bytes that they had.
+local function forget(log, old)
+  local bytes = 0
+  for _, each in ipairs(old) do bytes = bytes + #each end
+  if #old > 0 then redis.call('ZREM', log, unpack(old)) end
+  return bytes
+end
+
 -- Adds to the audit log, which keeps the newest: `args` are the entries, from the second one on. `full`: in the places of as many of the oldest.
+-- Entries that name many tasks are long, so the log is bounded in bytes, too.
 function registry.audit(P, now, args, full)
   local log, number = P .. ':audit', redis.call('HINCRBY', P, 'audited', #args - 1)
   local old = full and redis.call('ZRANGE', log, 0, #args - 2)
     or redis.call('ZRANGE', log, '-inf', number - AUDIT_KEPT, 'BYSCORE', 'LIMIT', 0, #args + 15)
-  if #old > 0 then redis.call('ZREM', log, unpack(old)) end
+  local grown = -forget(log, old)
   for i = 2, #args do
     local own = number - #args + i
-    redis.call('ZADD', log, own, fmt(own) .. ' ' .. fmt(now) .. '\n' .. args[i])
+    local entry = fmt(own) .. ' ' .. fmt(now) .. '\n' .. args[i]
+    redis.call('ZADD', log, own, entry)
+    grown = grown + #entry
+  end
+  if redis.call('HINCRBY', P, 'auditb', grown) > AUDIT_BYTES then
+    redis.call('HINCRBY', P, 'auditb', -forget(log, redis.call('ZRANGE', log, 0, 16 * #args - 17)))
   end
 end

@@ -1,18 +1,18 @@
--- redrive: starts dead letters afresh, each due when its turn comes. As `retry_tasks` otherwise.
--- MOVES    redrive: FATAL_FAILURE -> NEW
+-- redrive: starts dead letters and cancelled tasks afresh, each due when its turn comes. As `retry_tasks` otherwise.
+-- MOVES    redrive: FATAL_FAILURE, CANCELLED -> NEW
 -- KEYS[1]  the partition's record
 -- ARGV     now, when the redrive began, then per task: id, after how long it is due
--- RETURNS  per task 1 started afresh, 0 it is no dead letter, or another task holds its unique key
+-- RETURNS  per task 1 started afresh, 0 it is neither, or another task holds its unique key
 register('redrive', {'allow-oom'}, function(keys, args)
   local P, now, begun, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args, 2 do
     local status, queue, ordering = fields_of(task_key(P, args[i]), 's', 'q', 'k')
-    local dead = status == 'FATAL_FAILURE'
-    if dead then
+    local done = status == 'FATAL_FAILURE' or status == 'CANCELLED'
+    if done then
       local at = math.max(begun + tonumber(args[i + 1]), now)
-      dead = not moves.start_afresh(P, args[i], queue, status, ordering, now, at)
+      done = not moves.start_afresh(P, args[i], queue, status, ordering, now, at)
     end
-    answer[#answer + 1] = dead and 1 or 0
+    answer[#answer + 1] = done and 1 or 0
   end
   return answer
 end)
