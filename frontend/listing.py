@@ -7,6 +7,7 @@ from typing import Final
 
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.messages import of_lambda
+from atf.store.status import NO_TASKS
 from atf.store.values.lists import ListedTask, TaskQuery
 from atf.store.values.tasks import TaskRecord
 from atf.task import Status
@@ -49,11 +50,15 @@ class ListRpcs(FrontendParts):
     async def count_tasks(self, request: f.CountTasksRequest, *, timeout: float = 10) -> f.CountTasksReply:
         """How many tasks there are, by lambda and status."""
         name, namespace = lambda_or_namespace(lambda_of(request))
-        found = await self._counts.read()
-        if name and name not in found.by_lambda:
-            await self._lambdas.known(name)  # was it registered a moment ago, it is counted with the next reading
-        asked = [each for each in sorted(found.by_lambda) if (each == name if name else each.startswith(namespace))]
-        return f.CountTasksReply(at_us=found.at_us, lambdas=[_counts(each, found.by_lambda[each]) for each in asked])
+        if name:
+            await self._lambdas.known(name)
+        await self._lambdas.load(())
+        standing = await self._standing()
+        counts = standing.whole()
+        known = [each.record.name for each in self._lambdas.all()]
+        asked = [each for each in known if (each == name if name else each.startswith(namespace))]
+        lambdas = [_counts(each, counts.get(each, NO_TASKS).counts) for each in asked]
+        return f.CountTasksReply(at_us=standing.now_us, lambdas=lambdas)
 
     async def _query(self, asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
         """A filter, checked: its lambda is known."""

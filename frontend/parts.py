@@ -8,11 +8,11 @@ from atf.runtime import Runtime
 from atf.store.store import Store
 
 from .audit import AuditLog
-from .counts import TaskCounts
 from .lambdas import Lambdas
 from .pending import PendingLimits
 from .pools import KnownPools
 from .redaction import Redaction
+from .standing import StandingReads
 from .waiting import TaskWaits
 
 
@@ -30,10 +30,10 @@ class FrontendParts:
         self._cap = settings.max_attempts_cap
         self._audit = AuditLog(store, runtime)
         self._lambdas = Lambdas(store, runtime)
-        self._counts = TaskCounts(store, self._lambdas, runtime)
         self._pending = PendingLimits(store, runtime)
         self._pools = KnownPools(store, self._lambdas)
         self._redaction = Redaction(self._lambdas)
+        self._standing = StandingReads(store, self._lambdas, runtime)
         self._waiting = TaskWaits(store, runtime)
         self._now_us = SingleFlight(store.time_us)
         self._draining = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable
@@ -101,7 +101,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
             more = False
         else:
             chosen, more = _page(self._lambdas.all(), request.page_token, size)
-        counts = await self._store.counts_of([known.record.name for known in chosen])
+        counts = await self._counts(chosen, alone=bool(name))
         queues: dict[str, list[QueueDepth]] = defaultdict(list)
         for depth in await self._store.queues():
             queues[depth.lambda_name].append(depth)
@@ -116,6 +116,13 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
             next_page_token=chosen[-1].record.name if more else "",
             claims_paused=pause.sentence if pause else "",
         )
+
+    async def _counts(self, chosen: Sequence[KnownLambda], *, alone: bool) -> Mapping[str, Mapping[Status, int]]:
+        """Of one lambda as they are, of several as they were a moment ago: many may look at these."""
+        if alone:
+            return await self._store.counts_of([known.record.name for known in chosen])
+        standing = (await self._standing()).whole()
+        return {known.record.name: standing.get(known.record.name, NO_TASKS).counts for known in chosen}
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         """Sets what goes before what a lambda's code says."""
@@ -229,7 +236,7 @@ def _record(spec: f.LambdaSpec) -> LambdaRecord:
     )
 
 
-def _info(known: KnownLambda, counts: dict[Status, int], queues: Sequence[QueueDepth], served: bool) -> f.LambdaInfo:
+def _info(known: KnownLambda, counts: Mapping[Status, int], queues: Sequence[QueueDepth], served: bool) -> f.LambdaInfo:
     limit = known.record.queue_limit
     return f.LambdaInfo(
         spec=known.spec,

@@ -15,15 +15,15 @@ from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.store.claim_pause import ClaimPause
 from atf.store.servers.check_results import State
 from atf.store.servers.settings import retention
-from atf.store.status import NO_TASKS, LambdaCounts
-from atf.task import MAX_AHEAD_US, MAX_BATCH, US
+from atf.store.status import COUNTED, NO_TASKS, LambdaCounts
+from atf.task import MAX_AHEAD_US, MAX_BATCH
 
 from . import view
 from .jobs import JobRpcs
 from .lambdas import KnownLambda
+from .standing import RECENT_US
 from .validate import lambda_of
 
-RECENT_US: Final = 3_600 * US
 _JOBS: Final = 1_000
 _Served = Collection[tuple[str, str]]
 
@@ -32,13 +32,12 @@ class StatusRpc(JobRpcs):
     """The call GetStatus."""
 
     async def get_status(self, request: f.GetStatusRequest, *, timeout: float = 10) -> f.GetStatusReply:
-        """Counts everything once."""
+        """Counts everything, or says what was counted less than a second ago."""
         if not 0 <= request.recent_us <= MAX_AHEAD_US:
             raise InvalidArgument(f"recent_us {request.recent_us}: at least 0, at most ten years")
         recent_us = request.recent_us if request.HasField("recent_us") else RECENT_US
         await self._lambdas.refresh()
-        known = self._lambdas.all()
-        standing = await self._store.get_status([each.record.name for each in known], recent_us)
+        known, standing = self._lambdas.all(), await self._standing(recent_us)
         pause = ClaimPause.longest_of(await self._store.claim_pauses())
         served = await self._store.served()
         now_us, hosts = await self._store.list_hosts()
@@ -58,6 +57,8 @@ class StatusRpc(JobRpcs):
             found = standing.lambdas.get(each.record.name, NO_TASKS)
             if found.unfinished or found.dead or each.record.paused or each.record.gated:
                 reply.lambdas.append(_lambda(each, found, served))
+        for status, *counts in zip(COUNTED, *(each.by_status for each in standing.lambdas.values()), strict=True):
+            reply.counts[status.name] = sum(counts)
         early = retention(standing.early_us, standing.now_us)
         if early.state is not State.OK:
             reply.check_results.add(check=early.check, state=early.state.value, sentence=early.sentence)

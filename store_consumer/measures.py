@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from atf.errors import AtfError, Unavailable
+from atf.errors import AtfError
 from atf.metrics.metrics import MAX_LAMBDAS, OTHER, LambdaLabels, Metrics
 from atf.metrics.table import (
     CLAIMS_PAUSED,
@@ -94,8 +94,7 @@ class Measures:
             self._specs = {name: f.LambdaSpec.FromString(record.spec) for name, record in known.items()}
         names = list(known)
         standing = await self._store.get_status(names, 0)
-        if standing.away:
-            raise Unavailable("a partition of the task store can't be reached: nobody can count its tasks")
+        counts = standing.whole()
         _, hosts = await self._store.list_hosts()
         served = await self._store.served()
         label = metrics.lambda_label
@@ -103,15 +102,15 @@ class Measures:
             TASKS,
             summed(
                 ((label(name), status.name), count)
-                for name, each in standing.lambdas.items()
+                for name, each in counts.items()
                 for status, count in each.counts.items()
                 if count
             ),
         )
         metrics.replace(
-            TASKS_DUE, summed(((label(name),), each.waiting) for name, each in standing.lambdas.items() if each.waiting)
+            TASKS_DUE, summed(((label(name),), each.waiting) for name, each in counts.items() if each.waiting)
         )
-        metrics.replace(DUE_OLDEST, oldest(standing.lambdas, standing.now_us, label))
+        metrics.replace(DUE_OLDEST, oldest(counts, standing.now_us, label))
         queues = await self._store.queues()
         metrics.replace(
             QUEUE_DEPTH,
@@ -125,7 +124,7 @@ class Measures:
         )
         metrics.replace(LAMBDA_GATED, kept)
         # Beyond the bound of labels, those without tasks shall not take them from those that have some.
-        named = names if len(names) <= MAX_LAMBDAS else [name for name in names if name in standing.lambdas]
+        named = names if len(names) <= MAX_LAMBDAS else [name for name in names if name in counts]
         metrics.replace(SLO_RATIO, promises({name: known[name] for name in named}, self._specs, label))
 
     async def _read_store(self, metrics: Metrics) -> None:

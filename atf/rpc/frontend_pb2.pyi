@@ -1143,7 +1143,14 @@ class GetStatusRequest(_message.Message):
     def __init__(self, recent_us: _Optional[int] = ...) -> None: ...
 
 class GetStatusReply(_message.Message):
-    __slots__ = ("now_us", "check_results", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused")
+    __slots__ = ("now_us", "check_results", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused", "counts")
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NOW_US_FIELD_NUMBER: _ClassVar[int]
     CHECK_RESULTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
@@ -1157,6 +1164,7 @@ class GetStatusReply(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     MORE_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     now_us: int
     check_results: _containers.RepeatedCompositeFieldContainer[StoreCheckResult]
     memory: _containers.RepeatedCompositeFieldContainer[StoreMemory]
@@ -1170,7 +1178,8 @@ class GetStatusReply(_message.Message):
     jobs: _containers.RepeatedCompositeFieldContainer[JobWithoutCode]
     more_jobs: bool
     claims_paused: str
-    def __init__(self, now_us: _Optional[int] = ..., check_results: _Optional[_Iterable[_Union[StoreCheckResult, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ...) -> None: ...
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, now_us: _Optional[int] = ..., check_results: _Optional[_Iterable[_Union[StoreCheckResult, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class StoreCheckResult(_message.Message):
     __slots__ = ("check", "state", "sentence")

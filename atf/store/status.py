@@ -91,6 +91,18 @@ class StoreStatus(NamedTuple):
     away: int  # partitions that can't be reached
     early_us: int  # when finished tasks last went before their retention; 0: they never did
 
+    def whole(self) -> dict[str, LambdaCounts]:
+        """The lambdas.
+
+        Raises:
+            Unavailable: a partition is away, and nobody can count its tasks.
+        """
+        if self.away:
+            raise Unavailable(
+                f"{self.away} partitions of the task store can't be reached: nobody can count their tasks"
+            )
+        return self.lambdas
+
 
 class LiveRole(NamedTuple):
     """A process of a role that is alive; executors are their controllers' matter."""

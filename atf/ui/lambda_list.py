@@ -6,18 +6,22 @@ from typing import Final
 
 from atf.rpc import api, frontend_pb2 as f
 
-from .reads import SharedReads
+from .reads import KEEP_S, SharedReads
 
 MOST: Final = 2_048
 """Lambdas that one page looks at."""
 
 
-async def every_lambda(frontend: api.Frontend, read: SharedReads) -> list[f.LambdaInfo]:
-    """The registered lambdas by name, the first two thousand of them."""
+NAMES_KEPT_S: Final = 10.0
+"""Seconds for which the names of lambdas are used that were read."""
+
+
+async def every_lambda(frontend: api.Frontend, read: SharedReads, keep_s: float = KEEP_S) -> list[f.LambdaInfo]:
+    """The registered lambdas by name, the first two thousand of them; `keep_s`: how old their counts may be."""
     found: list[f.LambdaInfo] = []
     token = ""
     while True:
-        reply = await read(frontend.list_lambdas, f.ListLambdasRequest(page_token=token))
+        reply = await read(frontend.list_lambdas, f.ListLambdasRequest(page_token=token), keep_s=keep_s)
         found += reply.lambdas
         token = reply.next_page_token
         if not token or len(found) >= MOST:

@@ -1,7 +1,7 @@
 """Shares readings of the frontend among all pages: whoever asks the same within a second gets the same answer.
 
 So twenty open tabs cost the store as much as one. A reading that takes long is shared for longer, so that tabs take no more of a store that is
-busy, or has very many lambdas. One that failed is shared for as long, too.
+busy. That does not hold of counts, which are cheap: these are read every second. A reading that failed is shared for as long as another one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
+from atf.rpc import api, frontend_pb2 as f
 from atf.runtime import Runtime
+from atf.task import US
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R")
@@ -31,12 +33,14 @@ class _Reading(NamedTuple):
     begun: float
     answer: asyncio.Task[tuple[Any, Exception | None, float]]
 
-    def is_over(self, now: float) -> bool:
-        """Whether it is to be read anew; `now` is of the monotonic clock."""
+    def is_over(self, now: float, keep_s: float | None = None) -> bool:
+        """Whether it is to be read anew; `now` is of the monotonic clock. `keep_s`: see SharedReads."""
         if not self.answer.done() or self.answer.cancelled():
             return self.answer.done()
         _, _, took = self.answer.result()
-        return now - self.begun >= min(max(KEEP_S, TIMES * took), MOST_KEPT_S)
+        if keep_s is None:
+            keep_s = min(max(KEEP_S, TIMES * took), MOST_KEPT_S)
+        return now - self.begun >= keep_s
 
 
 class SharedReads:
@@ -50,12 +54,13 @@ class SharedReads:
         self._runtime = runtime
         self._readings: dict[tuple[str, bytes], _Reading] = {}
 
-    async def __call__(self, call: Callable[[Q], Awaitable[R]], request: Q) -> R:
+    async def __call__(self, call: Callable[[Q], Awaitable[R]], request: Q, *, keep_s: float | None = None) -> R:
         """The answer to a request, mostly at most a second old.
 
         Args:
             call: the RPC.
             request: of the RPC's own type, which names it.
+            keep_s: how old the answer may be; None: that depends on how long it takes.
 
         Raises:
             AtfError: what the RPC raised.
@@ -63,7 +68,7 @@ class SharedReads:
         key = type(request).__name__, request.SerializeToString(deterministic=True)
         now = self._runtime.monotonic()
         found = self._readings.get(key)
-        if found is None or found.is_over(now):
+        if found is None or found.is_over(now, keep_s):
             self._make_room(now)
             found = _Reading(now, self._runtime.spawn(self._read(call, request), name=key[0]))
             self._readings[key] = found
@@ -93,3 +98,12 @@ class SharedReads:
         except Exception as error:  # noqa: BLE001  whoever asked for it raises it
             failed = error
         return answer, failed, self._runtime.monotonic() - begun
+
+
+RECENT_US: Final = 3_600 * US
+"""Failures of this time count as wrong."""
+
+
+async def cluster_status(frontend: api.Frontend, read: SharedReads) -> f.GetStatusReply:
+    """How the cluster stands, with the counts of all tasks: at most a second old."""
+    return await read(frontend.get_status, f.GetStatusRequest(recent_us=RECENT_US), keep_s=KEEP_S)

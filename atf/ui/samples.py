@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from atf.errors import AtfError
 from atf.rpc import api
 from atf.runtime import Runtime
 
-from .lambda_list import every_lambda
-from .reads import SharedReads
+from .reads import SharedReads, cluster_status
 from .words import counted
 
 EVERY_S: Final = 10.0
@@ -30,7 +29,7 @@ class Samples:
         self._frontend, self._read, self._runtime = frontend, read, runtime
         self._taken: deque[list[int]] = deque(maxlen=MOST)
 
-    def add(self, counts: dict[str, int]) -> None:
+    def add(self, counts: Mapping[str, int]) -> None:
         """Adds one, of counts by the names of statuses, unless there is one of this moment already."""
         at_s = self._runtime.wall_us() // 1_000_000
         if not self._taken or at_s - self._taken[-1][0] >= 1:
@@ -43,10 +42,10 @@ class Samples:
     async def take(self) -> None:
         """Counts once. While the frontend is away there is nothing to count."""
         try:
-            found = await every_lambda(self._frontend, self._read)
+            found = await cluster_status(self._frontend, self._read)
         except AtfError:
             return
-        self.add(total(each.counts for each in found))
+        self.add(found.counts)
 
 
 async def keep_sampling(samples: Samples) -> None:
@@ -54,12 +53,3 @@ async def keep_sampling(samples: Samples) -> None:
     while True:
         await samples.take()
         await asyncio.sleep(EVERY_S)
-
-
-def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums of several counts."""
-    sums: dict[str, int] = {}
-    for each in counts:
-        for name, number in each.items():
-            sums[name] = sums.get(name, 0) + number
-    return sums

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import redis
+from aiohttp import ClientSession, web
 
-from atf.config.settings import FrontendSettings
+from atf.config.settings import FrontendSettings, UiSettings
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.task import US
-from atf.ui.lambda_list import every_lambda
-from atf.ui.reads import SharedReads
+from atf.ui.app import make_app
 from frontend.service import FrontendService
 
 from . import models
 
 _HOUR_US: Final = 3_600 * US
+_ANEW_S: Final = 1.05
+"""Counts are shared for a second."""
+_TIMES_APART: Final = 40
+"""How often at most something is asked that has to wait so long."""
 WAITING: Final = ("NEW", "ENQUEUED", "RETRIABLE_FAILURE")
 RUNNING: Final = ("CLAIMED", "PROCESSING")
 FAILED: Final = ("RETRIABLE_FAILURE", "FATAL_FAILURE")
@@ -35,6 +42,7 @@ class Asked(NamedTuple):
     name: str
     once: Callable[[], Awaitable[tuple[int, int]]]
     at_most_ms: int = 100
+    apart_s: float = 0  # between two times, so that none is answered with what was read for the one before
 
 
 class Figures(NamedTuple):
@@ -42,19 +50,20 @@ class Figures(NamedTuple):
 
     def __str__(self) -> str:
         store = f"store {self.store_us:6} us, slowest call {self.slowest_ms:7.2f} ms"
-        return f"p50 {self.p50_ms:7.2f} ms, p95 {self.p95_ms:7.2f} ms, {store}, {self.rows} of {self.looked_at}"
+        times = f"p50 {self.p50_ms:7.2f} ms, p95 {self.p95_ms:7.2f} ms"
+        return f"{times}, {store}, here {self.here_us:6} us, {self.rows} of {self.looked_at}"
 
     p50_ms: float
     p95_ms: float
     store_us: float  # of the server's CPU for each time it was asked
+    here_us: float  # of this process', which is the frontend, and the pages where these are asked
     slowest_ms: float  # of all calls of the store
     rows: int
     looked_at: int
 
 
-def questions(service: FrontendService) -> list[Asked]:
-    """All that is asked."""
-    now_us = SystemRuntime().wall_us()
+def questions(service: FrontendService, now_us: int) -> list[Asked]:
+    """All that a frontend is asked; `now_us`: when the newest of most tasks was made."""
 
     def lists(name: str, page: int = 1, *, oldest: bool = False, **asked: Any) -> Asked:
         """A page of a list: the first one, or so many pages on."""
@@ -126,8 +135,8 @@ def questions(service: FrontendService) -> list[Asked]:
         lists("a rare error's type, dead", error_type=models.RARE, statuses=["FATAL_FAILURE"]),
         lists("a searched value", of=SEARCHED, search={"order_id": "7"}),
         lists("a searched value, everywhere", search={"order_id": "7"}),
-        Asked("status of all lambdas", status, 50),
-        Asked("lambdas with counts", lambdas, 50),
+        Asked("status of all lambdas", status, 50, _ANEW_S),
+        Asked("lambdas with counts", lambdas, 100, _ANEW_S),
         Asked("audit", audit),
     ]
 
@@ -149,55 +158,89 @@ def slowest_ms(client: redis.Redis) -> float:
     return float(max((each["duration"] for each in told if each["command"].startswith(b"FCALL")), default=0)) / 1_000
 
 
+@asynccontextmanager
+async def open_pages(service: FrontendService) -> AsyncIterator[Callable[[str], Awaitable[str]]]:
+    """`atf ui` before a frontend of this process: what gets a page by its path."""
+    site = make_app(service, UiSettings(), SystemRuntime())
+    runner = web.AppRunner(site.app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
+
+        async def get(path: str) -> str:
+            async with session.get(path) as answer:
+                text = await answer.text()
+                if answer.status != HTTPStatus.OK:
+                    raise SystemExit(f"{path}: {answer.status}: {text[-2_000:]}")
+                return text
+
+        yield get
+    await runner.cleanup()
+
+
+def pages(get: Callable[[str], Awaitable[str]]) -> list[Asked]:
+    """All that a browser is shown, each page as by the only one that looks."""
+
+    def page(path: str, at_most_ms: int = 100) -> Asked:
+        async def once() -> tuple[int, int]:
+            return (await get(path)).count("<tr"), 0
+
+        return Asked(f"page {path}", once, at_most_ms, _ANEW_S)
+
+    shown = ("/lambdas", "/tasks", "/tasks?status=waiting", "/tasks?status=dead", "/failures", "/cluster")
+    return [page("/", 50), *map(page, shown)]
+
+
 async def measure(asked: Asked, client: redis.Redis, times: int) -> Figures:
     """Asks so many times, one after the other."""
     rows, looked_at = await asked.once()
     client.slowlog_reset()
-    took, before = [], used_cpu_us(client)
-    for _ in range(times):
+    took, store_us, here_s = [], 0.0, 0.0
+    for _ in range(min(times, _TIMES_APART) if asked.apart_s else times):
+        await asyncio.sleep(asked.apart_s)
+        before_us, before_s = used_cpu_us(client), time.process_time()
         began = time.perf_counter()
         await asked.once()
         took.append((time.perf_counter() - began) * 1_000)
-    store_us = (used_cpu_us(client) - before) / times
+        here_s += time.process_time() - before_s
+        store_us += used_cpu_us(client) - before_us
     took.sort()
     p95 = took[math.ceil(0.95 * len(took)) - 1]
-    median = statistics.median(took)
-    return Figures(round(median, 2), round(p95, 2), round(store_us), round(slowest_ms(client), 2), rows, looked_at)
+    each_us = (round(store_us / len(took)), round(here_s * US / len(took)))
+    return Figures(
+        round(statistics.median(took), 2), round(p95, 2), *each_us, round(slowest_ms(client), 2), rows, looked_at
+    )
 
 
-_TABS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"statuses": WAITING},
-    {"statuses": FAILED},
-    {"statuses": ["FATAL_FAILURE"]},
-    {"statuses": ["SUCCESS"]},
-    {"lambda": "photos/*"},
-    {"lambda": BIG},
-    {"lambda": SMALL},
-    {"labels": {"team": "web"}},
-    {"error_type": "TimeoutError", "statuses": ["FATAL_FAILURE"]},
+_TABS: Final = (
+    "/tasks",
+    "/tasks?status=waiting",
+    "/tasks?status=failed",
+    "/tasks?status=dead",
+    "/tasks?status=done",
+    "/tasks?lambda=photos/*",
+    f"/tasks?lambda={BIG}",
+    f"/tasks?lambda={SMALL}",
+    "/tasks?labels=team%3Dweb",
+    "/tasks?status=dead&error_type=TimeoutError",
 )
-"""The filters of ten of twenty tabs; five of the others show the overview, and five the lambdas."""
+"""Ten of twenty tabs; five of the others show the overview, and five the lambdas."""
 _REFRESH_S: Final = 2.0
 """As atf/ui/static/app.js has it."""
 
 
-async def tabs(service: FrontendService, client: redis.Redis, seconds: float) -> float:
-    """The share of a core that the store takes while twenty tabs of `atf ui` refresh themselves, through its shared readings."""
-    runtime = SystemRuntime()
-    read, ends = SharedReads(runtime), time.monotonic() + seconds
+async def tabs(get: Callable[[str], Awaitable[str]], client: redis.Redis, seconds: float) -> tuple[float, float]:
+    """The share of a core that the store takes while twenty tabs of `atf ui` refresh themselves, and that this process takes."""
+    ends = time.monotonic() + seconds
 
-    async def tab(number: int) -> None:
+    async def tab(number: int, path: str) -> None:
         await asyncio.sleep(number * _REFRESH_S / 20)
         while time.monotonic() < ends:
-            await every_lambda(service, read)
-            if number % 4 == 0:
-                await read(service.get_status, f.GetStatusRequest(recent_us=_HOUR_US))
-            if number % 2:
-                asked = f.TaskFilter(**_TABS[number // 2])
-                await read(service.list_tasks, f.ListTasksRequest(filter=asked, page_size=50))
+            await get(path)
             await asyncio.sleep(_REFRESH_S)
 
-    before, began = used_cpu_us(client), time.monotonic()
-    await asyncio.gather(*map(tab, range(20)))
-    return (used_cpu_us(client) - before) / 1e6 / (time.monotonic() - began)
+    before_us, before_s, began = used_cpu_us(client), time.process_time(), time.monotonic()
+    paths = [*_TABS, *["/"] * 5, *["/lambdas"] * 5]
+    await asyncio.gather(*(tab(number, path) for number, path in enumerate(random.Random(20).sample(paths, 20))))
+    lasted = time.monotonic() - began
+    return (used_cpu_us(client) - before_us) / US / lasted, (time.process_time() - before_s) / lasted

@@ -12,6 +12,7 @@ local function runs_later(text, shift)
   return (string.gsub(text, '([^\t\n]*\t)(%d+)(\t[^\n]*\n)', function(owner, ended, rest) return owner .. later(ended, shift) .. rest end))
 end
 
+local partition = string.match(task, '^%d+%-')
 local record, moved, apart = redis.call('HGETALL', P .. ':t:' .. task), {}, {}
 for i = 1, #record, 2 do
   local field = record[i]
@@ -24,7 +25,7 @@ local sets = {}
 for i = 6, #ARGV do sets[#sets + 1] = {key = ARGV[i], score = tonumber(redis.call('ZSCORE', ARGV[i], task)), entries = {}} end
 
 for number = 0, count - 1 do
-  local shift, id = by + number * step, string.format('0-a%023x', first + number)
+  local shift, id = by + number * step, string.format('%sa%023x', partition, first + number)
   for _, each in ipairs(moved) do record[each[1]] = each[3](each[2], shift) end
   redis.call('HSET', P .. ':t:' .. id, unpack(record))
   for _, each in ipairs(apart) do redis.call('SET', P .. ':v:' .. id .. each[1], each[3] and each[3](each[2], shift) or each[2]) end

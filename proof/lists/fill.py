@@ -60,7 +60,7 @@ def parts(found: Sequence[models.Model], tasks: int) -> list[Part]:
 def sets_of(client: redis.Redis) -> dict[str, list[str]]:
     """By task the sorted sets that it stands in. Reads all of them: for a store with models alone."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for key in sorted(client.scan_iter("atf:{0}:*", count=1_000)):
+    for key in sorted(client.scan_iter("atf:{*}:*", count=1_000)):
         if client.type(key) == b"zset":
             members: Any = client.zrange(key, 0, -1)
             for member in members:
@@ -71,7 +71,7 @@ def sets_of(client: redis.Redis) -> dict[str, list[str]]:
 def copy(client: redis.Redis, part: Part, sets: Sequence[str]) -> None:
     """Makes some copies."""
     how = (part.task, part.first, part.copies, part.by_us, part.step_us)
-    client.eval(COPIES, 1, keys.record(0), *how, *sets)
+    client.eval(COPIES, 1, keys.record(int(part.task.partition("-")[0])), *how, *sets)
 
 
 async def fill(store: Store, client: redis.Redis, tasks: int, say: Callable[[str], None]) -> None:
@@ -111,18 +111,29 @@ async def fill(store: Store, client: redis.Redis, tasks: int, say: Callable[[str
 
 async def _live(store: Store) -> None:
     """Tasks of the fifty most frequent lambdas that wait in queues, are claimed, and run."""
+    for partition in range(store.partitions):
+        await _live_in(store, partition, _LIVE // store.partitions)
+
+
+async def _live_in(store: Store, partition: int, count: int) -> None:
     plain = models.TaskKind("live", 0)
-    tasks = [models.new_task(number % 50, plain, new_id(_CHANCE)) for number in range(3 * _LIVE)]
+    tasks = [models.new_task(number % 50, plain, new_id(_CHANCE), None, partition) for number in range(3 * count)]
     for start in range(0, len(tasks), 250):
         await store.schedule(tasks[start : start + 250])
     enqueued = 0
     while enqueued < len(tasks):
-        enqueued += (await store.enqueue(0, 0)).enqueued
+        enqueued += (await store.enqueue(partition, 0)).enqueued
     claims: list[ClaimedTask] = []
-    while len(claims) < 2 * _LIVE:
-        popped = await store.pop(0, [[keys.queue(name, 1) for name in models.NAMES[:50]]], 250)
+    while len(claims) < 2 * count:
+        popped = await store.pop(partition, [[keys.queue(name, 1) for name in models.NAMES[:50]]], 250)
         ids = [each for _, found in popped for each in found]
         claims += (await store.claim(models.OWNER, new_id(_CHANCE), ids, 8 << 20)).claims
-    for start in range(0, _LIVE, 250):
+    for start in range(0, count, 250):
         held = [HeldClaim(each.task_id, each.counter, each.nonce) for each in claims[start : start + 250]]
         await store.heartbeat([ClaimRenewal(each, started=True) for each in held])
+
+
+def filled_until_us(client: redis.Redis) -> int:
+    """When the newest of the tasks that were copied was made."""
+    began: Any = client.hget(_PROGRESS, "began_us")
+    return int(began) + _SPAN_US

@@ -86,7 +86,7 @@ async def register(store: Store) -> None:
         await store.register_lambdas(specs[start : start + 100])
 
 
-def new_task(rank: int, kind: TaskKind, task_id: str, at_us: int | None = None) -> NewTask:
+def new_task(rank: int, kind: TaskKind, task_id: str, at_us: int | None = None, partition: int = 0) -> NewTask:
     """As the frontend would hand it to the store."""
     name, rest = NAMES[rank], t.TaskSpec(payload=b'{"order":"%07d"}' % rank)
     if kind.label:
@@ -103,20 +103,23 @@ def new_task(rank: int, kind: TaskKind, task_id: str, at_us: int | None = None) 
     )
     spec = front(name, options) + rest.SerializeToString(deterministic=True)
     digest = (b"digest" + task_id.encode())[-8:]
-    task = NewTask(task_id, 0, name, kind.priority, spec, digest, at_us, 0, 10, 3, DEFAULT_RETENTION_US, kind.key)
+    task = NewTask(
+        task_id, partition, name, kind.priority, spec, digest, at_us, 0, 10, 3, DEFAULT_RETENTION_US, kind.key
+    )
     return task._replace(labels=kind.label, entries=kind.entry)
 
 
 async def run(store: Store, tasks: Sequence[NewTask], kind_of: dict[str, TaskKind], nonce: str = "") -> None:
-    """Brings tasks of some hundred lambdas to where their kinds say, by the functions of a task's life."""
+    """Brings tasks of one partition to where their kinds say, by the functions of a task's life."""
+    partition = tasks[0].partition
     await store.schedule(tasks)
     await store.cancel_tasks([each.stored_id for each in tasks if kind_of[each.stored_id].end == "CANCELLED"])
     running = [each for each in tasks if kind_of[each.stored_id].end not in {"CANCELLED", "NEW"}]
     queues = sorted({keys.queue(each.lambda_name, each.priority) for each in running})
     left = len(running)
     while left:
-        assert (await store.enqueue(0, 0)).enqueued or left
-        popped = await store.pop(0, [queues], 256)
+        assert (await store.enqueue(partition, 0)).enqueued or left
+        popped = await store.pop(partition, [queues], 256)
         ids = [each for _, found in popped for each in found]
         claims = (await store.claim(OWNER, nonce or new_id(_CHANCE), ids, 8 << 20)).claims
         await store.set_results(
@@ -134,18 +137,18 @@ def _ended(held: HeldClaim, kind: TaskKind) -> RunResult:
 
 
 async def make(store: Store) -> list[Model]:
-    """One task of each kind and lambda, all gone their way within some seconds from the store's instant `now` on."""
+    """One task of each kind, lambda and partition, all gone their way within some seconds from the store's instant `now` on."""
     await register(store)
     models: list[Model] = []
     numbers = itertools.count()
-    for rank in range(LAMBDAS):
+    for rank, partition in itertools.product(range(LAMBDAS), range(store.partitions)):
         assert store.now is not None
         due = store.now() + 24 * _HOUR_US
         tasks, kind_of = [], {}
         for kind in kinds(rank):
-            task = new_task(rank, kind, f"m{next(numbers):023x}", due if kind.end == "NEW" else None)
+            task = new_task(rank, kind, f"m{next(numbers):023x}", due if kind.end == "NEW" else None, partition)
             tasks.append(task)
             kind_of[task.stored_id] = kind
-            models.append(Model(task.stored_id, weight(rank) * kind.share))
+            models.append(Model(task.stored_id, weight(rank) * kind.share / store.partitions))
         await run(store, tasks, kind_of)
     return models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from atf.errors import InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import Outcome
 from atf.task import Status
+from tests.store_calls import note_calls
 
 from .conftest import Bench
 
@@ -154,14 +155,7 @@ async def test_a_redrive_of_anything_is_refused(bench: Bench) -> None:
 
 
 async def test_counts_are_exact_and_read_once_a_second(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[Sequence[str]]()
-    counts_of = bench.store.counts_of
-
-    async def noted(names: Sequence[str]) -> dict[str, dict[Status, int]]:
-        asked.append(names)
-        return await counts_of(names)
-
-    monkeypatch.setattr(bench.store, "counts_of", noted)
+    called = note_calls(monkeypatch)
 
     async def count(name: str) -> dict[str, int]:
         reply = await bench.frontend.count_tasks(f.CountTasksRequest(**{"lambda": name}))
@@ -176,8 +170,10 @@ async def test_counts_are_exact_and_read_once_a_second(bench: Bench, monkeypatch
         {},
     ]
     await bench.schedule("b")
-    assert (await count(NAME), len(asked)) == ({NAME: 1}, 1)
+    assert await count(NAME) == {NAME: 1}
+    assert called.count("get_status") == bench.store.partitions
     bench.clock.advance(1)
-    assert (await count(NAME), len(asked)) == ({NAME: 2}, 2)
+    assert await count(NAME) == {NAME: 2}
+    assert called.count("get_status") == 2 * bench.store.partitions
     with pytest.raises(UnknownLambda):
         await count("photos/none")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from atf.errors import InvalidArgument
@@ -10,6 +12,7 @@ from atf.sdk.job import job_spec
 from atf.store.status import LiveRole
 from atf.store.values.claims import Outcome
 from atf.task import US
+from tests.store_calls import note_calls
 
 from .conftest import START_US, Bench
 
@@ -124,3 +127,36 @@ async def test_jobs_without_code(bench: Bench) -> None:
     await bench.register("photos/nightly")  # the code has lost its schedule
     reply = await bench.frontend.get_status(f.GetStatusRequest())
     assert {each.name: each.why for each in reply.jobs}["photos/nightly"] == "its code declares no schedule any more"
+
+
+async def test_however_many_ask_the_tasks_are_counted_once_a_second(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.schedule("a", delay_us=60 * US)
+    called = note_calls(monkeypatch)
+
+    async def counted() -> list[int]:
+        """By whom nobody has named a lambda: all tasks, and those of one."""
+        statuses = asyncio.gather(*(bench.frontend.get_status(f.GetStatusRequest()) for _ in range(5)))
+        lists = asyncio.gather(*(bench.frontend.list_lambdas(f.ListLambdasRequest()) for _ in range(5)))
+        found = [dict(each.counts) for each in await statuses]
+        found += [dict(each.counts) for reply in await lists for each in reply.lambdas if each.spec.name == NAME]
+        assert len(found) == 10
+        assert all(each == found[0] for each in found)
+        return [found[0]["NEW"], found[0]["SUCCESS"]]
+
+    assert await counted() == [1, 0]
+    await bench.schedule("b")
+    assert await counted() == [1, 0]
+    assert called.count("get_status") == bench.store.partitions
+    assert called.count("count") == 0
+    assert (await of_one(bench)).counts["NEW"] == 2, "and one lambda as it is"
+    bench.clock.advance(1)
+    assert await counted() == [2, 0]
+    assert called.count("get_status") == 2 * bench.store.partitions
+
+
+async def of_one(bench: Bench) -> f.LambdaInfo:
+    request = f.ListLambdasRequest()
+    setattr(request, "lambda", NAME)
+    return (await bench.frontend.list_lambdas(request)).lambdas[0]

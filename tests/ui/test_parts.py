@@ -20,7 +20,7 @@ from atf.ui.log_watch import LogWatches
 from atf.ui.pages.task import bar_of, runs_of
 from atf.ui.reads import MOST, SharedReads
 from atf.ui.rendering import TEMPLATES
-from atf.ui.samples import Samples, total
+from atf.ui.samples import Samples
 from atf.ui.static_files import FOLDER
 from atf.ui.texts import cut, lines, readable, size, traceback_lines
 from atf.ui.ticks import LINE_TICKS, of_a_day, zone_of
@@ -171,6 +171,20 @@ async def test_a_reading_that_takes_long_is_shared_for_longer(took_ms: int, kept
     assert await read(call, f.GetTaskRequest()) == 2
 
 
+async def test_a_reading_may_be_shared_for_as_long_as_a_page_says() -> None:
+    clock, asked = TurnedClock(), []
+
+    async def call(_request: f.GetTaskRequest) -> int:
+        asked.append(clock.now_us)
+        clock.now_us += S // 2
+        return len(asked)
+
+    read = SharedReads(clock)
+    for after_us, keep_s, answer in ((0, 1.0, 1), (S // 2 - 10, 1.0, 1), (20, 30.0, 1), (10, 1.0, 2), (S, None, 2)):
+        clock.now_us += after_us
+        assert await read(call, f.GetTaskRequest(), keep_s=keep_s) == answer
+
+
 async def test_readings_do_not_grow() -> None:
     clock, asked = TurnedClock(), []
 
@@ -195,7 +209,6 @@ def test_samples_are_an_hours() -> None:
     clock.now_us += 10 * S
     samples.add({"PROCESSING": 1})
     assert samples.columns() == [[NOW_US // S, NOW_US // S + 10], [3, 0], [0, 1], [4, 0]]
-    assert total([{"NEW": 1}, {"NEW": 2, "SUCCESS": 1}]) == {"NEW": 3, "SUCCESS": 1}
 
 
 # --- words, texts, instants -------------------------------------------------------------------------------------------

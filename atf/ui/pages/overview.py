@@ -7,15 +7,12 @@ from typing import Any, Final
 from atf.client.judge import StatusLine, judge
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
-from atf.ui.lambda_list import every_lambda
-from atf.ui.samples import total
+from atf.ui.reads import cluster_status
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS, counted, lambda_of
 
 LATE_US: Final = 300 * US
 """A task that is due waits too long after this."""
-RECENT_US: Final = 3_600 * US
-"""Failures of this time count as wrong."""
 SHOWN: Final = 12
 """Lambdas of the table."""
 TILES: Final = ("waiting", "running", "dead", "done", "cancelled")
@@ -23,16 +20,15 @@ TILES: Final = ("waiting", "running", "dead", "done", "cancelled")
 
 async def overview(visit: Visit) -> PageView:
     """The first page."""
-    found = await visit.read(visit.frontend.get_status, f.GetStatusRequest(recent_us=RECENT_US))
-    counts = total(each.counts for each in await every_lambda(visit.frontend, visit.read))
-    visit.samples.add(counts)
+    found = await cluster_status(visit.frontend, visit.read)
+    visit.samples.add(found.counts)
     sections = judge(found, LATE_US, "the last hour")
     told = [line for name, each in sections.items() for line in each if line.wrong]
     busiest = sorted(found.lambdas, key=_urgency, reverse=True)
     values = {
         "status": found,
         "wrong": [_to_click(line, found) for line in told],
-        "tiles": [(word, counted(counts, word), _where(word)) for word in TILES],
+        "tiles": [(word, counted(found.counts, word), _where(word)) for word in TILES],
         "lambdas": busiest[:SHOWN],
         "more": max(len(busiest) - SHOWN, 0),
         "columns": visit.samples.columns(),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
-from atf.ui.lambda_list import every_lambda
+from atf.ui.lambda_list import NAMES_KEPT_S, every_lambda
 from atf.ui.task_filter import ANY, AS_OF, FILTERS, read_filter
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS
@@ -19,7 +19,7 @@ _MOST_KNOWN: Final = 300
 
 async def tasks(visit: Visit) -> PageView:
     """A page of tasks; a filter that is wrong is said beside its form."""
-    known = await every_lambda(visit.frontend, visit.read)
+    known = await every_lambda(visit.frontend, visit.read, NAMES_KEPT_S)
     values = {
         "statuses": (ANY, *GROUPS),
         "known": [each.spec.name for each in known[:_MOST_KNOWN]],
