@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
-from atf.process.stops import AT_ONCE, DRAIN
+from atf.process.stops import AT_ONCE, BEGIN, DRAIN
 from atf.runtime import Runtime
 from atf.task import clip
 
@@ -74,6 +74,10 @@ class GuardProcess:
         if self._process.stdin is not None:
             self._process.stdin.close()
         return code
+
+    def begin(self) -> None:
+        """Tells one that stands by to start its executor."""
+        self._say(BEGIN)
 
     def drain(self) -> None:
         """Tells it to let its executor finish what it has started."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from atf.config.settings import (
@@ -25,9 +25,10 @@ from atf.rpc.server import Server, Service, serve
 from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
 
-from .guards import command, start_guard
+from .guards import GuardProcess, command, start_guard
 from .pool import ExecutorPool
 from .service import ControllerService
+from .spares import Spares
 from .starts import Starts
 
 MAX_NODE: Final = 64
@@ -83,8 +84,13 @@ def main(
             metrics=process.metrics,
         )
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
+
+        def start(on_line: Callable[[str], None], stands_by: bool) -> Awaitable[GuardProcess]:
+            return start_guard([*line, "--stand-by"] if stands_by else line, on_line, process.runtime)
+
+        spares = Spares(settings.spares if size else 0, start, process.runtime)
         pool = ExecutorPool(
-            start=lambda on_line: start_guard(line, on_line, process.runtime),
+            start=spares.start,
             size=size,
             on_death=service.executor_died,
             runtime=process.runtime,
@@ -103,13 +109,15 @@ def main(
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, pool.replace)
         duty = process.runtime.spawn(service.run(), name="controller")
         executors = process.runtime.spawn(pool.run(), name="executors")
+        standing_by = process.runtime.spawn(spares.run(), name="spares")
         stopping = process.runtime.spawn(process.stopping.wait(), name="stopping")
         follow = _follower(server, starts, process)
         starts.changed.append(follow)
         follow()
         await asyncio.wait({duty, stopping, executors}, return_when=asyncio.FIRST_COMPLETED)
         pool.drain()
-        await asyncio.gather(service.drain(), asyncio.wait({executors}))
+        await end([standing_by])
+        await asyncio.gather(service.drain(), asyncio.wait({executors}), spares.ended())
         await service.flush(LAST_REPORTS_S)
         await end([duty])
         if starts.failure:

@@ -25,6 +25,7 @@ from atf.runtime import SystemRuntime, new_id
 from .guarding.group import Group
 from .guarding.guard import Guard
 from .guarding.relay import Relay, say
+from .guarding.stand_by import StandBy
 from .guarding.start_notes import StartNotes
 from .guarding.worker_end import DEATH_CLAIMS, death
 from .table import SPARE_SLOTS, Table, memory_file
@@ -34,7 +35,12 @@ _LAST_LINES_S: Final = 0.5
 
 
 def main(
-    settings: ExecutorSettings, timing: Timing, logs: LogSettings, apps: Sequence[str], events_fd: int | None = None
+    settings: ExecutorSettings,
+    timing: Timing,
+    logs: LogSettings,
+    apps: Sequence[str],
+    events_fd: int | None = None,
+    stand_by: bool = False,
 ) -> int:
     """Guards one worker for its whole life.
 
@@ -42,6 +48,7 @@ def main(
         settings, timing, logs: the worker's too; it gets them in its environment.
         apps: MODULE:APP, whose lambdas it runs.
         events_fd: where to write what happens to it, as lines of JSON; given by a controller, whose end is the end of stdin.
+        stand_by: have it load its apps at the controller's word only.
 
     Returns:
         The worker's exit code, see atf/exits.py; 128 + n if signal n ended it.
@@ -54,10 +61,11 @@ def main(
     lifeline, ours = os.pipe()
     ready = [int(os.environ[READY_FD])] if os.environ.get(READY_FD) else []
     descriptors = [memory, lifeline, notes.descriptor]
+    waiting = StandBy() if stand_by and events_fd is not None else None
     command = [sys.executable, "-P", "-m", "atf.executor.worker_main", executor_id, *map(str, descriptors), *apps]
-    relay, keep = Relay(), [*descriptors, *ready]
+    relay, keep = Relay(), [*descriptors, *ready, *([waiting.descriptor] if waiting else [])]
     try:
-        env = _environment(settings, timing, _for_pipe(logs))
+        env = {**_environment(settings, timing, _for_pipe(logs)), **(waiting.env if waiting else {})}
         group = Group(command, env=env, keep=keep, output=relay.ends, says=partial(say, logs, executor=executor_id))
     except OSError as error:
         say(logs, f"the worker can't be started: {error_text(error)}")
@@ -65,6 +73,9 @@ def main(
     for descriptor in (memory, lifeline, *ready):
         os.close(descriptor)
     relay.start()
+    if waiting is not None and not waiting.over(group, signals):
+        group.kill()
+        return EXIT_OK
     _tell(events_fd, {"event": "started", "executor": executor_id, "pid": group.pid})
 
     def drains(why: str, started: int) -> None:

@@ -35,6 +35,7 @@ from atf.sdk.loading import load_apps, load_lambdas
 from .code_jobs import register_jobs
 from .executor import Executor
 from .guarding.group import die_with_parent
+from .guarding.stand_by import wait_for_word
 from .guarding.start_notes import StartNotes
 from .heartbeat import Heartbeats
 from .held import HeldTask
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     loaded: list[App] = []
 
     def imports() -> None:
+        wait_for_word()
         notes.watch(settings.start_timeout)
         notes.doing(f"importing {' '.join(apps)}")
         with _noted(notes):
@@ -171,7 +173,8 @@ async def _work(
     loop = asyncio.get_running_loop()
 
     def heard(lost: list[HeldTask], cancelled: list[HeldTask]) -> None:
-        loop.call_soon_threadsafe(executor.heard, lost, cancelled)
+        if not loop.is_closed():  # else this process is about to end
+            loop.call_soon_threadsafe(executor.heard, lost, cancelled)
 
     hsc = HSCStub(BlockingChannel(settings.hsc))
     heartbeats = executor.heartbeats(hsc, partial(_end_without_leases, executor), heard)

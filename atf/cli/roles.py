@@ -101,14 +101,15 @@ def controller(apps: tuple[str, ...], **flags: Any) -> int:
 @click.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @option("--events-fd", "N", "Write what happens to the worker, as JSON lines, to this descriptor.", int)
+@click.option("--stand-by", is_flag=True, help="Load no app before the controller says so.")
 @settings_flags(ExecutorSettings, Timing, LogSettings)
-def executor(apps: tuple[str, ...], events_fd: int | None, **flags: Any) -> int:
+def executor(apps: tuple[str, ...], events_fd: int | None, stand_by: bool, **flags: Any) -> int:
     """Run one executor for the lambdas of MODULE:APP, in a worker process that this one guards.
 
     It asks the controller of this host for work. Usually the controller starts it; start it by hand for a controller with
     --executors 0. It ends when the controller is gone, and with the worker's exit code.
     """
-    return _run("executor", (ExecutorSettings, Timing, LogSettings), flags, apps, events_fd)
+    return _run("executor", (ExecutorSettings, Timing, LogSettings), flags, apps, events_fd, stand_by)
 
 
 @click.command()

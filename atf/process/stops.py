@@ -21,6 +21,8 @@ DRAIN: Final = b"d"
 """A controller's word to the guard of an executor: let it finish what it has started."""
 AT_ONCE: Final = b"k"
 """A controller's word to the guard of an executor: kill it. The end of the pipe says that the controller is gone, and means DRAIN."""
+BEGIN: Final = b"b"
+"""A controller's word to the guard of an executor that stands by: let it load its apps, and work."""
 _INSIST: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from atf.config.settings import Timing
 from atf.errors import Internal, Unavailable
-from atf.process.stops import AT_ONCE, DRAIN
+from atf.process.stops import AT_ONCE, BEGIN, DRAIN
 from atf.rpc import controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.server import Service, serve
 from atf.runtime import SystemRuntime
@@ -184,6 +184,37 @@ async def test_a_child_that_a_lambda_forks_has_no_part_in_the_connections_of_the
         assert not found["told"], "what lambdas start may use gRPC as it likes"
         assert len(found["said"]) == 2
         assert all("subprocess" in each for each in found["said"]), "both calls say what to do"
+
+
+async def test_a_worker_that_stands_by_is_no_executor_before_the_controllers_word() -> None:
+    async with guarded("--stand-by") as world:
+        assert world.process.stdin is not None
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await world.events.readline()
+        assert not world.frontend.names, "its apps are not loaded"
+        world.process.stdin.write(BEGIN)
+        assert (await world.event())["event"] == "started"
+        await world.give(call("0-a", "fine", '{"word":"a"}'))
+        await world.until(lambda: world.hsc.results)
+        world.process.stdin.write(DRAIN)
+        assert (await world.death())["code"] == 0
+
+
+@pytest.mark.parametrize("end", ["word", "controller is gone", "signal"])
+async def test_a_worker_that_stands_by_ends_without_a_word(end: str) -> None:
+    async with guarded("--stand-by") as world:
+        assert world.process.stdin is not None
+        pid = world.process.pid
+        await world.until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text())
+        if end == "word":
+            world.process.stdin.write(AT_ONCE)
+        elif end == "signal":
+            world.process.send_signal(signal.SIGTERM)
+        else:
+            world.process.stdin.close()
+        assert await world.process.wait() == 0
+        assert await world.events.read() == b""
 
 
 async def test_a_worker_whose_controller_is_gone_drains() -> None:
@@ -426,7 +457,7 @@ async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
         "main",
         "table",
         "guarding",
-        *(f"guarding.{each}" for each in ("guard", "group", "relay", "start_notes", "worker_end")),
+        *(f"guarding.{each}" for each in ("guard", "group", "relay", "stand_by", "start_notes", "worker_end")),
     }
 
 

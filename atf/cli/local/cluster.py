@@ -49,6 +49,7 @@ class Cluster:
         say: takes a process's name and a line of it or about it; default: silence.
         steady_after: seconds of life after which a role's end counts as its first again: its next start does not wait for longer.
         ui: whether to serve the pages for people, too.
+        spares: executors that stand by, for code that changes.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class Cluster:
         say: Say = lambda _name, _line: None,
         steady_after: float = STEADY_AFTER,
         ui: bool = False,
+        spares: int = 0,
     ) -> None:
-        self.settings, self.apps, self._say, self._ui = settings, list(apps), say, ui
+        self.settings, self.apps, self._say, self._ui, self._spares = settings, list(apps), say, ui, spares
         ours = os.environ if env is None else env
         self._env = {name: value for name, value in ours.items() if name != "ATF_LISTEN"}
         self._supervisor = Supervisor(say, steady_after=steady_after)
@@ -254,7 +256,7 @@ class Cluster:
         settings = self.settings
         more = {"threads": settings.threads, "http_allow": settings.http_allow, "command_allow": settings.command_allow}
         addresses = {name: self._roles[name].address for name in ("hsc", "frontend")}
-        return _flags(executors=settings.executors, **more, **addresses)
+        return _flags(executors=settings.executors, spares=self._spares, **more, **addresses)
 
     def _grace(self, name: str) -> float:
         """Seconds that a process needs to end in order."""

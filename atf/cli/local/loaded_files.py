@@ -18,6 +18,7 @@ from atf.process.streams import exit_at_once
 
 from .role_process import child_with_word, first_line
 
+_NICE: Final = 10
 _NOT_THEIRS: Final = frozenset({"site-packages", "dist-packages", "node_modules"})
 """Folders of what was installed; hidden ones, such as .venv, hold nothing else either."""
 
@@ -51,6 +52,7 @@ def main(folder: str, *apps: str) -> None:
     from atf.sdk.loading import load_lambdas
 
     word = int(os.environ.pop(READY_FD))
+    os.nice(_NICE)  # the executors that load the same code meanwhile go first
     with contextlib.suppress(BaseException):  # whoever starts executors for them learns why
         load_lambdas(apps)
     loaded = [str(each.__file__) for each in list(sys.modules.values()) if getattr(each, "__file__", None)]

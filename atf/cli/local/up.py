@@ -93,7 +93,8 @@ def _fits_all_roles(address: str, name: str) -> bool:
 
 
 async def _run(settings: ClusterSettings, apps: tuple[str, ...], *, ui: bool, watch: bool) -> int:
-    cluster = Cluster(settings, apps, env=_environment(), say=say, ui=ui)
+    spares = settings.executors if watch else 0
+    cluster = Cluster(settings, apps, env=_environment(), say=say, ui=ui, spares=spares)
     asked = _StopSignals(cluster)
     starting = asyncio.create_task(cluster.start())
     waiting = asyncio.create_task(asked.first.wait())
