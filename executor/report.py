@@ -22,6 +22,7 @@ from atf.rpc.api import HSC
 from atf.runtime import Runtime
 from atf.task import MAX_LOG_BYTES, US, clip
 
+from . import run_span
 from .held import HeldTask, Ledger
 from .outcome import (
     DoesNotFit,
@@ -131,6 +132,8 @@ class Reporter:
             ended.outcome, ended.result, ended.encoding = outcome, result, cast("t.Encoding", encoding)
             if outcome != t.SUCCEEDED:
                 ended.error, ended.retry_in_us = error, retry_in_us
+            if task.span is not None and task.spec.batch.id:
+                ended.traceparent = run_span.for_followers(task.span, task)
             if task.log is not None and keeps_log(task, task.log):
                 task.write_log(ended.log)
             if isinstance(task.outcome, DoesNotFit):

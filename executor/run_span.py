@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from atf.log import get_logger
 from atf.sdk.failure import failure_of, summary_of
 from atf.sdk.redaction import NOTHING
-from atf.sdk.tracing import messaging, provider_of_spans, span_context, tracer, written
+from atf.sdk.tracing import context_of, messaging, provider_of_spans, span_context, tracer, written
 from atf.task import US
 
 from .held import HeldTask
@@ -82,12 +82,13 @@ def _begin(found: Tracer, task: HeldTask, wall_us: int) -> Span:
 
     remote, root = span_context(task.spec), Context()
     under = remote is not None and _belongs(task, wall_us)
+    before = context_of(task.spec.batch.follows) if task.spec.batch.follows else None
     return found.start_span(
         f"process {task.lambda_name}",
         context=set_span_in_context(NonRecordingSpan(remote), root) if under and remote is not None else root,
         kind=SpanKind.CONSUMER,
         attributes=_attributes(task),
-        links=[Link(remote)] if remote is not None else [],
+        links=[Link(each) for each in (remote, before) if each is not None],
     )
 
 
@@ -124,6 +125,14 @@ def end(span: Span, task: HeldTask, outcome: Outcome) -> None:
         span.end()
     except Exception as error:  # noqa: BLE001  of the program's processor: the run has ended as it has
         _log.warning("the span of a run could not end", task=task.task_id, error=type(error).__name__)
+
+
+def for_followers(span: Span, task: HeldTask) -> str:
+    """The traceparent of the first item of a batch, for what follows it; empty: it is another item, or a callback, or its trace is not kept."""
+    batch = task.spec.batch
+    first = batch.HasField("number") and batch.number == 0
+    text = written(span) if first and span.get_span_context().trace_flags.sampled else None
+    return text[0] if text is not None else ""
 
 
 def handed_over(span: Span, task: HeldTask) -> None:

@@ -17,6 +17,7 @@ from atf.log import get_logger
 from atf.metrics.table import LEASES_LOST, TASKS_ENDED
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.sdk.kept_logs import KEPT_LOGS
+from atf.sdk.tracing import TRACEPARENT_CHARS
 from atf.store.store import Store
 from atf.store.values.claims import (
     ClaimedTask,
@@ -239,6 +240,8 @@ def _result(result: h.Result, grace_us: int) -> RunResult:
     began = not (outcome is Outcome.STOPPED and result.never_began)
     ran_us = _clamped(result.ran_us, MAX_RAN_US)
     found = RunResult(held, outcome, value, encoding, clip(error) if error else "", retry_us, ran_us, ended_us, began)
+    if result.traceparent:
+        found = found._replace(traceparent=result.traceparent[:TRACEPARENT_CHARS])
     return found._replace(log=_log_of(result.log)) if result.HasField("log") else found
 
 

@@ -100,18 +100,26 @@ class BatchOutbox:
         except Exception as error:  # noqa: BLE001  of another release
             await self._note_error(ended, "", error)
             return
-        for place, callback in enumerate(described.callbacks):
-            if ended.matches(callback):
-                callback.task.MergeFrom(trace_of(described))
-                made += await self._make_callback(ended, place, callback)
+        wanted = [(place, each) for place, each in enumerate(described.callbacks) if ended.matches(each)]
+        follows = await self._run_before(ended, described) if wanted else ""
+        for place, callback in wanted:
+            callback.task.MergeFrom(trace_of(described))
+            made += await self._make_callback(ended, place, callback, follows)
         say = _log.info if failed else _log.debug  # every link of a chain is a batch, too
         say("batch ended", batch=name, status=ended.status, items=items, round=ended.round, callbacks=made)
 
-    async def _make_callback(self, ended: EndedBatch, place: int, callback: b.Callback) -> bool:
+    async def _run_before(self, ended: EndedBatch, described: b.BatchSpec) -> str:
+        """The traceparent of the run that callbacks follow: of the only item of a batch that is traced. Empty: there is none, or nobody knows."""
+        if not described.traceparent or ended.items != 1:
+            return ""
+        page = await self._store.list_batch_items(ended.batch.id, 0, 1)
+        return page.items[0].task.traceparent if page.items else ""
+
+    async def _make_callback(self, ended: EndedBatch, place: int, callback: b.Callback, follows: str) -> bool:
         """Makes one callback; what is wrong with it holds up no other, nor the batch."""
         in_chain = bool(callback.then) or callback.as_batch
         try:
-            spec = spec_of(callback, await self._value_of(ended, callback))
+            spec = spec_of(callback, await self._value_of(ended, callback), follows)
             if in_chain:
                 link = link_of(ended, place, callback)
                 terms, item = item_of(link, spec)

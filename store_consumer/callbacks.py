@@ -85,14 +85,21 @@ def result_of(item: ItemRecord) -> bytes:
     return item.task.result or b"null"
 
 
-def spec_of(callback: b.Callback, value: bytes | None) -> t.TaskSpec:
-    """A callback's task, given what it is told as JSON; None: nothing.
+def spec_of(callback: b.Callback, value: bytes | None, follows: str = "") -> t.TaskSpec:
+    """A callback's task.
+
+    Args:
+        callback: as the batch has it.
+        value: what it is told, as JSON; None: nothing.
+        follows: traceparent of the run before it.
 
     Raises:
         InvalidArgument: its lambda's name is none, or its arguments can't be extended, or are too large then.
     """
     spec = t.TaskSpec()
     spec.CopyFrom(callback.task)
+    if follows:
+        spec.batch.follows = follows
     check_lambda(getattr(spec, "lambda"))
     if value is not None:
         if spec.encoding != t.JSON:

@@ -85,7 +85,7 @@ class HeartbeatReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature", "never_began", "log")
+    __slots__ = ("claim", "outcome", "result", "encoding", "error", "retry_in_us", "ran_us", "ended_ago_us", "signature", "never_began", "log", "traceparent")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +97,7 @@ class Result(_message.Message):
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     NEVER_BEGAN_FIELD_NUMBER: _ClassVar[int]
     LOG_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     claim: _task_pb2.ClaimRef
     outcome: _task_pb2.Outcome
     result: bytes
@@ -108,7 +109,8 @@ class Result(_message.Message):
     signature: str
     never_began: bool
     log: _task_pb2.RunLog
-    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ..., never_began: bool = ..., log: _Optional[_Union[_task_pb2.RunLog, _Mapping]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, claim: _Optional[_Union[_task_pb2.ClaimRef, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.Outcome, str]] = ..., result: _Optional[bytes] = ..., encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., retry_in_us: _Optional[int] = ..., ran_us: _Optional[int] = ..., ended_ago_us: _Optional[int] = ..., signature: _Optional[str] = ..., never_began: bool = ..., log: _Optional[_Union[_task_pb2.RunLog, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class SetResultsRequest(_message.Message):
     __slots__ = ("executor_id", "results")

@@ -141,12 +141,14 @@ class TaskSpec(_message.Message):
     def __init__(self, payload: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., ordering_key: _Optional[str] = ..., tick: _Optional[_Union[TickInfo, _Mapping]] = ..., concurrency: _Optional[_Union[Concurrency, _Mapping]] = ..., unique: _Optional[_Union[Unique, _Mapping]] = ..., affinity_key: _Optional[str] = ..., batch: _Optional[_Union[BatchInfo, _Mapping]] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., traced_at_us: _Optional[int] = ..., **kwargs) -> None: ...
 
 class BatchInfo(_message.Message):
-    __slots__ = ("id", "number")
+    __slots__ = ("id", "number", "follows")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    follows: str
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., follows: _Optional[str] = ...) -> None: ...
 
 class Concurrency(_message.Message):
     __slots__ = ("key", "limit", "policy")

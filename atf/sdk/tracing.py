@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, Tracer
 
+TRACEPARENT_CHARS: Final = 55
 MAX_TRACESTATE_CHARS: Final = 512
 _NOTHING: Final = nullcontext()
 
@@ -149,12 +150,15 @@ def trace_id_of(spec: t.TaskSpec) -> str:
 
 def span_context(spec: t.TaskSpec) -> SpanContext | None:
     """The context that a task carries; None: it carries none that can be read. Only where OpenTelemetry is loaded."""
+    return context_of(spec.traceparent, spec.tracestate) if spec.traceparent else None
+
+
+def context_of(traceparent: str, tracestate: str = "") -> SpanContext | None:
+    """The context that a text tells; None: it can't be read. Only where OpenTelemetry is loaded."""
     from opentelemetry.trace import get_current_span
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    if not spec.traceparent:
-        return None
-    carrier = {"traceparent": spec.traceparent, "tracestate": spec.tracestate}
+    carrier = {"traceparent": traceparent, "tracestate": tracestate}
     context = get_current_span(TraceContextTextMapPropagator().extract(carrier, _empty())).get_span_context()
     return context if context.is_valid else None
 

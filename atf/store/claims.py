@@ -138,11 +138,16 @@ class ClaimVerbs(RosterVerbs):
                 signature,
                 grace_us,
                 log,
+                traceparent,
             ) = each
             if outcome is Outcome.HANDED_BACK:
                 error = _in_one_line(error)
             elif outcome is Outcome.MISFIT:
                 result, error = f"{signature} {grace_us}".encode(), clip(error, MAX_MISFIT_BYTES)
+            elif outcome is Outcome.SUCCEEDED:
+                error = traceparent
+            else:
+                result = traceparent.encode()
             args += (*held, int(outcome), result, encoding, error, retry_in_us, ran_us if began else "", ended_ago_us)
             args.append(log_entry(log) if log is not None else b"")
         reply = await self._call("set_results", partition, args)

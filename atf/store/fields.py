@@ -47,6 +47,7 @@ FIELDS: Final = {
     "enc": "encoding of the result",
     "err": "error of the last failure",
     "p": "progress",
+    "tp": "traceparent of its newest run that has ended, for what follows it: of the first item of a batch, where it is traced",
     "log": "what is kept of what the newest runs said; see lua/shared/kept_log.lua",
     "lw": "until when somebody watches what its run says",
     "R": "the last ended runs, a line each: owner, end, for how long it ran (nothing: it had not started), attempt, why (nothing: it succeeded)",

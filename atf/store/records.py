@@ -83,6 +83,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         has_log="log" in field,
         failure_group=group,
         waited=text("wr"),
+        traceparent=text("tp"),
         late=text("wp"),
     )
 

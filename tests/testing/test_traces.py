@@ -6,7 +6,8 @@ import io
 import json
 import threading
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from opentelemetry import trace
@@ -237,7 +238,38 @@ def test_the_steps_of_a_chain_belong_to_the_call_that_submitted_it(traces: Trace
     scheduled, steps = traces.one("schedule"), traces.spans("process")
     assert len(steps) == 3
     assert [is_under(each, scheduled) for each in steps] == [True] * 3
-    assert [linked(each) for each in steps] == [[ids(scheduled)]] * 3
+    first, second, third = steps
+    assert [linked(each) for each in steps] == [
+        [ids(scheduled)],
+        [ids(scheduled), ids(first)],
+        [ids(scheduled), ids(second)],
+    ]
+    assert [ids(each)[0] for each in (second, third)] == [ids(first)[0]] * 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_callback_links_to_the_run_of_an_only_item(traces: Traces, h: Harness, count: int) -> None:
+    double.map(range(count), on_complete=total)
+    h.run_until_idle()
+    scheduled, (item, *_) = traces.one("schedule"), traces.spans("process traced/double")
+    assert linked(traces.one("process traced/total")) == [ids(scheduled), *([ids(item)] if count == 1 else [])]
+
+
+def test_a_callback_after_failures_links_to_the_last_run(traces: Traces, h: Harness) -> None:
+    pay.map(["4711"], on_failure=total)
+    h.run_until_idle()
+    (run,) = traces.spans("process traced/pay")
+    assert linked(traces.one("process traced/total"))[1:] == [ids(run)]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "number", "kept"), [(True, 0, True), (False, 0, False), (True, 1, False), (True, None, False)]
+)
+def test_only_the_first_items_run_is_kept_for_what_follows(sampled: bool, number: int | None, kept: bool) -> None:
+    spec = t.TaskSpec(batch=t.BatchInfo(id="b", number=number))
+    span = trace.NonRecordingSpan(trace.SpanContext(7, 8, is_remote=False, trace_flags=trace.TraceFlags(sampled)))
+    text = run_span.for_followers(span, cast("Any", SimpleNamespace(spec=spec)))
+    assert text == (f"00-{7:032x}-{8:016x}-01" if kept else "")
 
 
 def test_a_ticks_run_begins_a_trace_of_its_own(traces: Traces, h: Harness) -> None:

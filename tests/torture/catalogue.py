@@ -75,6 +75,7 @@ _SPEC: Final[dict[Path, Rule]] = {
     ("spec", "concurrency", "key"): Rule(_second_key, "key"),
     ("spec", "tick", "job"): Rule(lambda _: INVALID, "tick"),
     ("spec", "batch", "id"): Rule(lambda _: INVALID, "batch"),
+    ("spec", "batch", "follows"): Rule(lambda _: INVALID, "batch"),
 }
 
 
@@ -169,6 +170,7 @@ _UNREAD: Final = (
     "task.unique.key",
     "task.tick.job",
     "task.batch.id",
+    "task.batch.follows",
 )
 _TOLD: Final = Rule(lambda text: OK if len(quote(text, safe="")) <= 230 else INVALID, "name prefix")
 _PREFIX: Final = Rule(_at_most(320), "prefix")
@@ -464,6 +466,7 @@ _CALLBACK: Final[dict[Path, Rule]] = {
     ("task", "unique", "key"): _REFUSED,
     ("task", "tick", "job"): _REFUSED,
     ("task", "batch", "id"): _REFUSED,
+    ("task", "batch", "follows"): _REFUSED,
     ("parameter",): Rule(_must(r"|[A-Za-z_][A-Za-z0-9_]{0,63}"), "parameter"),
 }
 STREAMED: Final[dict[str, dict[Path, Rule]]] = {

@@ -92,6 +92,7 @@ class RunResult(NamedTuple):
     signature: str = ""  # MISFIT: the digest of what the payload does not fit
     grace_us: int = 0  # MISFIT: how long it may fit nobody before that is a failed attempt
     log: KeptRunLog | None = None  # where it is to be kept
+    traceparent: str = ""  # of its span, for what follows the task
 
 
 class FirstTimeKey(NamedTuple):

@@ -134,6 +134,7 @@ class TaskRecord(NamedTuple):
     has_log: bool = False  # get_log has something to say
     failure_group: str = ""  # of a dead letter: the group of those that failed alike
     waited: str = ""  # what it has waited for, as the store keeps it: see fields.FIELDS, wr
+    traceparent: str = ""  # of its newest run that has ended, for what follows it
     late: str = ""  # why it was pushed late: see fields.FIELDS, wp
 
     @property

@@ -7,7 +7,8 @@
 -- ARGV     now, then per run: id, counter, nonce, outcome, result, encoding, error, retry in, ran ("" = its body was
 --          never called: no attempt is counted), ended ago, log ("" = none is kept; see kept_log.lua)
 --          outcome: 1 succeeded, 2 failed, 3 failed fatally, 4 timed out, 5 stopped, 6 handed back, 7 misfit: its result is the digest
---          of the signature that the payload does not fit, and behind a space for how long it may fit nobody, µs
+--          of the signature that the payload does not fit, and behind a space for how long it may fit nobody, µs. Of a run that others follow, the
+--          error of 1, and the result of 2 to 5, is its traceparent ("" = none does)
 -- RETURNS  per run 1 recorded (now, or before by the same token), 2 lost; then per queue of which runs ended its name, and how many of
 --          its tasks ended as SUCCESS, and as FATAL_FAILURE and CANCELLED where any did
 local WHY = {'', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
@@ -72,6 +73,8 @@ local function record_each(sets, P, now, args, answer, ends)
       if lapses then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
       if args[i + 10] ~= '' then kept_log.put(P, id, redis.call('HGET', task_key(P, id), 'log'), args[i + 10]) end
       if misfit and outcome ~= MISFIT then misfits.was_read(P, id, misfit) end
+      local traced = outcome == 1 and err or outcome < HANDED_BACK and result or ''
+      if traced ~= '' then redis.call('HSET', task_key(P, id), 'tp', traced) end
       local ended = now - tonumber(args[i + 9])
       runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner or '', ended, ran, attempts, why_of(outcome, err)))
       if not counted and task.flagged then
