@@ -14,6 +14,7 @@ from .values.tasks import JobTask, MisfitRecord, RunRecord, TaskRecord
 
 SUCCEEDED: Final = "succeeded"
 """Why a run ended of which the store says nothing."""
+_HELD: Final = (Status.CLAIMED, Status.PROCESSING)
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
 
@@ -45,19 +46,21 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
     lambda_name, _, priority = queue.rpartition(":")
     entries, _, group = text("ix").partition("!")
     score = reply[0].decode()
+    status = Status[text("s")]
+    fence, runs, owner = (text("c").split(" ", 2) + [""] * 3)[:3]
     return TaskRecord(
         id=task_id,
         lambda_name=lambda_name,
         priority=int(priority),
-        status=Status[text("s")],
+        status=status,
         attempts=number("a"),
         losses=number("l"),
-        runs=number("r"),
-        fence=number("c"),
+        runs=int(runs or 0),
+        fence=int(fence or 0),
         scheduled_at_us=number("at"),
         next_at_us=0 if score in {"", "inf"} else int(float(score)),
         moved_at_us={status: int(field[name]) for name, status in _MOVED if name in field},
-        owner=text("o"),
+        owner=owner if status in _HELD else "",
         cancel_requested=text("x") not in {"", keys.LAST_RUN},
         result=field.get("res", b""),
         result_encoding=number("enc"),

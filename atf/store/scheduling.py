@@ -142,7 +142,7 @@ def _restored_fields(task: RestoredTask, queue: str) -> list[Arg]:
         "a",
         task.attempts,
     ]
-    fields += ("l", task.losses, "r", task.runs, "c", task.fence)
+    fields += ("l", task.losses, "c", f"{task.fence} {task.runs}")
     more = {
         "lim": task.limits,
         "k": keys.ordering(task.lambda_name, task.ordering_key) if task.ordering_key else "",

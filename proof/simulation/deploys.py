@@ -168,7 +168,7 @@ class Deploys:
         for task_id in mine:
             met, was, status = self.met[task_id], before.get(task_id, ("",))[0], after[task_id][0]
             if was == "ENQUEUED" and status == "CLAIMED":
-                owner = told(task_id, "o") or ""
+                owner = (told(task_id, "c") or "").split(" ")[-1]
                 digest = self.known[owner][0]
                 if digest in met.digests:
                     yield f"{task_id}: given to {owner}, which runs {digest}, again"

@@ -252,7 +252,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "release_without_token": Mutant(
         "a claim is handed back whoever holds it",
-        {"release_without_token": "if status ~= 'CLAIMED' then"},
+        {"release_without_token": "if task.status ~= 'CLAIMED' then"},
     ),
     "lose_without_token": Mutant(
         "a loss is believed whoever tells of it",

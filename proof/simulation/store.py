@@ -363,7 +363,7 @@ class StoreServer:
         status = get(b"s")
         if not status or status == b"TOMBSTONE":
             return None
-        return status.decode(), int(get(b"c") or 0), int(get(b"l") or 0), get(b"x") is not None
+        return status.decode(), int((get(b"c") or b"0").split(b" ")[0]), int(get(b"l") or 0), get(b"x") is not None
 
     def _looked(self) -> dict[bytes, State]:
         """The same as _peek, of which only the records written since the last look are read."""

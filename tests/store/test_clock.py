@@ -228,7 +228,7 @@ async def test_a_store_that_forgot_a_claim_gives_a_larger_token(world: World) ->
     """The last second of a store is lost, the counter in it too: the clock keeps a token from being given twice."""
     (claim,) = await world.run("a", started=False)
     client = world.store.link.client
-    await client.hdel("atf:{0}:t:0-a", "c", "n", "o")
+    await client.hdel("atf:{0}:t:0-a", "c", "n")
     await client.hset("atf:{0}:t:0-a", "s", "ENQUEUED")
     world.clock.advance(1)
     (again,) = held(await world.claim("0-a"))

@@ -549,9 +549,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert set(records) == set(self.tombs) | set(self.tasks)
         for task in self.tasks.values():
             record = records[task.id]
-            numbers = [int(record.get(name, 0)) for name in "alr"]
-            assert (record["s"], *numbers) == (task.status.name, task.attempts, task.losses, task.runs), task.id
-            assert int(record.get("c", 0)) == (task.token.counter if task.token else 0)
+            counter, runs = map(int, record.get("c", "0 0").split(" ")[:2])
+            numbers = [int(record.get(name, 0)) for name in "al"]
+            assert (record["s"], *numbers, runs) == (task.status.name, task.attempts, task.losses, task.runs), task.id
+            assert counter == (task.token.counter if task.token else 0)
             if task.status in {S.NEW, S.RETRIABLE_FAILURE} and task.due:
                 assert self._score(found, task, task.status) == task.next_us, task.id
         for lambda_name, limit in LIMITS.items():

@@ -319,7 +319,7 @@ def _task_violations(
     if status in FINISHED:
         if places[0][1] != int(task[f"t{status.value}"]):
             return [f"{task_id}: ended at {task[f't{status.value}']}, and is listed at {places[0][1]}"]
-        left = not {"x", "w"} & set(task) and not (task.get("e") or task.get("o"))
+        left = not {"x", "w", "h"} & set(task)
         return [] if left else [f"{task_id}: finished, with fields of a live task {task}"]
     if queue not in {**found.zset(f"{record}:due"), **found.zset(f"{record}:unvisited")}:
         return [f"{task_id}: {status.name}, and nobody finds {queue}"]

@@ -28,6 +28,11 @@ end
 
 local QUEUE, SKIP, CANCEL_RUNNING = '0', '1', '2'
 
+local function never_claimed(P, id)
+  local _, run = moves.claim_of(redis.call('HGET', task_key(P, id), 'c'))
+  return tonumber(run or 0) == 0
+end
+
 local LOOKED_AT = 64  -- of the tasks that hold a slot, when one of them is to be cancelled
 
 -- Cancels the oldest task of a concurrency key that is not to end anyway: of those that hold a slot, else of those that wait. Returns
@@ -68,7 +73,7 @@ function concurrency_keys.admit(P, queue, status, ids, now)
         redis.call('ZADD', slots, fmt(now), id)
         redis.call('HSET', task_key(P, id), 'h', 'k')
         free[#free + 1], holding[id] = id, true
-      elseif policy == SKIP and status == 'NEW' and tonumber(redis.call('HGET', task_key(P, id), 'r') or 0) == 0 then
+      elseif policy == SKIP and status == 'NEW' and never_claimed(P, id) then
         local why = 'skipped: ' .. taken .. ' of ' .. limit .. ' tasks of its concurrency key were under way'
         moves.end_task(P, writes.AT_ONCE, moves.task(P, id), 'CANCELLED', now, 'err', record.put(P, id, 'err', why))
         cancelled = cancelled + 1

@@ -51,16 +51,27 @@ function lists.parts(list)
   return name, status, tonumber(retention)
 end
 
--- The finished set for a task of a retention; and the retention as text, where it was rounded up.
-function lists.finished(P, name, status, retention)
-  if retention == run_log.RETENTION then return usual('', name, status) end
-  if retention == ITEM_RETENTION then return of_items('', name, status) end
+-- The finished set for a retention that is not usual; and the retention as text, where it was rounded up.
+local function finished_set(P, name, status, retention)
   local list = list_name(name, status, retention)
   if redis.call('ZSCORE', beside_key(P, 'lists'), list) then return list end
   if #lists.finished_of(P, name) < lists.EXACT then return list end
   local rounded = 1000000
   while rounded < retention do rounded = rounded * 2 end
   return list_name(name, status, rounded), fmt(rounded)
+end
+
+local last = {}  -- what was asked last: the tasks of one call are mostly alike
+
+-- The same for any retention.
+function lists.finished(P, name, status, retention, now)
+  if retention == run_log.RETENTION then return usual('', name, status) end
+  if retention == ITEM_RETENTION then return of_items('', name, status) end
+  if last.now ~= now or last.P ~= P or last.name ~= name or last.status ~= status or last.retention ~= retention then
+    last.now, last.P, last.name, last.status, last.retention = now, P, name, status, retention
+    last.list, last.rounded = finished_set(P, name, status, retention)
+  end
+  return last.list, last.rounded
 end
 
 -- A finished task leaves its set.

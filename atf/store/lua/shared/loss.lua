@@ -28,8 +28,9 @@ end
 -- A run has ended with its executor, or its lease has run out (no `why`): CLAIMED, PROCESSING -> ENQUEUED, to be pushed again at once;
 -- FATAL_FAILURE where it has been lost too often; CANCELLED where that was asked for. `shared`: see report_loss.lua.
 function loss.record(P, id, now, why, shared)
-  local task, attempts, losses, runs, owner, started, counter, marked, before = moves.task(P, id, 'a', 'l', 'R', 'o', 't4', 'c', 'm', 'y')
+  local task, attempts, losses, runs, started, claim, marked, before = moves.task(P, id, 'a', 'l', 'R', 't4', 'c', 'm', 'y')
   local status, queue = task.status, task.queue
+  local counter, _, owner = moves.claim_of(claim)
   local _, most_losses = run_log.limits(task.limits)
   local lapses
   losses = tonumber(losses or 0)
@@ -50,7 +51,7 @@ function loss.record(P, id, now, why, shared)
     moves.end_task(P, writes.AT_ONCE, task, 'FATAL_FAILURE', now, 'l', losses, 'R', runs, 'err', err)
     run_ends.count(P, lambda_of(queue), 1, 1, now)
   else
-    redis.call('HDEL', task_key(P, id), 'e', 'o')
+    redis.call('HDEL', task_key(P, id), 'e')
     moves.move(P, writes.AT_ONCE, id, queue, status, 'ENQUEUED', now, now, 'l', losses, 'R', runs)  -- mutant: lost_task_waits
     if alone then redis.call('HSET', task_key(P, id), 'z', '1') end
     if lapses then redis.call('HSET', task_key(P, id), 'y', lapses) elseif before then redis.call('HDEL', task_key(P, id), 'y') end

@@ -106,7 +106,7 @@ function misfits.back(P, sets, id, queue, status, digest, retry, grace, err, wat
   m.digests, m.grace, m.retry = with_digest(m.digests, digest, alive), grace, retry
   m.since, m.wait = now, misfits.FIRST  -- until now it might have fitted this one
   local at = wait_on(P, id, m, now, some_other(m.digests, alive))
-  moves.move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'o', '', 'mf', text_of(m), 'me', record.put(P, id, 'me', err), ...)
+  moves.move(P, sets, id, queue, status, 'NEW', at, now, 'e', '', 'mf', text_of(m), 'me', record.put(P, id, 'me', err), ...)
   moves.let_go(P, id, queue, held, now)
   if watched then ticks.hold(P, sets, id, queue, 'NEW', watched, at, nil, now) end
   note_lambda(P, name, now)

@@ -17,6 +17,12 @@ function moves.move(P, sets, id, queue, from, to, score, now, ...)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
 end
 
+-- What a task's field `c` says of its newest claim: counter, number of the run, and the owner, "" once the run's result is recorded.
+-- One field in place of three: each takes its share of every call about a task.
+function moves.claim_of(text)
+  if text then return string.match(text, '^(%d+) (%d+) ?(.*)$') end
+end
+
 -- Whether the caller's token is the task's, and the task is held: the condition of every move out of a claim.
 function moves.holds(status, counter, nonce, task_counter, task_nonce)
   return (status == 'CLAIMED' or status == 'PROCESSING') and task_counter == counter and task_nonce == nonce  -- mutant: no_fence
@@ -60,11 +66,10 @@ function moves.end_task(P, sets, task, to, now, ...)
   local _, _, retention = run_log.limits(task.limits)
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
-  local list, class = lists.finished(P, name, to, retention)
+  local list, class = lists.finished(P, name, to, retention, now)
   sets.ZADD(done_key(P, list), fmt(now), id)
   sets.NOTE(P, list, now)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
-  redis.call('HDEL', task_key(P, id), 'e', 'o')
   if class then redis.call('HSET', task_key(P, id), 'rc', class) end
   if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end
   moves.let_go(P, id, queue, task.held, now)
@@ -103,7 +108,7 @@ function moves.start_afresh(P, id, queue, status, key, now, at, sets)
   end
   lists.leave_finished(P, sets or writes.AT_ONCE, id, queue, status)
   failures.forget(P, id, lambda_of(queue))
-  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'l', 'y', 'm', 'err', 'f', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd', 'wr', 'wp')
+  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'n', 'l', 'y', 'm', 'err', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd', 'wr', 'wp')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if waits then due_index.wait(P, writes.AT_ONCE, queue) else due_index.visit_by(P, queue, at) end

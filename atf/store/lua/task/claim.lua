@@ -45,12 +45,10 @@ local function give_each(sets, P, now, args, answer, leased, known, kept, logs)
   local full, signatures, alive, traces = false, args[10], {}, {}
   for i = 11, #args do
     local id = args[i]
-    local status, queue, spec, scheduled_at, counter, run, attempts, losses, alone, misfit, again
-    if not full then status, queue, spec, scheduled_at, counter, run = fields_of(task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'r') end
-    if status == 'CLAIMED' then  -- by this very call, once more?
-      local held_with, held_by = fields_of(task_key(P, id), 'n', 'o')
-      again = held_with == nonce and held_by == owner
-    end
+    local status, queue, spec, scheduled_at, claim, attempts, losses, alone, misfit
+    if not full then status, queue, spec, scheduled_at, claim = fields_of(task_key(P, id), 's', 'q', 'spec', 'at', 'c') end
+    local counter, run, held_by = moves.claim_of(claim)
+    local again = status == 'CLAIMED' and held_by == owner and redis.call('HGET', task_key(P, id), 'n') == nonce  -- by this very call, once more
     if spec == record.APART and (status == 'ENQUEUED' or again) then spec = record.get(P, id, 'spec', spec) end
     if full then
       answer[#answer + 1] = {id, ''}  -- unseen: reading specs that are not given would take as long as giving them
@@ -71,7 +69,7 @@ local function give_each(sets, P, now, args, answer, leased, known, kept, logs)
       else
         if not again then
           counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
-          moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter), 'n', nonce, 'o', owner, 'r', run)
+          moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + timeout, now, 'c', fmt(counter) .. ' ' .. run .. ' ' .. owner, 'n', nonce)
           leased[queue] = now + timeout
         end
         local attempt = fmt(tonumber(attempts or 0) + 1)

@@ -9,16 +9,16 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
-    local task, counter, nonce, run = moves.task(P, id, 'c', 'n', 'r')
-    local queue = task.queue
+    local task, claim, nonce = moves.task(P, id, 'c', 'n')
+    local queue, counter, run, owner = task.queue, moves.claim_of(claim)
     if task.status ~= 'CLAIMED' or not moves.holds(task.status, args[i + 1], args[i + 2], counter, nonce) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else
-      redis.call('HSET', task_key(P, id), 'r', tonumber(run) - 1)
+      redis.call('HSET', task_key(P, id), 'c', counter .. ' ' .. tonumber(run) - 1 .. ' ' .. owner)
       if task.flagged then
         moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now)
       else
-        redis.call('HDEL', task_key(P, id), 'e', 'o')
+        redis.call('HDEL', task_key(P, id), 'e')
         moves.move(P, writes.AT_ONCE, id, queue, 'CLAIMED', 'ENQUEUED', now, now)
         if task.watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', task.watched, now, task.held, now) end
         due_index.visit_by(P, queue, now)

@@ -27,7 +27,7 @@ end
 local function goes_on(P, sets, task, to, at, now, ...)
   local id, queue, waits = task.id, task.queue, to ~= 'ENQUEUED'
   if waits and task.ordering then at = math.max(at, ordering_keys.paused_until(P, task.ordering, id)) end
-  moves.move(P, sets, id, queue, task.status, to, at, now, 'e', '', 'o', '', ...)
+  moves.move(P, sets, id, queue, task.status, to, at, now, 'e', '', ...)
   if waits then moves.let_go(P, id, queue, task.held, now) end
   if task.watched then ticks.hold(P, sets, id, queue, to, task.watched, at, not waits and task.held or nil, now) end
   due_index.visit_by(P, queue, at)
@@ -60,9 +60,10 @@ local function record_each(sets, P, now, args, answer, ends)
   for i = 2, #args, 11 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
     local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), tonumber(args[i + 8])
-    local task, held_by, held_with, owner, run = moves.task(P, id, 'c', 'n', 'o', 'r')
+    local task, claim, held_with = moves.task(P, id, 'c', 'n')
+    local held_by, run, owner = moves.claim_of(claim)
     if not moves.holds(task.status, counter, nonce, held_by, held_with) then  -- mutant: finish_without_token
-      local before = held_with == nonce and redis.call('HGET', task_key(P, id), 'f') == counter
+      local before = held_by == counter and held_with == nonce and owner == ''  -- else it was lost, or handed back
       answer[#answer + 1] = before and 1 or 2
     else
       local attempts, runs, lapses, misfit
@@ -76,29 +77,30 @@ local function record_each(sets, P, now, args, answer, ends)
       local traced = outcome == 1 and err or outcome < HANDED_BACK and result or ''
       if traced ~= '' then redis.call('HSET', task_key(P, id), 'tp', traced) end
       local ended = now - tonumber(args[i + 9])
-      runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner or '', ended, ran, attempts, why_of(outcome, err)))
+      claim = counter .. ' ' .. run  -- of nobody
+      runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner, ended, ran, attempts, why_of(outcome, err)))
       if not counted and task.flagged then
-        moves.end_task(P, sets, task, 'CANCELLED', now, 'f', counter, 'R', runs, 'err', record.put(P, id, 'err', err))
+        moves.end_task(P, sets, task, 'CANCELLED', now, 'c', claim, 'R', runs, 'err', record.put(P, id, 'err', err))
       elseif not counted and outcome == MISFIT then
         local digest, grace = string.match(result, '^(%S+) (%d+)$')
-        misfits.back(P, sets, id, task.queue, task.status, digest, retry_in, tonumber(grace), err, task.watched, task.held, now, 'f', counter, 'R', runs)
+        misfits.back(P, sets, id, task.queue, task.status, digest, retry_in, tonumber(grace), err, task.watched, task.held, now, 'c', claim, 'R', runs)
       elseif not counted then  -- an ordered stop has cut it, or it has handed itself back
-        goes_on(P, sets, task, retry_in > 0 and 'NEW' or 'ENQUEUED', now + retry_in, now, 'f', counter, 'R', runs)
+        goes_on(P, sets, task, retry_in > 0 and 'NEW' or 'ENQUEUED', now + retry_in, now, 'c', claim, 'R', runs)
       elseif outcome == 1 then
         if encoding ~= '0' then redis.call('HSET', task_key(P, id), 'enc', encoding) end
         local returned = result  -- mutant: wrong_result
-        moves.end_task(P, sets, task, 'SUCCESS', now, 'f', counter, 'a', attempts, 'R', runs, 'res', record.put(P, id, 'res', returned))
+        moves.end_task(P, sets, task, 'SUCCESS', now, 'c', claim, 'a', attempts, 'R', runs, 'res', record.put(P, id, 'res', returned))
         count(ends, task.queue, ENDED)
       else
         local last = outcome == 3 or attempts >= run_log.limits(task.limits)
         err = record.put(P, id, 'err', err)
         local to = (task.flagged and 'CANCELLED') or (last and 'FATAL_FAILURE')
         if to then
-          moves.end_task(P, sets, task, to, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
+          moves.end_task(P, sets, task, to, now, 'c', claim, 'a', attempts, 'R', runs, 'err', err)
         else
           local retry_at = now + retry_in  -- mutant: no_backoff
           if task.ordering then ordering_keys.pause_target(P, task.ordering, id, now) end
-          goes_on(P, sets, task, 'RETRIABLE_FAILURE', retry_at, now, 'f', counter, 'a', attempts, 'R', runs, 'err', err)
+          goes_on(P, sets, task, 'RETRIABLE_FAILURE', retry_at, now, 'c', claim, 'a', attempts, 'R', runs, 'err', err)
         end
         count(ends, task.queue, ENDED)
         count(ends, task.queue, to == 'FATAL_FAILURE' and FATAL or to and CANCELLED or GOES_ON)
