@@ -1,18 +1,36 @@
 """Cancels unfinished tasks that match a filter, a page at a time; who asks goes on with the token, and nothing remembers it meanwhile.
 
-Tasks come in the order of their next instants, soonest first, and a task that moves on gets a later one: it lies ahead, so none is passed
-over. A page that is asked for again takes what is left of it.
+Tasks come in the order of their next instants, soonest first. Most tasks that move on meanwhile get a later one, and lie ahead. But one that
+stood behind a cancelled task, in the line of a key, becomes due at once and lies behind. So those that wait are looked through again until
+none was left. A page that is asked for again takes what is left of it.
 """
 
 from __future__ import annotations
 
+import re
+from typing import Final, NamedTuple
+
 from atf.rpc import frontend_pb2 as f
-from atf.task import LIVE, MAX_BATCH
+from atf.task import HELD, LIVE, MAX_BATCH
 
 from .audit import check_who
 from .filters import next_token, parse_token
 from .listing import ListRpcs
 from .matching import MOST_IDS, check_condition, check_dry_run, named_lambda, of_statuses, words_of
+from .validate import bad_page_token
+
+_WAITING: Final = LIVE - HELD
+_ROUNDS: Final = 4
+"""At most: where tasks are made as fast as they are cancelled there would be no last one."""
+_TOKEN: Final = re.compile(r"([1-4])/([0-9]{1,12})/(.{0,200})", re.DOTALL)
+
+
+class _CancelPosition(NamedTuple):
+    """How far a cancelling has come."""
+
+    round: int
+    cancelled: int  # in this round
+    page: str  # of the lists
 
 
 class CancelMatchingRpc(ListRpcs):
@@ -23,9 +41,10 @@ class CancelMatchingRpc(ListRpcs):
         check_who(request)
         check_dry_run(request, "cancelled")
         check_condition(request.filter)
-        asked = of_statuses(request.filter, LIVE, LIVE, "can be cancelled")
-        query = await self._query(asked, oldest_first=True)
-        behind, of = parse_token(request.page_token, query)
+        at = parse_position(request.page_token)
+        may = LIVE if at.round == 1 else _WAITING
+        query = await self._query(of_statuses(request.filter, may, may, "can be cancelled"), oldest_first=True)
+        behind, of = parse_token(at.page, query)
         page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)
         of = page.of if of < 0 else of
         reply = f.CancelMatchingReply(
@@ -33,10 +52,14 @@ class CancelMatchingRpc(ListRpcs):
             looked_at=page.looked_at,
             of=of,
             ids=[each.id for each in page.tasks[:MOST_IDS]],
-            next_page_token=next_token(query, page, of),
         )
         if page.tasks and not request.dry_run:
             await self._cancel(request, [each.id for each in page.tasks], reply)
+        at = at._replace(cancelled=at.cancelled + reply.cancelled)
+        if token := next_token(query, page, of):
+            reply.next_page_token = f"{at.round}/{at.cancelled}/{token}"
+        elif behind and at.cancelled and at.round < _ROUNDS and _WAITING & set(query.statuses):
+            reply.next_page_token = f"{at.round + 1}/0/"
         return reply
 
     async def _cancel(self, request: f.CancelMatchingRequest, ids: list[str], reply: f.CancelMatchingReply) -> None:
@@ -52,3 +75,17 @@ class CancelMatchingRpc(ListRpcs):
             )
         reply.cancelled = sum(each.cancelled for each in results)
         reply.requested = sum(each.cancel_requested for each in results)
+
+
+def parse_position(token: str) -> _CancelPosition:
+    """Reads how far a cancelling has come.
+
+    Raises:
+        InvalidArgument: no page has answered so.
+    """
+    if not token:
+        return _CancelPosition(1, 0, "")
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise bad_page_token(token)
+    return _CancelPosition(int(match[1]), int(match[2]), match[3])

@@ -15,8 +15,7 @@ from .validate import shown
 
 def entries_of(spec: f.LambdaSpec, payload: bytes, encoding: int) -> str:
     """The entries of a task of a lambda that declares some arguments, as the store keeps them."""
-    found = searched_values(spec.search, payload, encoding)
-    return " ".join(keys.entry(name, value) for name, value in found.items())
+    return keys.entries(searched_values(spec.search, payload, encoding))
 
 
 def entries_asked(search: Mapping[str, str]) -> list[str]:

@@ -26,6 +26,7 @@ from atf.store.values.passes import OutboxRecord
 from atf.task import MAX_PAYLOAD_BYTES, clip
 
 from .callbacks import ChainLink, EndedBatch, item_of, link_of, result_of, spec_of, task_of
+from .searched import SearchedArguments
 
 KINDS: Final = (BATCH_SYNC, BATCH_ENDED)
 """Of outbox records that are delivered here."""
@@ -42,10 +43,17 @@ _log = get_logger(duty="batches")
 
 
 class BatchOutbox:
-    """The deliveries under way, and those that wait."""
+    """The deliveries under way, and those that wait.
 
-    def __init__(self, *, store: Store, runtime: Runtime) -> None:
+    Args:
+        store: where they are.
+        runtime: spawns.
+        searched: what the tasks of callbacks are found by.
+    """
+
+    def __init__(self, *, store: Store, runtime: Runtime, searched: SearchedArguments) -> None:
         self._store = store
+        self._searched = searched
         self._runtime = runtime
         self._taken: set[OutboxRecord] = set()
         self._waiting: deque[OutboxRecord] = deque()
@@ -120,16 +128,17 @@ class BatchOutbox:
         in_chain = bool(callback.then) or callback.as_batch
         try:
             spec = spec_of(callback, await self._value_of(ended, callback), follows)
+            declared = await self._searched.declared()
             if in_chain:
                 link = link_of(ended, place, callback)
-                terms, item = item_of(link, spec)
+                terms, item = item_of(link, spec, declared)
                 opened = await self._open(link)
                 # Else it was made before, and somebody has done away with it.
                 if opened.found in {BatchAnswer.NEW, BatchAnswer.SAME}:
                     await self._store.schedule_items(self._store.batch_partition(link.id), link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
-                await self._store.schedule([task_of(ended, place, spec, self._store.partitions)])
+                await self._store.schedule([task_of(ended, place, spec, self._store.partitions, declared)])
         except (Unavailable, ResourceExhausted):
             raise  # it comes up again
         except Exception as error:  # noqa: BLE001  of whatever it is made of

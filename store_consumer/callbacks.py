@@ -27,6 +27,8 @@ from atf.task import (
     check_lambda,
 )
 
+from .searched import NOTHING_DECLARED, Declared, entries_of
+
 DEFAULT_PARAMETER: Final = "batch"
 
 
@@ -117,7 +119,9 @@ def spec_of(callback: b.Callback, value: bytes | None, follows: str = "") -> t.T
     return spec
 
 
-def task_of(ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int) -> NewTask:
+def task_of(
+    ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int, declared: Declared = NOTHING_DECLARED
+) -> NewTask:
     """The task of the callback at `place`."""
     name = f"b{link_id(ended.batch.id, place, ended.round)}"
     spec.batch.id = ended.batch.id
@@ -144,6 +148,7 @@ def task_of(ended: EndedBatch, place: int, spec: t.TaskSpec, partitions: int) ->
         concurrency=concurrency,
         affinity=spec.affinity_key,
         labels=keys.labels(spec.labels),
+        entries=entries_of(spec, declared),
     )
 
 
@@ -173,7 +178,7 @@ def link_of(ended: EndedBatch, place: int, callback: b.Callback) -> ChainLink:
     return ChainLink(link_id(ended.batch.id, place, ended.round), name, spec, options.retention_us)
 
 
-def item_of(link: ChainLink, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
+def item_of(link: ChainLink, spec: t.TaskSpec, declared: Declared = NOTHING_DECLARED) -> tuple[ItemTerms, NewItem]:
     """The item of a link, and its terms."""
     spec.batch.id, spec.batch.number = link.id, 0
     options = spec.options
@@ -181,7 +186,8 @@ def item_of(link: ChainLink, spec: t.TaskSpec) -> tuple[ItemTerms, NewItem]:
     labels = keys.labels(spec.labels)
     terms = ItemTerms(link.lambda_name, options.priority, options.max_attempts, options.max_losses, labels=labels)
     md5 = work_items.digest_of(link.lambda_name, texts)
-    return terms, NewItem(0, md5, serialized(spec), affinity=spec.affinity_key)
+    entries = entries_of(spec, declared)
+    return terms, NewItem(0, md5, serialized(spec), affinity=spec.affinity_key, entries=entries)
 
 
 def _iso(instant_us: int) -> str:

@@ -34,6 +34,7 @@ from .gates import AutomaticGates
 from .jobs import DueJobs
 from .outbox import Outbox
 from .run_log import RunLog
+from .searched import SearchedArguments
 from .sweeper import Sweeper
 
 LISTEN_S: Final = 60.0
@@ -64,9 +65,12 @@ class Consumer:
         self._distrusted: set[int] = set()
         self._notifications = [asyncio.Event() for _ in self._partitions]
         self._outbox = Outbox(store=store, runtime=runtime)
-        self._batches = BatchOutbox(store=store, runtime=runtime)
+        searched = SearchedArguments(store=store, runtime=runtime)
+        self._batches = BatchOutbox(store=store, runtime=runtime, searched=searched)
         self._gates = AutomaticGates(store=store, runtime=runtime)
-        self._jobs = DueJobs(store=store, runtime=runtime, more=lambda partition: self._notifications[partition].set())
+        self._jobs = DueJobs(
+            store=store, runtime=runtime, searched=searched, more=lambda partition: self._notifications[partition].set()
+        )
         self._run_log = RunLog(store=store, runtime=runtime)
         self._sweeper = Sweeper(store=store, settings=settings, runtime=runtime)
         self._trouble = Trouble(_log, "store")

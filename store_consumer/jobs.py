@@ -20,6 +20,7 @@ from atf.store.library import JOBS_PER_PASS
 from atf.store.store import Store
 from atf.store.values.jobs import DueJob, Tick
 
+from .searched import Declared, SearchedArguments
 from .ticks import OVERLAP, cancels, tick_of
 
 MOST_STEPS: Final = 2_000
@@ -36,11 +37,15 @@ class DueJobs:
     Args:
         store: where they are.
         runtime: spawns.
+        searched: what the tasks of ticks are found by.
         more: called with a partition that has room again, if it had none when it was asked.
     """
 
-    def __init__(self, *, store: Store, runtime: Runtime, more: Callable[[int], None]) -> None:
+    def __init__(
+        self, *, store: Store, runtime: Runtime, searched: SearchedArguments, more: Callable[[int], None]
+    ) -> None:
         self._store = store
+        self._searched = searched
         self._runtime = runtime
         self._more = more
         self._waiting: dict[int, deque[tuple[Sequence[DueJob], int]]] = {}
@@ -90,7 +95,8 @@ class DueJobs:
             del self._works[partition]
 
     async def _decide_ticks(self, partition: int, due: Sequence[DueJob], now_us: int) -> None:
-        decided = await asyncio.to_thread(_decide, due, partition, now_us)  # noqa: TID251  pure, and may take long
+        declared = await self._searched.declared()
+        decided = await asyncio.to_thread(_decide, due, partition, now_us, declared)  # noqa: TID251  pure, and may take long
         for job, why in decided.unread:  # it comes up again, perhaps at a peer that can read it
             if (job.name, job.generation) not in self._unread and len(self._unread) < MOST_UNREAD:
                 self._unread.add((job.name, job.generation))
@@ -126,7 +132,7 @@ class _Decided(NamedTuple):
     unread: list[tuple[DueJob, str]]  # and why
 
 
-def _decide(due: Sequence[DueJob], partition: int, now_us: int) -> _Decided:
+def _decide(due: Sequence[DueJob], partition: int, now_us: int, declared: Declared) -> _Decided:
     made = _Decided([], [], [])
     steps = 0
     for each in due:
@@ -136,7 +142,7 @@ def _decide(due: Sequence[DueJob], partition: int, now_us: int) -> _Decided:
             if cancels(each):
                 made.stop.append(each.running)
             else:
-                made.ticks.append(tick_of(each, partition, now_us))
+                made.ticks.append(tick_of(each, partition, now_us, declared))
                 steps += made.ticks[-1].passed_over
         except Exception as error:  # noqa: BLE001  of an import, or of another release: the other jobs go on
             made.unread.append((each, repr(error)))

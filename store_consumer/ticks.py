@@ -21,6 +21,8 @@ from atf.store.values.tasks import NewTask
 from atf.task import US
 from atf.times import length
 
+from .searched import NOTHING_DECLARED, Declared, entries_of
+
 LATE_US: Final = 5 * US
 """A tick that is dealt with within this is late, not missed."""
 MOST_PASSED_OVER: Final = 1_000
@@ -29,13 +31,14 @@ OVERLAP: Final = "overlap: the tick before still ran"
 """Why a tick was passed over that nobody was too late for."""
 
 
-def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
+def tick_of(due: DueJob, partition: int, now_us: int, declared: Declared = NOTHING_DECLARED) -> Tick:
     """What to make of a tick that is due.
 
     Args:
         due: the job, at its tick.
         partition: where it lies.
         now_us: the store's TIME.
+        declared: which arguments of its lambda can be searched.
     """
     spec, plan = stored_plan(due.spec, due.base_us)
     if due.running and spec.overlap == j.PASS_OVER:
@@ -44,7 +47,7 @@ def tick_of(due: DueJob, partition: int, now_us: int) -> Tick:
     tick_us, passed, comes, why = _chosen(due, spec, plan, now_us)
     if tick_us is None or not comes:
         return _skipped_tick(due, spec, tick_us, passed, why)
-    task = _task(due, spec, tick_us, partition)
+    task = _task(due, spec, tick_us, partition, declared)
     after = plan.after(tick_us, due.ticks + 1)
     return Tick(due.name, due.generation, due.due_us, after, passed, why, spec.retention_us, tick_us, task)
 
@@ -100,7 +103,7 @@ def _skipped_tick(due: DueJob, spec: j.JobSpec, next_us: int | None, passed: int
     return Tick(due.name, due.generation, due.due_us, next_us, passed, why, spec.retention_us)
 
 
-def _task(due: DueJob, spec: j.JobSpec, tick_us: int, partition: int) -> NewTask:
+def _task(due: DueJob, spec: j.JobSpec, tick_us: int, partition: int, declared: Declared) -> NewTask:
     task = t.TaskSpec()
     task.CopyFrom(spec.task)
     task.tick.job, task.tick.number, task.tick.at_us = due.name, due.ticks + 1, tick_us
@@ -122,4 +125,5 @@ def _task(due: DueJob, spec: j.JobSpec, tick_us: int, partition: int) -> NewTask
         max_losses=options.max_losses,
         retention_us=options.retention_us,
         labels=keys.labels(task.labels),
+        entries=entries_of(task, declared),
     )

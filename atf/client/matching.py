@@ -220,7 +220,7 @@ async def cancel_all(
         cancelled, requested = cancelled + reply.cancelled, requested + reply.requested
         ids += reply.ids[: MOST_IDS - len(ids)]
         if progress is not None:
-            progress(looked_at, reply.of)
+            progress(looked_at, max(looked_at, reply.of))
         request.page_token = reply.next_page_token
         if not request.page_token:
             return CancelInfo(matched, cancelled, requested, looked_at, tuple(ids))

@@ -151,6 +151,11 @@ def entry(name: str, value: str) -> str:
     return f"{stored_key(name)}={stored_key(value)}"
 
 
+def entries(found: Mapping[str, str]) -> str:
+    """All entries of a task, with a blank between two."""
+    return " ".join(entry(name, value) for name, value in found.items())
+
+
 def key_of(text: str) -> str:
     """The concurrency key of a task as the task gives it."""
     return bare(text.partition(" ")[0])

@@ -42,6 +42,7 @@ def acts(ids: dict[str, str]) -> list[Act]:
         Act("cancel-task", f"/tasks/{ids['to_cancel']}", {}, "h1 .badge:has-text('cancelled')"),
         Act("retry-task", f"/tasks/{ids['dead']}", {}, "#runs"),
         Act("retry-matching", "/bulk/retry?lambda=shop/fails", {"rate": "5"}, "h1"),
+        Act("cancel-matching", "/bulk/cancel?status=running", {}, "h1"),
         Act("resume-key", keys, {}, "h1"),
         Act("skip-key", keys, {}, "h1"),
         Act("run-job", nightly, {}, "h1"),

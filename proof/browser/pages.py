@@ -54,6 +54,7 @@ def full(ids: dict[str, str]) -> list[Look]:
         *parts,
         Look("failures", "/failures"),
         Look("bulk", "/bulk/retry?lambda=shop/fails"),
+        Look("bulk-cancel", "/bulk/cancel?status=running&labels=a%3Db"),
         Look("jobs", "/jobs"),
         Look("job-hostile", job),
         Look("job", "/jobs/shop/nightly"),

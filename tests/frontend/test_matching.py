@@ -61,11 +61,43 @@ async def test_pages_go_on_until_all_are_cancelled(bench: Bench, monkeypatch: py
     cancelled, token, pages = list[str](), "", 0
     while pages == 0 or token:
         reply = await cancel(bench, page_token=token)
-        assert (reply.cancelled <= 4, reply.of) == (True, 9)
+        assert (reply.cancelled <= 4, reply.of) == (True, 9 if reply.cancelled else 0)
         cancelled += reply.ids
         token, pages = reply.next_page_token, pages + 1
     assert sorted(cancelled) == sorted(ids)
     assert await bench.counts() == {"CANCELLED": 9}
+
+
+@pytest.mark.parametrize("key", ["ordering_key", "concurrency"])
+async def test_what_stood_behind_a_cancelled_task_is_not_left(
+    bench: Bench, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atf.frontend.cancel_matching.MAX_BATCH", 4)
+    given: Any = "anna" if key == "ordering_key" else t.Concurrency(key="anna", limit=1)
+    ids = [await bench.schedule(str(each), **{key: given}) for each in range(9)]
+    await bench.enqueue()
+    token, cancelled, requested = "", 0, 0
+    while True:
+        reply = await cancel(bench, page_token=token)
+        cancelled, requested, token = cancelled + reply.cancelled, requested + reply.requested, reply.next_page_token
+        await bench.enqueue()
+        if not token:
+            break
+    assert (cancelled, requested) == (9, 0)
+    assert {(await bench.stored(each)).status for each in ids} == {t.CANCELLED}
+
+
+async def test_running_tasks_are_asked_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atf.frontend.cancel_matching.MAX_BATCH", 2)
+    ids = [await bench.schedule(str(each)) for each in range(3)]
+    await bench.claim(*ids[:2])
+    token, requested = "", 0
+    while True:
+        reply = await cancel(bench, page_token=token)
+        requested, token = requested + reply.requested, reply.next_page_token
+        if not token:
+            break
+    assert requested == 2
 
 
 @pytest.mark.parametrize(

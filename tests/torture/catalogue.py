@@ -274,7 +274,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Frontend.CountTasks": {("lambda",): Rule(_of_lambdas, "lambda")},
     "Frontend.CancelMatching": {
         **_MATCHING,
-        ("page_token",): Rule(_must(r""), "page_token"),
+        ("page_token",): Rule(_must(r"|[1-4]/\d{1,12}/"), "page_token"),
     },
     "Frontend.Redrive": {
         **_MATCHING,

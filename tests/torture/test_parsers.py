@@ -25,7 +25,7 @@ from atf.config.allowed_hosts import AllowedHosts, split_authority
 from atf.config.allowed_programs import AllowedPrograms
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import ConfigError, Internal as InternalError, InvalidArgument
-from atf.frontend import batches, filters, jobs, list_failures, redrive
+from atf.frontend import batches, cancel_matching, filters, jobs, list_failures, redrive
 from atf.frontend.dapr import http
 from atf.frontend.settings import SETTINGS
 from atf.sdk import work_items
@@ -64,6 +64,7 @@ FUZZED: Final = {
     "frontend/jobs.py::parse_token": _TOKENS,
     "frontend/list_failures.py::parse_token": _TOKENS,
     "frontend/redrive.py::parse_position": _TOKENS,
+    "frontend/cancel_matching.py::parse_position": _TOKENS,
     "atf/sdk/slo.py::parse_slo": _HERE + "test_any_promise_about_starts_is_read_or_refused",
     "frontend/settings.py::_whole.parse": _HERE + "test_any_setting_of_a_lambda_is_read_or_refused",
     "controller/losses.py::parse_death": _DECODERS + "test_any_event_of_a_guard_is_taken_or_passed_over",
@@ -240,6 +241,8 @@ def test_any_page_token_is_ours_or_refused(token: str, most: int) -> None:
             assert 0 <= read(token, most)[0] < most
     with understood_or(InvalidArgument):
         redrive.parse_position(token)
+    with understood_or(InvalidArgument):
+        cancel_matching.parse_position(token)
     with understood_or(InvalidArgument):
         list_failures.parse_token(token)
     with understood_or(InvalidArgument):

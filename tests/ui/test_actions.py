@@ -8,9 +8,13 @@ import click
 import pytest
 
 from atf.cli.commands import cli
+from atf.cli.task_filter import task_filter
+from atf.rpc import frontend_pb2 as f
 from atf.ui.actions.action import command_template, command_words
 from atf.ui.actions.table import ACTIONS
+from atf.ui.task_filter import AS_OF, read_filter
 from atf.ui.texts import command_line
+from tests.recorder import Recorder
 
 from .conftest import Browser, browsing, example
 from .hostile import EVIL, Hostile
@@ -188,3 +192,23 @@ def test_words_that_act_are_quoted() -> None:
     assert command_line([EVIL]).isascii()
     assert "\n" not in command_line(["a\nb"])
     assert command_line(["\u202ex\n'"]) == r"$'\xe2\x80\xaex\x0a\x27'"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry"])
+def test_the_command_for_all_that_match_means_the_same_tasks(verb: str) -> None:
+    values = {"lambda": "shop/*", "status": "waiting", "labels": "team=web tier=1", "key": "anna b", "priority": "0, 3"}
+    values |= {"error_type": "OSError", "search": "order=7", "since": "1h", "until": "2030-01-31T08:00Z", "group": "g"}
+    values |= {AS_OF: "1800000000000000", "error": "", "why": "", "rate": ""}
+    words = command_words(ACTIONS[f"{verb}-matching"], values)
+    context = parsed(words)
+    assert words[-1] == "--yes"
+    assert task_filter(context.params["ids"][0], context.params) == read_filter(values, 0).filter
+
+
+async def test_what_would_be_cancelled_is_counted_first() -> None:
+    async with browsing(Recorder()) as browser:
+        status, text = await browser.get("/bulk/cancel?lambda=shop/mail&status=waiting")
+        assert (status, "2 of 2 unfinished tasks match" in text, "Cancel them all" in text) == (200, True, True)
+        ((call, request),) = browser.frontend.asked
+        assert (call, f.CancelMatchingRequest.FromString(request).dry_run) == ("CancelMatching", True)
+        assert (await browser.get("/bulk/burn?lambda=shop/mail"))[0] == 404

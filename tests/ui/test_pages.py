@@ -36,7 +36,10 @@ PATHS = {
     "/tasks/{id}": ["/tasks/0-a"],
     "/tasks/{id}/{part}": ["/tasks/0-a/arguments", "/tasks/0-a/result", "/tasks/0-a/error", "/tasks/0-a/log"],
     "/failures": ["/failures", "/failures?lambda=a/b&since=1h"],
-    "/bulk/{verb}": ["/bulk/retry?lambda=a/b&labels=a=b&since=1h&error=rain"],
+    "/bulk/{verb}": [
+        "/bulk/retry?lambda=a/b&labels=a=b&since=1h&error=rain",
+        "/bulk/cancel?status=waiting&search=order=7",
+    ],
     "/jobs": ["/jobs", "/jobs?q=a&page=x"],
     "/jobs/{name:.+}": ["/jobs/a/b", "/jobs/app%7C%7Cx"],
     "/batches": ["/batches", "/batches?lambda=a/b"],
