@@ -39,6 +39,21 @@ async def test_tasks_are_counted_by_what_becomes_of_them(bench: Bench) -> None:
     assert not found.served
 
 
+async def test_a_task_that_stands_in_its_queue_waits_since_it_was_pushed(bench: Bench) -> None:
+    """However often the store consumers look at it again meanwhile, and in which order."""
+    first = await bench.schedule("0-first")
+    await bench.enqueue()
+    bench.clock.advance(4)
+    await bench.schedule("0-second")
+    await bench.enqueue()
+    for _ in range(5):
+        bench.clock.advance(6.5)
+        await bench.enqueue()
+        assert (await of(bench)).due_since_us == START_US
+    await bench.store.cancel_tasks([first])
+    assert (await of(bench)).due_since_us == START_US + 4 * US
+
+
 async def test_failures_are_recent_for_a_while(bench: Bench) -> None:
     for number in range(3):
         task = await bench.schedule(f"old-{number}")

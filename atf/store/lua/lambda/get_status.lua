@@ -7,6 +7,16 @@
 local RETRIABLE, ENQUEUED = 2, 3  -- numbers in LIVE: those before these are due or not
 local FINISHED_AT = {SUCCESS = 6, FATAL_FAILURE = 7, CANCELLED = 8}  -- behind those in LIVE
 
+-- Since when the first task of a queue stands there. The set of those tasks is in the order in which they are looked at again, which is not that
+-- of their waits: a task that still stands there gets a new instant.
+local function pushed_first(P, queue, set, now)
+  local head = redis.call('LINDEX', list_key(P, queue), 0)
+  local status, pushed_at = false, false
+  if head then status, pushed_at = fields_of(task_key(P, head), 's', 't2') end
+  if status == 'ENQUEUED' and pushed_at then return tonumber(pushed_at) end
+  return tonumber(redis.call('HGET', task_key(P, redis.call('ZRANGE', set, 0, 0)[1]), 't2') or now)
+end
+
 -- Tasks of one queue: counted, and of those that wait the first one looked at.
 local function look(P, queue, now, found, counts)
   for number, status in ipairs(LIVE) do
@@ -18,8 +28,7 @@ local function look(P, queue, now, found, counts)
       found.due, found.since = found.due + due, math.min(found.since, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]))
     end
     if here > 0 and number == ENQUEUED then
-      local first = redis.call('HGET', task_key(P, redis.call('ZRANGE', set, 0, 0)[1]), 't2')
-      found.due, found.since = found.due + here, math.min(found.since, tonumber(first or now))
+      found.due, found.since = found.due + here, math.min(found.since, pushed_first(P, queue, set, now))
     end
   end
 end
