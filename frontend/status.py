@@ -16,7 +16,7 @@ from atf.store.claim_pause import ClaimPause
 from atf.store.servers.check_results import State
 from atf.store.servers.settings import retention
 from atf.store.status import COUNTED, NO_TASKS, LambdaCounts
-from atf.task import MAX_AHEAD_US, MAX_BATCH
+from atf.task import MAX_AHEAD_US, MAX_BATCH, Status
 
 from . import view
 from .jobs import JobRpcs
@@ -25,6 +25,8 @@ from .standing import RECENT_US
 from .validate import lambda_of
 
 _JOBS: Final = 1_000
+_KEPT: Final = 32
+"""Lambdas of which is said who keeps their tasks: one call of the store."""
 _Served = Collection[tuple[str, str]]
 
 
@@ -59,12 +61,18 @@ class StatusRpc(JobRpcs):
                 reply.lambdas.append(_lambda(each, found, served))
         for status, *counts in zip(COUNTED, *(each.by_status for each in standing.lambdas.values()), strict=True):
             reply.counts[status.name] = sum(counts)
+        await self._say_who_keeps(reply)
         early = retention(standing.early_us, standing.now_us)
         if early.state is not State.OK:
             reply.check_results.add(check=early.check, state=early.state.value, sentence=early.sentence)
         await self._add_servers(reply)
         await self._add_jobs(reply, {each.record.name: each for each in known}, served)
         return reply
+
+    async def _say_who_keeps(self, reply: f.GetStatusReply) -> None:
+        kept = {getattr(each, "lambda"): each for each in reply.lambdas if each.waiting and (each.paused or each.gated)}
+        for gate in await self._store.list_gates(*list(kept)[:_KEPT], counted=False):
+            kept[gate.lambda_name].kept_by = f"{gate.who or 'somebody'}: {gate.why}" if gate.why else gate.who
 
     async def _add_servers(self, reply: f.GetStatusReply) -> None:
         try:
@@ -110,6 +118,7 @@ def _lambda(known: KnownLambda, found: LambdaCounts, served: _Served) -> f.Lambd
         dead=found.dead,
         failed_recently=found.recent,
         failed_id=found.failed_id,
+        retrying=found.counts[Status.RETRIABLE_FAILURE],
     )
 
 

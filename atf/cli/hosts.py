@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from atf.client.judge import silent_for
 from atf.client.whoami import whoami
 from atf.rpc import api, frontend_pb2 as f
 from atf.task import US
@@ -36,7 +37,7 @@ def ls() -> None:
         "host": "name",
         "pool": "pool",
         "executors": "executors",
-        "state": _state,
+        "state": lambda each: silent_for(each, reply.now_us) or _state(each),
         "quarantined": lambda each: _quarantined(each, reply.now_us),
     }
     if any(each.signatures for each in reply.hosts):

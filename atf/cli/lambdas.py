@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -11,6 +12,7 @@ from atf.client.registration import listed
 from atf.client.settings import settings_of
 from atf.client.whoami import signed, whoami
 from atf.rpc import frontend_pb2 as f
+from atf.times import length
 from atf.visible import one_line
 
 from . import output
@@ -22,6 +24,7 @@ from .output import Columns, show_fields, show_rows
 from .remote import ask
 from .user_lambdas import check, register
 
+_NOTHING: Final[Mapping[str, str]] = {}
 _QUEUE: Final = "name partition priority depth limit"
 
 
@@ -65,8 +68,7 @@ def _json(info: f.LambdaInfo) -> dict[str, Any]:
 @asks
 def show(lambda_name: str) -> None:
     """Show what holds of LAMBDA: what its code says, and before that what was set."""
-    reply = ask(lambda stub: stub.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": lambda_name})))
-    _show_settings(reply.lambdas[0])
+    _show_settings(_info(lambda_name))
 
 
 @lambda_.command("set")
@@ -96,21 +98,31 @@ def set_(lambda_name: str, settings: tuple[str, ...], why: str) -> None:
 @asks
 def unset(lambda_name: str, names: tuple[str, ...], why: str) -> None:
     """Have settings of LAMBDA as its code says again; "all": every one."""
-    _change(f.SetLambdaRequest(unset=names, **signed(whoami(), why)), lambda_name)
+    before = dict(_info(lambda_name).overrides)
+    _change(f.SetLambdaRequest(unset=names, **signed(whoami(), why)), lambda_name, before)
 
 
-def _change(request: f.SetLambdaRequest, lambda_name: str) -> None:
+def _info(lambda_name: str) -> f.LambdaInfo:
+    request = f.ListLambdasRequest(page_size=1, **{"lambda": lambda_name})
+    return ask(lambda stub: stub.list_lambdas(request)).lambdas[0]
+
+
+def _change(request: f.SetLambdaRequest, lambda_name: str, before: Mapping[str, str] = _NOTHING) -> None:
     setattr(request, "lambda", lambda_name)
-    _show_settings(ask(lambda stub: stub.set_lambda(request)))
+    _show_settings(ask(lambda stub: stub.set_lambda(request)), before)
 
 
-def _show_settings(info: f.LambdaInfo) -> None:
+def _show_settings(info: f.LambdaInfo, before: Mapping[str, str] = _NOTHING) -> None:
+    """What holds; of what was set before and is not any more, also what that was."""
     settings, code = settings_of(info.in_force), settings_of(info.spec)
     facts: list[tuple[str, object]] = [("name", info.spec.name), ("", "paused" if info.paused else "")]
     for name, value in settings.items():
         held = value or info.overrides.get(name, value)  # of a bound that was lifted, the word for it
         said = f"{held} (set; the code says {code[name] or 'nothing'})" if name in info.overrides else held
+        if name in before and name not in info.overrides:
+            said = f"{held or 'none'} (as the code says; it was set to {before[name]})"
         facts.append((name, said))
+    facts.append(("retention", length(info.spec.options.retention_us) if info.spec.options.retention_us else ""))
     changed = dict(sorted(info.overrides.items()))
     show_fields(
         {"name": info.spec.name, "paused": info.paused, "settings": settings, "set": changed, "code": code}, facts

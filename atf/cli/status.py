@@ -30,12 +30,14 @@ _SHOWN: Final = 20
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 @asks
 def status(late: float, recent: float, watch: bool) -> int:
-    """Show how the whole cluster stands: the store, roles, hosts, what waits, what failed. "!" stands before what is wrong.
+    """Show how the whole cluster stands: the store, roles, hosts, what waits, what failed. "!" stands before what is wrong,
+    "?" before what is worth a look.
 
     Exits with 0 where all is well, with 1 where something is wrong, and with 4 where no frontend answers, or the one that does can't
     reach the store. Wrong is: a server that roles do not work with or that is nearly full; no live store consumer, HSC or controller; a host
     that quarantines lambdas, or on which no executor can start; tasks that wait longer than --late and are not kept on purpose, or that nobody
-    runs; failures within --recent; jobs that nobody runs.
+    runs; a host that has been silent for 15 s; failures within --recent; jobs that nobody runs. Worth a look is, and changes no exit code:
+    a lambda that is paused or has a gate while its tasks have been due for a minute; one whose tasks are mostly to be retried.
     """
     while True:
         code = EXIT_FAILED
@@ -54,26 +56,33 @@ def _once(late: float, recent: float, *, clear: bool) -> int:
     request = f.GetStatusRequest(recent_us=round(recent * US))
     found = ask(lambda stub: stub.get_status(request))
     sections = judge(found, round(late * US), length(round(recent * US)))
-    wrong = [line for lines in sections.values() for line in lines if line.wrong]
+    every = [line for lines in sections.values() for line in lines]
+    wrong, look = [line for line in every if line.wrong], [line for line in every if line.look and not line.wrong]
     if wants_json():
-        print_json({"well": not wrong, "wrong": [str(line) for line in wrong], **message_json(found)})
+        told = {"wrong": [str(line) for line in wrong], "look": [str(line) for line in look]}
+        print_json({"well": not wrong, **told, **message_json(found)})
         return EXIT_FAILED if wrong else EXIT_OK
     if clear:
         click.clear()
     shown = [line for name, lines in sections.items() for line in _cut(name, lines)]
     width = max(len(line.about) for line in shown)
     for line in shown:
-        print(one_line(f"{'!' if line.wrong else ' '} {line.about:<{width}}  {line.text}"))
-    print(f"{len(wrong)} wrong" if wrong else "all is well", end="")
+        print(one_line(f"{_mark(line)} {line.about:<{width}}  {line.text}"))
+    said = [f"{len(wrong)} wrong"] * bool(wrong) + [f"{len(look)} worth a look"] * bool(look)
+    print(", ".join(said) or "all is well", end="")
     print(
         "; failed tasks and why: atf ls --status dead" if any(each.dead for each in found.lambdas) else "", flush=True
     )
     return EXIT_FAILED if wrong else EXIT_OK
 
 
+def _mark(line: StatusLine) -> str:
+    return "!" if line.wrong else "?" if line.look else " "
+
+
 def _cut(section: str, lines: list[StatusLine]) -> list[StatusLine]:
-    """What of a section fits on a screen: the first line, then what is wrong, then the others."""
-    ordered = lines[:1] + sorted(lines[1:], key=lambda line: not line.wrong)
+    """What of a section fits on a screen: the first line, then what is wrong, what is worth a look, and the others."""
+    ordered = lines[:1] + sorted(lines[1:], key=lambda line: (not line.wrong, not line.look))
     rest = ordered[_SHOWN:]
     wrong = sum(line.wrong for line in rest)
     said = f"and {len(rest)} more" + (f", {wrong} of them wrong" if wrong else "")

@@ -26,9 +26,11 @@ from .json_values import message_json
 from .options import any_lambda_argument, asks, duration, limit_flag, lists, wants_json
 from .output import show, show_rows, when
 from .remote import ask
-from .task_filter import filter_flags, task_filter
+from .task_filter import FLAGS, filter_flags, task_filter
 from .task_view import show_task, status_name, task_json, waits_json, waits_text
 
+_CANDIDATES: Final = 10
+"""Tasks of a lambda of which one that still waits is explained."""
 _PAGES: Final = 20
 """Pages that one command asks for where few of the tasks match."""
 _IN_YEAR = slice(len("2026-"), len("2026-01-31 12:00:00"))
@@ -226,11 +228,31 @@ def code_of(tasks: Iterable[t.Task]) -> int:
 
 
 @click.command()
-@click.argument("task_id", metavar="TASK")
+@click.argument("task_id", metavar="TASK|LAMBDA")
 @asks
 def explain(task_id: str) -> None:
-    """Say why a task has not started, or what it does."""
-    reply = ask(lambda stub: stub.explain_task(f.ExplainTaskRequest(id=task_id)))
+    """Say why a task has not started, or what it does. Of LAMBDA: of one of its oldest tasks that wait now."""
+    of_lambda = "/" in task_id
+    if of_lambda:
+        check_lambda(task_id)
+    reply = ask(lambda stub: _explain_waiting(stub, task_id) if of_lambda else _explain(stub, task_id))
     fields = message_json(reply, "reason sentence until_us position queue_depth queue_limit behind now_us")
     waited = [f"It has waited: {text}."] if (text := waits_text(reply.waits)) else []
-    show({"task": task_json(reply.task), **fields, "waits": waits_json(reply.waits)}, reply.sentence, *waited)
+    which = [f"Task {reply.task.id}:"] if of_lambda else []
+    show({"task": task_json(reply.task), **fields, "waits": waits_json(reply.waits)}, *which, reply.sentence, *waited)
+
+
+async def _explain(stub: api.Frontend, task_id: str) -> f.ExplainTaskReply:
+    return await stub.explain_task(f.ExplainTaskRequest(id=task_id))
+
+
+async def _explain_waiting(stub: api.Frontend, name: str) -> f.ExplainTaskReply:
+    """Of a task of a lambda that waits: some start between the list and the question."""
+    await listed(stub, name)  # says whether there is such a lambda, and which are meant
+    asked = task_filter(name, {**dict.fromkeys(FLAGS), "labels": (), "priority": (), "search": (), "status": "waiting"})
+    page = await stub.list_tasks(f.ListTasksRequest(filter=asked, oldest_first=True, page_size=_CANDIDATES))
+    for task in sorted(page.tasks, key=lambda task: task.scheduled_at_us):
+        reply = await _explain(stub, task.id)
+        if Status(reply.task.status) in WORDS["waiting"]:
+            return reply
+    raise TaskNotFound(f"no task of {name} waits now; atf ls {name} lists its tasks")

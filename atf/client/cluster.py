@@ -74,6 +74,10 @@ class LambdaStatus:
     """Of those."""
     failed_id: str
     """The newest of them; empty: there is none."""
+    retrying: int
+    """Tasks that failed and wait for their next attempt."""
+    kept_by: str
+    """Where it is paused or has a gate, and tasks are due: who set that, and why."""
 
 
 @dataclass(frozen=True)

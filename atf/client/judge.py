@@ -1,4 +1,4 @@
-"""Judges for `atf status` what is wrong in a cluster, line by line. It asks nobody."""
+"""Judges for `atf status` what is wrong in a cluster, or worth a look, line by line. It asks nobody."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ _FULL: Final = 0.9
 """The share of its memory from which a server counts as nearly full."""
 _ROLES: Final = ("frontend", "store-consumer", "hsc", "controller")
 _MIB: Final = 1 << 20
+HOST_KNOWN_US: Final = 30 * US
+"""How long a host counts as alive after it has said so (controller/host_state.py); it says so every ten seconds."""
+_SILENT_US: Final = 15 * US
+"""A host is silent that has not said so for this long."""
+_KEPT_US: Final = 60 * US
+"""What is kept on purpose is worth a look once it has been due for so long."""
+_RETRYING: Final = 20
+"""A lambda with so many tasks to retry is worth a look, where these are most of what waits."""
+_IN_FULL: Final = {"retention"}
+"""Warnings that `atf doctor` does not say for ever: they tell what happens now."""
 
 
 class StatusLine(NamedTuple):
@@ -20,6 +30,7 @@ class StatusLine(NamedTuple):
     about: str
     text: str
     wrong: bool = False
+    look: bool = False  # not wrong, but whoever is on call wants to see it
 
     def __str__(self) -> str:
         return f"{self.about}: {self.text}"
@@ -44,7 +55,14 @@ def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[
 
 def _store(found: f.GetStatusReply) -> list[StatusLine]:
     lines = [_memory(each) for each in found.memory] or [StatusLine("store", "its memory is not known")]
-    lines += [StatusLine("store", each.sentence, each.state == "refuse") for each in found.check_results]
+    lines += [
+        StatusLine("store", each.sentence, each.state == "refuse")
+        for each in found.check_results
+        if each.state == "refuse" or each.check in _IN_FULL
+    ]
+    warned = sorted({each.check for each in found.check_results if each.state != "refuse"} - _IN_FULL)
+    if warned:
+        lines.append(StatusLine("store", f"warnings about {', '.join(warned)}: see atf doctor"))
     if found.partitions_away:
         lines.append(
             StatusLine("store", f"{found.partitions_away} of {found.partitions} partitions can't be reached", True)
@@ -78,11 +96,18 @@ def _hosts(found: f.GetStatusReply) -> list[StatusLine]:
         said = f"{each.executors} executor{'' if each.executors == 1 else 's'}" + (", drains" if each.draining else "")
         said += f", quarantines {', '.join(quarantined)}, since executors died there" if quarantined else ""
         said = f"no executor can start: {each.why_not}" if each.why_not else said + ", starts" * each.starting
-        idle = not (each.executors or each.draining or each.starting)
-        lines.append(
-            StatusLine("hosts", f"{each.name} (pool {each.pool}): {said}", bool(quarantined or each.why_not or idle))
-        )
+        silent = silent_for(each, found.now_us)
+        said += f", {silent}" if silent else ""
+        wrong = not (each.executors or each.draining or each.starting)
+        wrong = bool(wrong or quarantined or each.why_not or silent)
+        lines.append(StatusLine("hosts", f"{each.name} (pool {each.pool}): {said}", wrong))
     return lines or [StatusLine("hosts", f"{_none(found)}: no task runs", True)]
+
+
+def silent_for(host: f.WorkerHost, now_us: int) -> str:
+    """That nothing has been heard of a host for a while; empty: it was heard of lately, or is known to be in trouble."""
+    silent_us = HOST_KNOWN_US - (host.until_us - now_us) if host.until_us and not host.why_not else 0
+    return f"silent for {silent_us // US} s: it may be dead" if silent_us > _SILENT_US else ""
 
 
 def _none(found: f.GetStatusReply) -> str:
@@ -98,20 +123,21 @@ def _lambdas(found: f.GetStatusReply, late_us: int, recent: str) -> list[StatusL
 
 
 def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> StatusLine:
-    kept, said, wrong = each.paused or each.gated, [], False
-    if each.paused:
-        said.append("paused")
-    elif each.gated:
-        said.append("has a gate")
+    kept, said, wrong, look = each.paused or each.gated, [], False, False
+    if kept:
+        said.append(("paused" if each.paused else "has a gate") + (f" by {each.kept_by}" if each.kept_by else ""))
     if each.waiting:
         waits = max(now_us - each.due_since_us, 0) if each.due_since_us else 0
         said.append(f"{each.waiting} due, the first for {length(waits // US * US)}")
-        wrong = not kept and waits > late_us
+        wrong, look = not kept and waits > late_us, kept and waits > _KEPT_US
     if not each.served and (each.waiting or each.running):
         said.append("no live worker runs it")
         wrong = wrong or not kept
     if each.later:
         said.append(f"{each.later} later")
+    if each.retrying:
+        said.append(f"{each.retrying} to retry")
+        look = look or each.retrying >= max(_RETRYING, (each.waiting + each.later) / 2)
     if each.running:
         said.append(f"{each.running} running")
     if each.failed_recently:
@@ -119,7 +145,7 @@ def _lambda(each: f.LambdaStatus, now_us: int, late_us: int, recent: str) -> Sta
         wrong = True
     elif each.dead:
         said.append(f"{_dead(each.dead)}, the newest: atf get {each.failed_id}")
-    return StatusLine(getattr(each, "lambda"), ", ".join(said), wrong)
+    return StatusLine(getattr(each, "lambda"), ", ".join(said), wrong, look)
 
 
 def _dead(number: int) -> str:

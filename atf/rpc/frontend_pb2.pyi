@@ -1212,7 +1212,7 @@ class RoleCount(_message.Message):
     def __init__(self, role: _Optional[str] = ..., version: _Optional[str] = ..., processes: _Optional[int] = ...) -> None: ...
 
 class LambdaStatus(_message.Message):
-    __slots__ = ("paused", "gated", "served", "waiting", "later", "running", "due_since_us", "dead", "failed_recently", "failed_id")
+    __slots__ = ("paused", "gated", "served", "waiting", "later", "running", "due_since_us", "dead", "failed_recently", "failed_id", "retrying", "kept_by")
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     GATED_FIELD_NUMBER: _ClassVar[int]
@@ -1224,6 +1224,8 @@ class LambdaStatus(_message.Message):
     DEAD_FIELD_NUMBER: _ClassVar[int]
     FAILED_RECENTLY_FIELD_NUMBER: _ClassVar[int]
     FAILED_ID_FIELD_NUMBER: _ClassVar[int]
+    RETRYING_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BY_FIELD_NUMBER: _ClassVar[int]
     paused: bool
     gated: bool
     served: bool
@@ -1234,7 +1236,9 @@ class LambdaStatus(_message.Message):
     dead: int
     failed_recently: int
     failed_id: str
-    def __init__(self, paused: bool = ..., gated: bool = ..., served: bool = ..., waiting: _Optional[int] = ..., later: _Optional[int] = ..., running: _Optional[int] = ..., due_since_us: _Optional[int] = ..., dead: _Optional[int] = ..., failed_recently: _Optional[int] = ..., failed_id: _Optional[str] = ..., **kwargs) -> None: ...
+    retrying: int
+    kept_by: str
+    def __init__(self, paused: bool = ..., gated: bool = ..., served: bool = ..., waiting: _Optional[int] = ..., later: _Optional[int] = ..., running: _Optional[int] = ..., due_since_us: _Optional[int] = ..., dead: _Optional[int] = ..., failed_recently: _Optional[int] = ..., failed_id: _Optional[str] = ..., retrying: _Optional[int] = ..., kept_by: _Optional[str] = ..., **kwargs) -> None: ...
 
 class JobWithoutCode(_message.Message):
     __slots__ = ("name", "why")

@@ -38,6 +38,8 @@ class FakeFrontend:
     def __init__(self) -> None:
         self.tasks: dict[str, t.Task] = {}
         self.lambdas: list[f.LambdaInfo] = []
+        self.starts: set[str] = set()
+        """Tasks that start once they have been listed."""
         self.claims_paused = ""
         self.keys: list[f.KeyInfo] = []
         self.warnings: list[str] = []
@@ -75,7 +77,10 @@ class FakeFrontend:
         found = [task for task in self.tasks.values() if task.status in (request.filter.statuses or [task.status])]
         start = int(request.page_token or 0)
         end = start + min(request.page_size, 2)  # small pages, so that paging is seen
-        return f.ListTasksReply(tasks=found[start:end], next_page_token=str(end) if end < len(found) else "")
+        reply = f.ListTasksReply(tasks=found[start:end], next_page_token=str(end) if end < len(found) else "")
+        for each in self.starts:
+            self.tasks[each].status = t.PROCESSING
+        return reply
 
     async def wait_tasks(self, request: f.WaitTasksRequest, *, timeout: float = 70) -> f.WaitTasksReply:
         self._note(request)
@@ -134,7 +139,8 @@ class FakeFrontend:
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         self._note(request)
-        return self.lambdas[0]
+        info = self.lambdas[0]
+        return f.LambdaInfo(spec=info.spec, in_force=info.spec) if request.unset else info
 
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         self._note(request)

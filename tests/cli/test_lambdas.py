@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from atf.client.whoami import whoami
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.task import US
 
 from .conftest import Atf, FakeFrontend
 
@@ -74,8 +75,17 @@ def test_settings_are_set_unset_and_shown(atf: Atf, frontend: FakeFrontend) -> N
     assert frontend.asked[-1] == asked("shop/mail", set={"rate": "7.5", "owner": "a=b"})
     atf("lambda", "unset", "shop/mail", "rate", "all")
     assert frontend.asked[-1] == asked("shop/mail", unset=["rate", "all"])
+    out = atf("lambda", "unset", "shop/mail", "rate", "max_running").out
+    assert "rate         5.0 (as the code says; it was set to 7.5)\n" in out
+    assert "max_running  none (as the code says; it was set to 3)\n" in out
     assert atf("lambda", "set", "shop/mail", "rate").code == 2
     assert atf("lambda", "set", "shop/mail").code == 2
+
+
+def test_how_long_its_finished_tasks_are_kept_is_shown_where_the_code_says_so(atf: Atf, frontend: FakeFrontend) -> None:
+    spec = f.LambdaSpec(name="shop/mail", options=t.TaskOptions(retention_us=7 * 86_400 * US))
+    frontend.lambdas = [f.LambdaInfo(spec=spec, in_force=spec)]
+    assert "retention  7 d\n" in atf("lambda", "show", "shop/mail").out
 
 
 def test_pause_and_resume(atf: Atf, frontend: FakeFrontend) -> None:

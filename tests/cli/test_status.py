@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from atf.client.judge import HOST_KNOWN_US
+from atf.controller.host_state import KNOWN_S
 from atf.errors import Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.task import US
@@ -60,7 +62,7 @@ def test_all_is_well(atf: Atf, reply: f.GetStatusReply) -> None:
     assert not [line for line in ran.out.splitlines() if line.startswith("!")]
     shown = atf("status", "--json").json
     assert shown["well"] is True
-    assert shown["now_us"] == NOW_US, "numbers are numbers"
+    assert (shown["look"], shown["now_us"]) == ([], NOW_US), "numbers are numbers"
     assert (shown["hosts"][0]["name"], shown["lambdas"][0]["waiting"]) == ("one:7403", 3)
 
 
@@ -76,6 +78,7 @@ BROKEN: dict[str, Callable[[f.GetStatusReply], object]] = {
     "store-consumer: none is alive": lambda r: r.roles.pop(1),
     "none is alive: no task runs": lambda r: r.ClearField("hosts"),
     "one:7403 (pool default): 0 executors": lambda r: setattr(r.hosts[0], "executors", 0),
+    "2 executors, silent for 16 s: it may be dead": lambda r: setattr(r.hosts[0], "until_us", NOW_US + 14 * US),
     "quarantines everything": lambda r: setattr(r.hosts[0].quarantined.add(), "lambda", "*"),
     "no executor can start: shop.py line 3": lambda r: setattr(r.hosts[0], "why_not", "shop.py line 3: SyntaxError"),
     "the first for 6 min": lambda r: setattr(r.lambdas[0], "due_since_us", NOW_US - 360 * US),
@@ -111,10 +114,44 @@ def test_while_claims_are_paused_nobody_is_called_dead(atf: Atf, reply: f.GetSta
     assert "none is alive" not in ran.out
 
 
-def test_what_is_kept_on_purpose_is_not_wrong(atf: Atf, reply: f.GetStatusReply) -> None:
-    reply.lambdas[0].MergeFrom(of(paused=True))
+def test_what_is_kept_on_purpose_is_not_wrong_but_worth_a_look(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.lambdas[0].MergeFrom(of(paused=True, kept_by="dana@laptop: accounts are being moved"))
+    assert atf("status").out.endswith("\nall is well; failed tasks and why: atf ls --status dead\n"), "for a second"
     reply.lambdas[0].due_since_us, reply.lambdas[0].served = NOW_US - 3_600 * US, False
+    ran = atf("status")
+    assert ran.code == 0
+    assert "\n? shop/mail  paused by dana@laptop: accounts are being moved, 3 due, the first for 1 h" in ran.out
+    assert "\n1 worth a look; failed tasks" in ran.out
+    reply.lambdas[0].failed_recently = 1
+    assert "\n1 wrong; failed tasks" in atf("status").out
+
+
+def test_a_storm_of_retries_is_worth_a_look(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.lambdas[0].MergeFrom(of(waiting=4, later=56, retrying=25))
+    assert "60 due" not in atf("status").out
+    assert "?" not in atf("status").out
+    reply.lambdas[0].retrying = 30
+    ran = atf("status")
+    assert "\n? shop/mail  4 due, the first for 1 s, 56 later, 30 to retry" in ran.out
+    assert ran.code == 0
+    assert len(atf("status", "--json").json["look"]) == 1
+
+
+def test_a_host_that_says_in_time_that_it_lives_is_not_silent(atf: Atf, reply: f.GetStatusReply) -> None:
+    assert HOST_KNOWN_US == KNOWN_S * US
+    reply.hosts[0].until_us = NOW_US + 16 * US
     assert atf("status").code == 0
+    reply.hosts[0].MergeFrom(f.WorkerHost(until_us=NOW_US + US, why_not="shop.py line 3: SyntaxError"))
+    assert "silent" not in atf("status").out
+
+
+def test_lasting_warnings_of_the_store_are_one_line(atf: Atf, reply: f.GetStatusReply) -> None:
+    reply.check_results.add(check="appendfsync", state="warn", sentence="up to 2 s may be lost")
+    reply.check_results.add(check="retention", state="warn", sentence="finished tasks go early")
+    out = atf("status").out
+    assert "warnings about appendfsync, save: see atf doctor\n" in out
+    assert "finished tasks go early" in out
+    assert "up to 2 s" not in out
 
 
 def test_how_late_and_how_recent_is_the_caller_s_to_say(atf: Atf, reply: f.GetStatusReply) -> None:

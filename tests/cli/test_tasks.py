@@ -383,6 +383,20 @@ def test_explain(atf: Atf, frontend: FakeFrontend) -> None:
     assert (shown["reason"], shown["until_us"], shown["task"]["id"]) == ("not_due", 7, "0-a")
 
 
+def test_explain_a_lambda_takes_a_task_that_still_waits(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.lambdas = [f.LambdaInfo(spec=f.LambdaSpec(name="shop/mail"))]
+    ran = atf("explain", "shop/mail")
+    assert (ran.code, ran.err) == (3, "atf: no task of shop/mail waits now; atf ls shop/mail lists its tasks\n")
+    for name, at_us in {"0-new": 9, "0-old": 5}.items():
+        frontend.add(name, t.NEW)
+        frontend.tasks[name].scheduled_at_us = at_us
+    assert atf("explain", "shop/mail").out == "Task 0-old:\nIt is due in 30 s.\n"
+    frontend.starts.add("0-old")
+    assert atf("explain", "shop/mail").out == "Task 0-new:\nIt is due in 30 s.\n"
+    (listed,) = (each for each in frontend.asked[-3:] if isinstance(each, f.ListTasksRequest))
+    assert (listed.oldest_first, list(listed.filter.statuses)) == (True, [t.NEW, t.ENQUEUED, t.RETRIABLE_FAILURE])
+
+
 def test_what_a_task_has_waited_for(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.add("0-a", t.NEW)
     frontend.waits = [("not due", 2_500_000), ("due", 999), ("gated", 61_000_000)]

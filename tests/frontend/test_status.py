@@ -54,6 +54,16 @@ async def test_a_task_that_stands_in_its_queue_waits_since_it_was_pushed(bench: 
     assert (await of(bench)).due_since_us == START_US + 4 * US
 
 
+async def test_who_keeps_due_tasks_and_what_is_to_be_retried_is_told(bench: Bench) -> None:
+    task = await bench.schedule("a")
+    await bench.finish(task, Outcome.FAILED, retry_in_us=US, error="it rained")
+    await bench.frontend.pause_lambda(f.PauseLambdaRequest(who="dana", why="accounts move", **{"lambda": NAME}))
+    assert ((await of(bench)).retrying, (await of(bench)).kept_by) == (1, ""), "nothing is due"
+    bench.clock.advance(30)
+    found = await of(bench)
+    assert (found.waiting, found.retrying, found.kept_by) == (1, 1, "dana: accounts move")
+
+
 async def test_failures_are_recent_for_a_while(bench: Bench) -> None:
     for number in range(3):
         task = await bench.schedule(f"old-{number}")

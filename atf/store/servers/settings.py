@@ -18,6 +18,9 @@ _LISTPACK_BYTES: Final = RECORD_INLINE_BYTES
 _LISTPACK_FIELDS: Final = len(fields.FIELDS)
 """A record has no more fields."""
 _MAX_LAG_S: Final = 2
+_FULL_MEND: Final = (
+    "raise maxmemory; if tasks wait (atf lambda), they make room as they finish, else waiting does not help"
+)
 _EARLY_LATELY_US: Final = 600 * US
 
 READ: Final = (
@@ -146,7 +149,7 @@ def maxmemory(info: Info) -> CheckResult:
         )
     shown = f"{_mib(used)} of {_mib(size)}"
     if used > size:
-        return warn("maxmemory", shown, "it is full: it accepts no tasks until some finish", "wait, or raise maxmemory")
+        return warn("maxmemory", shown, "it is full: it accepts no tasks", _FULL_MEND)
     if used > 0.9 * size:
         return warn(
             "maxmemory", shown, "it is nearly full, and will accept no tasks then", "raise maxmemory, or add executors"
