@@ -393,7 +393,7 @@ def test_explain_a_lambda_takes_a_task_that_still_waits(atf: Atf, frontend: Fake
     assert atf("explain", "shop/mail").out == "Task 0-old:\nIt is due in 30 s.\n"
     frontend.starts.add("0-old")
     assert atf("explain", "shop/mail").out == "Task 0-new:\nIt is due in 30 s.\n"
-    (listed,) = (each for each in frontend.asked[-3:] if isinstance(each, f.ListTasksRequest))
+    listed = next(each for each in frontend.asked if isinstance(each, f.ListTasksRequest))
     assert (listed.oldest_first, list(listed.filter.statuses)) == (True, [t.NEW, t.ENQUEUED, t.RETRIABLE_FAILURE])
 
 
