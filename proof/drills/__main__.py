@@ -1,7 +1,8 @@
 """`make drill FAULT=name`: injects a fault into a small real cluster, pages, and judges what is done about it.
 
-The result goes to proof/results/drills/<date>-<fault>-<n>.json. It ends with 0 if the fault is over and nothing made it worse, with 1 otherwise,
-and with 4 where nothing was tried.
+The result goes to proof/results/drills/<date>-<fault>-<n>.json. It ends with 0 for "right action" alone; with 1 for every other verdict, among them
+"right, with errors", where the fault is over and something that was done made it worse; and with 4 where nothing was tried. `make` itself ends
+with 2 where this does not end with 0; the last lines say the verdict, and what was wrong.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def main() -> int:
     finally:
         if not given.keep:
             tidy(folder)
+    for each in found["wrong_actions"]:
+        print(f"wrong: {each['command']}: {each['why']}")
     print(f"{found['verdict']}: {write(found, given.operator)}")
     return 0 if found["verdict"] == "right action" else 1
 

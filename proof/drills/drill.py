@@ -3,7 +3,7 @@
 It owns the order of these, the clock of the drill, and the judgement:
 
     right action        what ends the fault was done, it is over, and nothing was done that makes it worse
-    right, with errors  the same, and something was done that makes it worse
+    right, with errors  the same, but something was carried out that makes it worse; a command that was refused or only asks counts as nothing
     not over            the fault was still there at the end
     no alert            nobody was paged
 """
@@ -23,7 +23,7 @@ import atf
 from .cluster import DrillCluster, free_ports
 from .faults import DESTROYS, DrillFault
 from .incident import Incident
-from .oncall import OperatorCall, calls, write_tools
+from .oncall import OperatorCall, calls, cancels_only, made, write_tools
 from .prometheus import FiringAlert, PrometheusServer
 from .shop import GOOD, SteadyLoad
 
@@ -54,6 +54,7 @@ class Drill:
     def __init__(self, fault: DrillFault, folder: Path, factor: float, say: Say) -> None:
         self.fault, self.folder, self._factor, self._say = fault, folder, factor, say
         self._paged: dict[FiringAlert, float] = {}
+        self._firing: list[FiringAlert] = []
         self.wrong: list[dict[str, Any]] = []
         self._right_at = self._over_at = 0.0
         self._holds_since = 0.0
@@ -89,7 +90,7 @@ class Drill:
             incident.background.append(injecting)
             await self._until_paged(incident)
             if incident.alerted_at:
-                write_tools(self.folder, incident.cluster.env)
+                write_tools(self.folder, incident.cluster.env | {"ATF_PROMETHEUS": incident.prometheus.url})
                 self._tell_where()
                 await self._watch(incident)
             return self._result(incident)
@@ -123,13 +124,22 @@ class Drill:
                 incident.alerted_at = time.time()
 
     async def _page(self, incident: Incident) -> None:
-        for alert in await incident.prometheus.alerts():
-            same = [each for each in self._paged if (each.name, each.lambda_name) == (alert.name, alert.lambda_name)]
-            if not same:
-                self._paged[alert] = time.time()
+        self.page(await incident.prometheus.alerts())
+
+    def page(self, firing: list[FiringAlert]) -> None:
+        """Says which alerts have begun to fire, and which have ended."""
+        before, now = {each.about for each in self._firing}, {each.about for each in firing}
+        for alert in self._firing:
+            if alert.about not in now:
+                self._say(f"{_clock()}  [resolved] {' of '.join(filter(None, alert.about))}")
+        for alert in firing:
+            if alert.about not in before:
                 self._say(
                     f"{_clock()}  [{alert.severity}] {alert.name}: {alert.summary}\n          runbook: {alert.runbook}"
                 )
+            if alert.about not in {each.about for each in self._paged}:
+                self._paged[alert] = time.time()
+        self._firing = firing
 
     def _tell_where(self) -> None:
         self._say(f"{_clock()}  You are on call. In your shell: source {self.folder}/env")
@@ -151,7 +161,8 @@ class Drill:
     def judge(self, incident: Incident, call: OperatorCall) -> None:
         if not self._right_at and call.does(self.fault.right):
             self._right_at = call.at
-        reasons = [why for pattern, why in {**DESTROYS, **self.fault.wrong}.items() if call.does(pattern)]
+        own = cancels_only(call.words, made(self.folder))
+        reasons = [why for pattern, why in {**DESTROYS, **self.fault.wrong}.items() if call.does(pattern) and not own]
         if call.does("") and (why := self.fault.too_early(incident, call.at, call.words)):
             reasons.append(why)
         self.wrong += [

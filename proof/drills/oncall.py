@@ -24,8 +24,14 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 _ATF: Final = """#!/bin/sh
 began=$(date +%s.%N)
-"{python}" -P -m atf.cli "$@"
-code=$?
+if [ "$1" = schedule ]; then
+  made=$("{python}" -P -m atf.cli "$@")
+  code=$?
+  [ -z "$made" ] || printf '%s\\n' "$made" | tee -a "{folder}/made"
+else
+  "{python}" -P -m atf.cli "$@"
+  code=$?
+fi
 printf '%s\\t%s\\t%s\\n' "$began" "$code" "$(printf %s "atf $*" | tr '\\n' ' ')" >> "{folder}/calls"
 exit $code
 """
@@ -56,12 +62,13 @@ def write_tools(folder: Path, env: Mapping[str, str]) -> None:
     """`folder`/bin with both commands, and `folder`/env to be sourced by a shell."""
     (folder / "bin").mkdir()
     (folder / "calls").touch()
+    (folder / "made").touch()
     (folder / "asked").mkdir()
     for name, text in (("atf", _ATF), ("fleet", _FLEET)):
         path = folder / "bin" / name
         path.write_text(text.format(python=sys.executable, folder=folder, root=ROOT), "utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    ours = {name: env[name] for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_CONFIG")}
+    ours = {name: env[name] for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_CONFIG", "ATF_PROMETHEUS")}
     lines = [f"export {name}='{value}'" for name, value in ours.items()]
     (folder / "env").write_text("\n".join([*lines, f"export PATH='{folder}/bin':\"$PATH\"", ""]), "utf-8")
 
@@ -71,6 +78,18 @@ def calls(folder: Path) -> list[OperatorCall]:
     written = (folder / "calls").read_text("utf-8", "replace").rpartition("\n")[0]
     rows = (line.split("\t", 2) for line in written.splitlines() if line.count("\t") >= 2)
     return [OperatorCall(float(at), int(code), words.strip()) for at, code, words in rows]
+
+
+def made(folder: Path) -> set[str]:
+    """Ids of the tasks that the operator scheduled, as a trial; a runbook says to cancel those."""
+    noted = folder / "made"
+    return set(noted.read_text("utf-8", "replace").split()) if noted.exists() else set()
+
+
+def cancels_only(words: str, ids: set[str]) -> bool:
+    """Whether a command cancels some of these tasks, and none beside them."""
+    found = re.fullmatch(r"atf cancel((?: [0-9]+-\S+)+)(?: --yes)?", words)
+    return found is not None and set(found[1].split()) <= ids
 
 
 def main(arguments: list[str]) -> int:

@@ -33,6 +33,11 @@ class FiringAlert:
     runbook: str
     lambda_name: str
 
+    @property
+    def about(self) -> tuple[str, str]:
+        """What keeps it apart from the others."""
+        return self.name, self.lambda_name
+
 
 class PrometheusServer:
     """Watches the processes of a cluster.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,8 @@ from .cluster import DrillCluster
 from .drill import Drill
 from .faults import DESTROYS, FAULTS, DrillFault
 from .incident import Incident
-from .oncall import OperatorCall, calls
-from .prometheus import PrometheusServer
+from .oncall import OperatorCall, calls, made, write_tools
+from .prometheus import FiringAlert, PrometheusServer
 
 
 def test_durations_are_divided_and_names_are_not() -> None:
@@ -168,6 +171,48 @@ async def test_fleet_answers_and_says_what_it_does_not_know(incident: Incident, 
     assert said["2"][0] == 1
     assert "done" in incident.notes
     assert "nobody of that name" in said["4"][1]
+
+
+def test_a_trial_of_one_s_own_may_be_cancelled(incident: Incident, tmp_path: Path) -> None:
+    """schedule-refused.md says so."""
+    trial = tmp_path / "made"
+    assert len(judged(FAULTS["full-store"], incident, "atf cancel 0-mine")) == 1
+    trial.write_text("0-mine\n", "utf-8")
+    assert judged(FAULTS["full-store"], incident, "atf cancel 0-mine") == []
+    for words in ("atf cancel 0-mine 0-other", "atf cancel shop/mail --yes", "atf cancel 0-mine --status waiting"):
+        assert len(judged(FAULTS["full-store"], incident, words)) == 1, words
+
+
+def test_the_id_of_a_trial_is_noted_by_the_operator_s_own_command(tmp_path: Path) -> None:
+    write_tools(tmp_path, dict.fromkeys(("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_CONFIG", "ATF_PROMETHEUS"), "x"))
+    program = (tmp_path / "bin" / "atf").read_text("utf-8")
+    for words, code in ((["schedule", "atf/command"], 0), (["get", "0-b"], 3)):
+        fake = tmp_path / "python"
+        fake.write_text(f"#!/bin/sh\necho 0-{words[0]}\nexit {code}\n", "utf-8")
+        fake.chmod(0o755)
+        ran = subprocess.run(
+            ["sh", "-c", program.replace(sys.executable, str(fake)), "atf", *words],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ran.stdout, ran.returncode) == (f"0-{words[0]}\n", code)
+    assert made(tmp_path) == {"0-schedule"}
+    assert [(each.code, each.words) for each in calls(tmp_path)] == [
+        (0, "atf schedule atf/command"),
+        (3, "atf get 0-b"),
+    ]
+
+
+def test_the_page_says_when_an_alert_has_ended(tmp_path: Path) -> None:
+    said: list[str] = []
+    drill = Drill(FAULTS["late-task"], tmp_path, 1, said.append)
+    late = FiringAlert("AtfStartsLate", "page", "Tasks start late.", "starts-late.md", "shop/bill")
+    gone = FiringAlert("AtfProcessGone", "ticket", "It does not answer.", "process-gone.md", "")
+    for firing in ([late], [replace(late, summary="Tasks start later.")], [late, gone], [gone], [], [late]):
+        drill.page(firing)
+    assert [line[10:].partition(":")[0] for line in said] == [
+        "[page] AtfStartsLate", "[ticket] AtfProcessGone",
+        "[resolved] AtfStartsLate of shop/bill", "[resolved] AtfProcessGone", "[page] AtfStartsLate",
+    ]  # fmt: skip
 
 
 def test_nobody_may_delete_anything_in_any_drill() -> None:
