@@ -3,6 +3,8 @@
 Tasks come in the order of their next instants, soonest first. Most tasks that move on meanwhile get a later one, and lie ahead. But one that
 stood behind a cancelled task, in the line of a key, becomes due at once and lies behind. So those that wait are looked through again until
 none was left. A page that is asked for again takes what is left of it.
+
+Where a span is asked for and no status, it is one of when tasks were made, as in a list: then they come in that order, which does not change.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class CancelMatchingRpc(ListRpcs):
         at = parse_position(request.page_token)
         may = LIVE if at.round == 1 else _WAITING
         query = await self._query(of_statuses(request.filter, may, may, "can be cancelled"), oldest_first=True)
+        query = query._replace(by_made=_by_made(request.filter))
         behind, of = parse_token(at.page, query)
         page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)
         of = page.of if of < 0 else of
@@ -58,7 +61,7 @@ class CancelMatchingRpc(ListRpcs):
         at = at._replace(cancelled=at.cancelled + reply.cancelled)
         if token := next_token(query, page, of):
             reply.next_page_token = f"{at.round}/{at.cancelled}/{token}"
-        elif behind and at.cancelled and at.round < _ROUNDS and _WAITING & set(query.statuses):
+        elif behind and at.cancelled and at.round < _ROUNDS and _WAITING & set(query.statuses) and not query.by_made:
             reply.next_page_token = f"{at.round + 1}/0/"
         return reply
 
@@ -75,6 +78,11 @@ class CancelMatchingRpc(ListRpcs):
             )
         reply.cancelled = sum(each.cancelled for each in results)
         reply.requested = sum(each.cancel_requested for each in results)
+
+
+def _by_made(asked: f.TaskFilter) -> bool:
+    """Whether a span is one of when tasks were made: as in a list, where no status is named."""
+    return bool(asked.since_at_us or asked.until_at_us) and not asked.statuses
 
 
 def parse_position(token: str) -> _CancelPosition:

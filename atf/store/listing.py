@@ -103,6 +103,7 @@ def _arguments(query: TaskQuery, behind: ListedTask | None, want: int, budget: i
         "namespace": query.namespace,
         "lambdas": " ".join(query.lambdas),
         "statuses": " ".join(each.name for each in query.statuses),
+        "made": "1" if query.by_made else "",
         "priorities": "".join(map(str, query.priorities)),
         "since": str(query.since_us or ""),
         "until": str(query.until_us or ""),

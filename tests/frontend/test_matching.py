@@ -11,10 +11,10 @@ import pytest
 from atf.errors import InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import Outcome
-from atf.task import Status
+from atf.task import US, Status
 from tests.store_calls import note_calls
 
-from .conftest import Bench
+from .conftest import START_US, Bench
 
 NAME = "photos/thumbnail"
 EVERY: Mapping[str, Any] = {"lambda": NAME}
@@ -66,6 +66,30 @@ async def test_pages_go_on_until_all_are_cancelled(bench: Bench, monkeypatch: py
         token, pages = reply.next_page_token, pages + 1
     assert sorted(cancelled) == sorted(ids)
     assert await bench.counts() == {"CANCELLED": 9}
+
+
+async def test_a_span_without_a_status_is_that_of_a_list(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of when tasks were made; with a status of when they are due."""
+    monkeypatch.setattr("atf.frontend.cancel_matching.MAX_BATCH", 2)
+    old = [await bench.schedule(f"old{each}", delay_us=3_600 * US) for each in range(2)]
+    bench.clock.advance(60)
+    await bench.finish(await bench.schedule("done"))
+    new = [await bench.schedule(f"new{each}", delay_us=US) for each in range(3)]
+    span: dict[str, Any] = {"lambda": NAME, "since_at_us": START_US + 30 * US}
+    listed = await bench.frontend.list_tasks(f.ListTasksRequest(filter=f.TaskFilter(**span)))
+    found, token = list[str](), ""
+    while True:
+        reply = await cancel(bench, span, dry_run=True, page_token=token)
+        found, token = [*found, *reply.ids], reply.next_page_token
+        if not token:
+            break
+    assert sorted(found) == sorted(new)
+    assert {*found} < {each.id for each in listed.tasks}
+    due = await cancel(bench, {**span, "statuses": [t.NEW], "since_at_us": START_US + 600 * US}, dry_run=True)
+    assert sorted(due.ids) == sorted(old)
+    assert (await cancel(bench, span)).cancelled == 2
+    assert (await cancel(bench, span)).cancelled == 1
+    assert await bench.counts() == {"NEW": 2, "SUCCESS": 1, "CANCELLED": 3}
 
 
 @pytest.mark.parametrize("key", ["ordering_key", "concurrency"])

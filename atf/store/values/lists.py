@@ -25,12 +25,19 @@ class TaskQuery(NamedTuple):
     entries: Sequence[str] = ()  # of the opt-in index, see keys.entry
     lambdas: Sequence[str] = ()  # that declare these entries, where neither a lambda nor a namespace is named
     oldest_first: bool = False
+    by_made: bool = False  # in the order in which they were made, though statuses are asked for
 
     @property
     def reads_records(self) -> bool:
         """Whether there is more to ask than which lists a task stands in."""
-        by_queue = bool(self.statuses) and not any(each.finished for each in self.statuses)
-        more = (self.labels, self.key, self.error_type, self.entries and self.statuses, self.entries[1:])
+        by_queue = bool(self.statuses) and not self.by_made and not any(each.finished for each in self.statuses)
+        more = (
+            self.labels,
+            self.key,
+            self.error_type,
+            (self.entries or self.by_made) and self.statuses,
+            self.entries[1:],
+        )
         return any(more) or (bool(self.priorities) and not by_queue)
 
     @property

@@ -3,7 +3,7 @@
 -- ARGV     now, "oldest" or "newest", score and id of the entry that the page goes on behind ("", "" = from the start), ids at most, tasks
 --          looked at, at most, "1" where it is to be counted among how many, then the filter: what is asked for, each value behind its name:
 --            lambda, or namespace (with its slash), or lambdas (those that declare the entries): with none of them all
---            statuses, by name; priorities, as digits; since, until: scores from here on, and before there
+--            statuses, by name; made: "1" where tasks are in the order in which they were made though statuses are asked for; priorities, as digits; since, until: scores from here on, and before there
 --            entries: of the opt-in index, all of which a task must stand in; labels: as the record has them
 --            key: an ordering or concurrency key, as stored; error: the type of an exception
 --          Lists have a blank between two.
@@ -150,7 +150,7 @@ local function query(P, args)
   q.since, q.until_ = tonumber(q.since), tonumber(q['until'])
   q.entries, q.live, q.of = words(q.entries), {}, {}
   for _, status in ipairs(words(q.statuses)) do q.of[status] = true end
-  local by_status = q.statuses and not q.entries[1]
+  local by_status = q.statuses and not q.entries[1] and not q.made
   for _, status in ipairs(by_status and LIVE or NOTHING) do
     if q.of[status] then q.live[#q.live + 1] = status end
   end
