@@ -8,13 +8,15 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Final
 
+import msgspec
+
 from atf.store import keys, library
 from atf.store.gates import GateSet
 from atf.store.status import LiveRole
 from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.audit import AuditEntry
 from atf.store.values.batches import ItemTerms, NewItem
-from atf.store.values.claims import FirstTimeKey, Outcome
+from atf.store.values.claims import FirstTimeKey, Outcome, RunResult
 from atf.store.values.jobs import Tick
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.lists import TaskQuery
@@ -26,6 +28,8 @@ from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, held
 
 SPEC: Final = b"x" * (15 << 10)
 """256 of these and what surrounds them are nearly the 4 MiB of a batch."""
+_AUDITED_TOGETHER: Final = 64
+"""Entries of the audit log that a frontend gives to the store in one call."""
 
 
 async def full_batches(world: World, batch: int) -> None:
@@ -272,10 +276,13 @@ READ: Final = [
 
 
 async def full_reads(world: World, times: int) -> None:
-    """The verbs whose answers grow with what there is, so many times: of many large lambdas, hosts that serve these, pools, batches, entries of the audit log."""
+    """The verbs whose answers grow with what there is, so many times: of many large lambdas, hosts that serve these, pools, batches, groups of failures, entries of the audit log."""
     store = world.store
     names = [record.name for record in READ]
     await store.register_lambdas(READ)
+    labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
+    said = ("w" * 100, "y" * 500, "d" * 500, [f"0-{place:t<64}" for place in range(20)], 256, "o" * 500)
+    entry = AuditEntry("set_gate", ", ".join(names[:10]), labels, *said)
     hosts = [f"{number:h<64}" for number in range(MAX_BATCH)]  # each in a pool of its own, of the same name
     for number, host in enumerate(hosts):
         world.clock.advance(1e-6)  # each says it at an instant of its own
@@ -283,13 +290,14 @@ async def full_reads(world: World, times: int) -> None:
         await store.serve(host, 3600, host, dict.fromkeys(few, 3600.0), names[:MAX_BATCH])
         await store.set_capacity(host, 0, b"s" * 4096, deal_anew=True)
         await store.open_batch(f"read-{number}", b"d", b"spec", LAMBDA, 3600 * US, single_partition=True)
-        labels = {f"{place:l<64}": "v" * 64 for place in range(MAX_LABELS)}
-        said = ("w" * 100, "y" * 500, "d" * 500, [f"0-{place:t<64}" for place in range(20)], 256, "o" * 500)
-        await store.add_audit([AuditEntry("set_gate", ", ".join(names[:10]), labels, *said)])
+        await store.add_audit([entry])
     ids = await world.schedule(
         *(f"read-{number}" for number in range(MAX_BATCH)), ordering_key="read", lambda_name=names[0]
     )
+    await full_groups(world)
     for _ in range(times):
+        await store.link.call("replace_audit", keys.record(0), ["", *[msgspec.json.encode(entry)] * _AUDITED_TOGETHER])
+        assert len((await store.list_failures("", 0, MAX_BATCH)).groups) == MAX_BATCH
         await store.serve(hosts[0], 3600, hosts[0], dict.fromkeys(names[:MAX_BATCH], 3600.0), names[:MAX_BATCH])
         await store.get_capacity(hosts[0], here=hosts, stay_us=3600 * US)
         explained = await store.explain_task(ids[-1])
@@ -307,6 +315,16 @@ async def full_reads(world: World, times: int) -> None:
         assert len(await store.live_roles()) == len(hosts[:MAX_BATCH])
         assert len(await store.list_audit(None, MAX_BATCH)) == MAX_BATCH
         assert len(await store.list_batches(None, MAX_BATCH)) == MAX_BATCH
+
+
+async def full_groups(world: World) -> None:
+    """As many groups of failures as a page has."""
+    await world.schedule(*(f"fails-{number}" for number in range(MAX_BATCH)))
+    await world.passes()
+    claims = held(await world.claim(*await world.pop(want=MAX_BATCH)))
+    # Told apart by the length of what they say: of digits all are alike.
+    results = [RunResult(each, Outcome.FAILED_FATAL, error="E" * number) for number, each in enumerate(claims, 1)]
+    await world.store.set_results(results)
 
 
 async def full_spread(world: World, batch: int) -> None:
