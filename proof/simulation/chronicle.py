@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from atf.verify.events import Event
 
-from .loop import PROCESS
+from .loop import PROCESS, SimProcess
 
 _ROOT: Final = f"{Path(__file__).parents[2]}/"
 
@@ -83,18 +83,27 @@ class Chronicle:
 
 
 class Logs:
-    """Takes the place of what formats log lines: warnings and errors of the roles become lines of the story."""
+    """Takes the place of what formats log lines: warnings and errors of the roles become lines of the story.
 
-    def __init__(self, chronicle: Chronicle) -> None:
+    Args:
+        chronicle: of the story.
+        heard: is told of each line: whose it is, its event and its fields.
+    """
+
+    def __init__(self, chronicle: Chronicle, heard: Callable[[SimProcess, str, Mapping[str, Any]], None]) -> None:
         self._chronicle = chronicle
+        self._heard = heard
 
     def debug(self, event: str, **fields: Any) -> None:
         """Not told."""
 
     def info(self, event: str, **fields: Any) -> None:
         """Not told."""
+        if (process := PROCESS.get()) is not None:
+            self._heard(process, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
+        Logs.info(self, event, **fields)
         told = " ".join(f"{name}={value}" for name, value in fields.items() if name != "duty")
         self._chronicle.say(f"{fields.get('duty', '')}: {event} {told}")
 

@@ -77,13 +77,13 @@ async def _step(ctx: atf.Context, seconds: float, fails: int, most: int = 0) -> 
         return run.gives(ctx.attempt)
 
 
-@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8))
+@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8), search=["fails"])
 async def step(ctx: atf.Context, seconds: float, fails: int) -> int:
     """Takes its time; its first attempts fail."""
     return await _step(ctx, seconds, fails)
 
 
-@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8), max_running=STEPS, rate=1)
+@app.task(max_attempts=5, backoff=atf.Backoff(1, factor=2, max=8), search=["fails"], max_running=STEPS, rate=1)
 async def limited(ctx: atf.Context, seconds: float, fails: int) -> int:
     """The same, a few at a time."""
     return await _step(ctx, seconds, fails, STEPS)

@@ -7,7 +7,7 @@ A test fails where a marker is missing, stands twice, or is used by no mutant.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest.mock import patch
@@ -27,6 +27,7 @@ from atf.executor.outcome import HandedBack
 from atf.executor.perform import StartCheck
 from atf.executor.pipeline import Pipeline
 from atf.frontend import view
+from atf.frontend.audit import AuditDraft
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f
@@ -186,7 +187,7 @@ def _any_signature() -> list[Any]:
 
 
 def _one_nonce() -> list[Any]:
-    return [patch.object(claims, "new_id", lambda _random, _bits: "0" * 16)]
+    return [patch.object(claims, "new_id", lambda _random, _bits=0: "0" * 16)]
 
 
 def _core_claimed_twice() -> list[Any]:
@@ -209,6 +210,16 @@ def _waits_for_nobody() -> list[Any]:
         return f.WaitTasksReply(tasks=[view.task(each) for each in records if each is not None])
 
     return [patch.object(FrontendService, "wait_tasks", wait_tasks)]
+
+
+def _retry_unaudited() -> list[Any]:
+    plain = AuditDraft.done_to
+
+    def done_to(self: AuditDraft, tasks: Iterable[tuple[str, str]]) -> None:
+        plain(self, tasks)
+        self.changed = self.changed and self.what != "retry_tasks"
+
+    return [patch.object(AuditDraft, "done_to", done_to)]
 
 
 def _forgets(seed: int) -> bool:
@@ -584,6 +595,59 @@ MUTANTS: Final[dict[str, Mutant]] = {
         {"misfit_grace_begins_beside_one_that_fits": "if m.since == 0 then m.since, m.wait = now, misfits.FIRST end"},
         by="ODD",
         seeds=deploys.has_deploys,
+    ),
+    "created_entry_forgotten": Mutant(
+        "a task that people can search for is not in the list of its lambda's tasks",
+        {"created_entry": "if not entries then {line} end"},
+        by="ODD",
+    ),
+    "ended_entry_forgotten": Mutant(
+        "a cancelled task is in no list of those that have ended",
+        {"ended_entry": "if to ~= 'CANCELLED' then {line} end"},
+        by="ODD",
+    ),
+    "ended_entry_left": Mutant(
+        "a task that was started afresh is still listed as one that has ended", {"ended_entry_left": ""}, by="ODD"
+    ),
+    "index_entry_left": Mutant(
+        "a task whose record has gone is still found by its argument", {"index_entry_left": ""}, by="ODD"
+    ),
+    "apart_left": Mutant("what lay apart from a record stays when that goes", {"apart_left": ""}, by="ODD"),
+    "group_counted_twice": Mutant(
+        "the newest of the failures that are alike counts twice",
+        {"group_counted_twice": "{line} + redis.call('ZCOUNT', key, newest[2], '+inf')"},
+        by="ODD",
+    ),
+    "group_keeps_what_was_retried": Mutant(
+        "a task that was started afresh still counts among the failures", {"group_keeps_what_was_retried": ""}, by="ODD"
+    ),
+    "counts_one_retention": Mutant(
+        "of tasks that are kept for different times those of one time are counted",
+        {"counts_one_retention": "finished[status] = redis.call('ZCARD', done_key(P, list))"},
+        by="ODD",
+    ),
+    "failures_go_first": Mutant(
+        "where the store is too full, failures go before what succeeded",
+        {"failures_go_first": "local FIRST_TO_GO = {'FATAL_FAILURE', 'SUCCESS', 'CANCELLED'}"},
+        by="ODD",
+    ),
+    "swept_early": Mutant(
+        "a record goes ten seconds before its time",
+        {"swept_early": "{line} ids = redis.call('ZRANGE', key, '-inf', fmt(now - retention + 10000000), 'BYSCORE')"},
+        by="ODD",
+    ),
+    "cursor_skips_equals": Mutant(
+        "a page leaves out what has the very instant at which the page before has ended",
+        {"cursor_skips_equals": "low = high"},
+        by="ODD",
+    ),
+    "audit_line_dropped": Mutant(
+        "a store that is full takes no entries of the audit log",
+        {"audit_line_dropped": "if not full then {line} end"},
+        by="ODD",
+    ),
+    "retry_unaudited": Mutant(
+        "of tasks that somebody started afresh the audit log says nothing", patches=_retry_unaudited, by="ODD"
     ),
     "one_token": Mutant(
         "all claims of a task have one token",

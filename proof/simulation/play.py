@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -18,7 +19,7 @@ from atf.verify.history import check
 from atf.verify.judgement import Breach, Finding
 from tests.store.world import read, violations
 
-from . import batches, jobs, lambdas, link, mutants, starts
+from . import audits, batches, jobs, lambdas, link, lists, mutants, starts
 from .chronicle import Logs
 from .host import ExcusedAtKill
 from .loop import Livelock
@@ -94,13 +95,10 @@ def play(seed: int, mutant: str = "") -> Result:
     lambdas.here[:] = [world]
     asyncio.set_event_loop(world.loop)
     world.loop.set_exception_handler(lambda _loop, context: _odd(world, context))
-    with (
-        patch("atf.store.store.fake_link", lambda _fake: world.link()),
-        patch("atf.store.store.listen", world.notifications.listen),
-        patch("atf.store.queues.QueueVerbs.queues", link.queues),
-        patch.object(atf.log.output, "logger", Logs(world.chronicle)),
-        mutants.switched_on(mutant),
-    ):
+    with contextlib.ExitStack() as stack:
+        for each in stand_ins(world):
+            stack.enter_context(each)
+        stack.enter_context(mutants.switched_on(mutant))
         result = Result(seed)
         try:
             world.loop.run_until_complete(_whole(world))
@@ -111,6 +109,16 @@ def play(seed: int, mutant: str = "") -> Result:
         judge_world(world, result)
     asyncio.set_event_loop(None)
     return result
+
+
+def stand_ins(world: World) -> list[Any]:
+    """What the world is put in place of, as patches that have not been entered."""
+    return [
+        patch("atf.store.store.fake_link", lambda _fake, _server=None: world.link()),
+        patch("atf.store.store.listen", world.notifications.listen),
+        patch("atf.store.queues.QueueVerbs.queues", link.queues),
+        patch.object(atf.log.output, "logger", Logs(world.chronicle, world.server.audits.logged)),
+    ]
 
 
 async def _whole(world: World) -> None:
@@ -130,6 +138,8 @@ async def _whole(world: World) -> None:
         if not _busy(world) or world.loop.time() >= until:
             break
     await starts.end_of_reasons(world)
+    for judge in (lists.judge, audits.judge):
+        await world.loop.start(world.processes["service"], judge(world))
     known = world.server.deleted | {task_id: state[0] for task_id, state in world.server.tasks().items()}
     for task_id in {*service.ids, *known}:
         status = known.get(task_id, "")
@@ -148,7 +158,7 @@ def judge_world(world: World, result: Result) -> None:
         result.wrong.append((each.breach.name, each.task_id, _sentence(each)))
     odd = [*world.chronicle.odd, *world.server.pops.judge()]
     result.wrong += [("RATE", "", each) for each in world.server.rates.wrong]
-    result.wrong += [("ODD", each.split(":")[0] if ": " in each else "", each) for each in odd]
+    result.wrong += [("ODD", _task_of(each), each) for each in odd]
     result.wrong += [("CRASHED", "", each) for each in world.chronicle.crashed]
     now_us = EPOCH_US + world.loop.now_us + world.server.offset_us
     result.wrong += [("INVARIANT", each.split(":")[0], each) for each in violations(read(world.server.client), now_us)]
@@ -157,6 +167,10 @@ def judge_world(world: World, result: Result) -> None:
         result.wrong += [("BATCH", "", each) for each in found]
     if jobs.has_job(world):
         result.wrong += [("JOB", "", each) for each in jobs.judge(world)]
+    known = len(world.chronicle.odd)
+    if not broke_off:
+        world.chronicle.odd += world.server.lists.make_room(world.server)
+    result.wrong += [("ODD", _task_of(each), each) for each in world.chronicle.odd[known:]]
     result.tally = {
         name: getattr(judgement, name)
         for name in ("attempted", "acknowledged", "recovered", "duplicated", "repeated", "forgiven", "excused")
@@ -190,6 +204,11 @@ def missing_of(result: Result) -> Iterator[str]:
     ):
         if had < fewest:
             yield f"{had:g} {what}: fewer than {fewest:g}"
+
+
+def _task_of(sentence: str) -> str:
+    """The task that a sentence begins with; "": it is about none."""
+    return sentence.split(":", maxsplit=1)[0] if ": " in sentence else ""
 
 
 def _sentence(finding: Finding) -> str:

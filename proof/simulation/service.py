@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import atf
@@ -14,8 +16,9 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import US
 from atf.verify.events import Accepted, Called, Keyed
 
-from . import batches, cores, deploys, errands, jobs, keyed, stops, unique
+from . import batches, cores, deploys, errands, jobs, keyed, lists, stops, unique
 from .asking import SimAsker
+from .caller import attempt
 from .lambdas import affinity_of, hopeless, poison, specs_of, steps_of, stubborn
 from .loop import SimProcess
 from .net import LATEST_S
@@ -122,6 +125,7 @@ class SimService:
         world, chance = self._world, self._world.chance
         key = f"k{number}"
         options: dict[str, Any] = {"key": key, "priority": chance.choice(("high", "normal", "low"))}
+        options |= lists.options_of(number)
         if chance.random() < 0.5:
             options["labels"] = COLLECTION
         if number % 4 == 1:
@@ -172,15 +176,14 @@ class SimService:
                     "redrive", task_id, client.redrive(name, dry_run=False, rate=chance.choice((0, 2)), who="s")
                 )
             elif status in {"CANCELLED", "FATAL_FAILURE"} and chance.random() < 0.6:
-                await self._try("retry", task_id, client.retry(task_id))
+                await self._change("retry", task_id, client.retry)
 
     async def _cancel(self, client: AsyncClient, task_id: str, options: dict[str, Any]) -> None:
         """By its id, or by a filter that it alone matches."""
         if own := options.get("labels", {}).get(OWN):
-            call = client.cancel_matching(labels={OWN: own}, dry_run=False, who="s")
-            await self._try("cancel matching", task_id, call)
+            await self._change("cancel matching", task_id, partial(_cancelled_by_label, client, own))
         else:
-            await self._try("cancel", task_id, client.cancel(task_id))
+            await self._change("cancel", task_id, client.cancel)
 
     async def _schedule(self, client: AsyncClient, task: Any) -> str:
         """By the SDK; or by Schedule itself, as programs call that do not use it. Returns the id of the task that stands for the call."""
@@ -247,6 +250,12 @@ class SimService:
         while not await self._try("lift", "", client.lift_gate(name, labels=COLLECTION, who="s")):
             await asyncio.sleep(1)
 
+    async def _change(self, what: str, task_id: str, call: Callable[..., Awaitable[bool]]) -> None:
+        """Something that is done to a task; where it was, the audit log has to say so."""
+        signed = self._world.server.audits.signed(what)
+        if await attempt(self._world, what, call(task_id, **signed), task_id):
+            self._world.server.audits.answered(signed["why"])
+
     async def _try(self, what: str, task_id: str, call: Any) -> bool:
         told = (task_id,) if task_id else ()
         try:
@@ -256,3 +265,9 @@ class SimService:
             return False
         self._world.chronicle.say(f"{what} answered {answer}", *told)
         return True
+
+
+async def _cancelled_by_label(client: AsyncClient, own: str, _task_id: str, *, who: str, why: str) -> bool:
+    """Whether anything was done to the one task that has a label."""
+    done = await client.cancel_matching(labels={OWN: own}, dry_run=False, who=who, why=why)
+    return done.cancelled + done.requested > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import fakeredis
@@ -27,7 +27,7 @@ from tests import quick_fakeredis
 from tests.store.world import read
 from tools.move_headers import NAMED
 
-from . import answers, batches, calls, cores, counts, deploys, jobs, rates, unique
+from . import answers, audits, batches, calls, cores, counts, deploys, jobs, lists, rates, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
@@ -42,6 +42,8 @@ _FINISH: Final = 11
 """Arguments of a run in a call of set_results."""
 _DEFAULT_LIMITS: Final = f"{DEFAULT_MAX_ATTEMPTS} {DEFAULT_MAX_LOSSES} 0"
 """Of a record without a field of its own for them."""
+_NOTHING: Final[tuple[int, Any, dict[str, int], Any, Any, Any, Any]] = (0, {}, {}, {}, {}, (), ())
+"""What a server remembers whose disk is lost."""
 State = tuple[str, int, int, bool]
 """Of a task: status, counter of the token, losses, flagged."""
 
@@ -68,7 +70,7 @@ class StoreServer:
         answers: holds what callers are told of tasks against what these were.
         windows: of unique keys.
         stopped: at which task an ordering key has stopped, by what the store calls the key.
-        deleted: the last status of each item when it first went with its batch.
+        deleted: the last status of each item when it first went with its batch, and of each task whose time was over.
         emptied: how often it has lost everything.
         beside: tasks of a job that somebody made beside its ticks.
         job_deleted: whether a call to delete the job has been answered.
@@ -76,6 +78,8 @@ class StoreServer:
         pops: those that failed.
         rates: how fast tasks were pushed.
         counts: what the runs of each task must have counted.
+        lists: when each task was made and has ended, by which people look at them.
+        audits: who did what.
         library: the functions that it is given; a server that has lost everything has lost them, too, until a role loads them again.
     """
 
@@ -104,7 +108,7 @@ class StoreServer:
         self._published = quick_fakeredis.inside.waiting_answers(self._notifications.connection)
         self._run = 0
         self._listeners: list[Callable[[str, str], None]] = []
-        self._snapshot: tuple[int, Any, dict[str, int], Any, Any] = (0, {}, {}, {}, {})
+        self._snapshot: tuple[int, Any, dict[str, int], Any, Any, Any, Any] = _NOTHING
         self._kept = False  # whether it will come back with the snapshot
         self._tasks: dict[bytes, State] = {}
         self._parked: set[bytes] = set()
@@ -125,6 +129,8 @@ class StoreServer:
         self.rates = rates.Rates(seed)
         self.counts = counts.Counts()
         self.deploys = deploys.Deploys()
+        self.lists = lists.ListTimes()
+        self.audits = audits.Audits()
 
     @property
     def fake(self) -> fakeredis.FakeServer:
@@ -183,6 +189,8 @@ class StoreServer:
             self._chronicle.odd += look
         elif verb in {"skip_key", "resume_key"}:
             self._mended(args, reply)
+        elif verb in {"add_audit", "replace_audit"}:
+            self.audits.stored(args[1:], full=verb == "replace_audit")
         self._watch(verb, int(now), args, reply)
         if verb == "pop" and len(args) > 4:  # one that asks for no queue only names what holds something
             self._judge_left(record, int(args[1]), reply, int(now))
@@ -240,6 +248,8 @@ class StoreServer:
             dict(self._waits_since),
             self.counts.keep(),
             self.deploys.keep(),
+            self.lists.keep(),
+            self.audits.keep(),
         )
         self._kept = True
 
@@ -250,7 +260,7 @@ class StoreServer:
 
     def keep_nothing(self) -> None:
         """Remembers nothing at all: what is left when its disk is lost."""
-        self._snapshot = (0, {}, {}, {}, {})
+        self._snapshot = _NOTHING
         self._kept = False
         self.emptied += 1
 
@@ -263,10 +273,12 @@ class StoreServer:
         """Another process serves the same data, or, `forgetting`, those kept last."""
         self._run += 1
         if forgetting:
-            since, data, waits_since, tallies, met = self._snapshot
+            since, data, waits_since, tallies, met, listed, audited = self._snapshot
             self.counts.forgot(tallies)
             self._kept = False
             self.deploys.forgot(met)
+            self.lists.forgot(listed)
+            self.audits.forgot(audited)
             self._waits_since = dict(waits_since)
             self._data.clear()
             self._data.update(copy.deepcopy(data))
@@ -307,6 +319,20 @@ class StoreServer:
         if value == b"\0":  # it is long, and lies apart
             value = self._data[f"{partition}:v:{task_id}:{name}".encode()].value
         return (whole(item.value[b"q"].decode(), value) if name == "spec" else value).decode("latin-1")
+
+    def sets(self, marks: Collection[str]) -> dict[str, dict[str, int]]:
+        """The sorted sets of the partitions whose keys have one of these marks, by key."""
+        wanted = [each.encode() for each in marks]
+        return {
+            key.decode(): {member.decode(): int(score) for member, score in item.value.items()}
+            for key, item in self._data.items()
+            if key.startswith(b"atf:{") and any(each in key for each in wanted)
+        }
+
+    def apart(self) -> list[tuple[str, str]]:
+        """What lies apart from records: task and field."""
+        found = [key.split(b":v:", 1)[1].decode() for key in self._data if b":v:" in key and key.startswith(b"atf:{")]
+        return [(task_id, field) for task_id, _, field in (each.rpartition(":") for each in found)]
 
     def has_job(self, name: str) -> bool:
         """Whether it has a job's record, read past the network; one that has ended keeps it for a while."""
@@ -415,7 +441,7 @@ class StoreServer:
         changed = {key for key in self._touched if key in after and after[key] != before.get(key)}
         for key in self._touched:
             if key in before and key not in after:
-                self._gone(verb, key, before[key])
+                self._gone(verb, now_us, args, key, before[key])
         touched = [key for key in self._touched if before.get(key, ("",))[0] == after.get(key, ("",))[0]]
         self._touched.clear()
         # In the order in which they lie there; a set would have one of its own.
@@ -443,6 +469,8 @@ class StoreServer:
             self.ticks += jobs.told(args, reply, now_us, self._ticks_found)
         elif verb == "set_results":
             self._finished(before, after, args, reply, now_us)
+        elif verb == "sweep":
+            self._chronicle.odd += self.lists.standing(self)
 
     def _unfit(self, task_id: str) -> bool:
         return (self.field(task_id, "mf") or "0 ")[:2] != "0 "
@@ -450,6 +478,8 @@ class StoreServer:
     def _changed(self, verb: str, now_us: int, task_id: str, old: State | None, new: State) -> None:
         self.answers.saw(self._loop.now_us, task_id, new[0])
         source, target = (Status[old[0]] if old else None), Status[new[0]]
+        if source is not target:
+            self.lists.moved(now_us, task_id, source, target, self.field(task_id, "lim"))
         name = _row(
             verb,
             source,
@@ -525,12 +555,17 @@ class StoreServer:
             status = new[0] if new else answers.UNKNOWN
             self.answers.saw(self._loop.now_us, key.split(b":t:", 1)[1].decode(), status)
 
-    def _gone(self, verb: str, key: bytes, last: State) -> None:
+    def _gone(self, verb: str, now_us: int, args: Sequence[Any], key: bytes, last: State) -> None:
         """A task's record has been removed."""
         self._saw(key, last, None)
+        task_id = key.split(b":t:", 1)[1].decode()
         if verb in {"command_batch", "sync_batch"}:
             # What a late copy of a call has made anew goes with the batch a second time, unfinished.
-            self.deleted.setdefault(key.split(b":t:", 1)[1].decode(), last[0])
+            self.deleted.setdefault(task_id, last[0])
+        elif verb == "sweep":
+            self._chronicle.moves["sweep"] += 1
+            self.deleted[task_id] = last[0]
+            self._chronicle.odd += self.lists.swept(now_us, task_id, last[0], early=str(args[3]) == "1")
 
     def _stops(self, task_id: str) -> bool:
         """Whether a task that fails for good stops its ordering key, by what its partition has been told of its lambda."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import json
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unittest.mock import patch
 
 import lupa.lua51
@@ -26,12 +27,15 @@ from .chronicle import Chronicle
 from .loop import Livelock, SimLoop, SimProcess
 from .mutants import MUTANTS, QUICK, Mutant, markers, source
 from .net import Net, Weather
-from .play import Result
+from .play import Result, stand_ins
+from .world import World
 
 ROOT: Final = Path(__file__).parents[2]
 WITH_BATCH: Final = 37
 WITH_JOB: Final = 38
 """Two seeds, the one after the other; the second one's second store consumer is polled."""
+_OPEN: Final = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+"""Parameters that take any number."""
 pinned = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="seeds replay under Python 3.11")
 
 
@@ -265,6 +269,56 @@ def test_every_mutant_changes_the_functions_or_a_method() -> None:
         lua.compile(source(name).split("\n", 1)[1])  # raises where it is no Lua any more
     assert len(MUTANTS) >= 15
     assert set(QUICK) <= set(MUTANTS)
+
+
+def outdated(replaced: Any) -> list[str]:
+    """What can't be called as that can in whose place it is to stand."""
+    plain, new = inspect.getattr_static(replaced.getter(), replaced.attribute), replaced.new
+    name = f"{replaced.getter()}.{replaced.attribute}"
+    if isinstance(plain, property) or not callable(plain):
+        return [] if type(plain) is type(new) or not callable(plain) else [f"{name} is no {type(new)}"]
+    taken = [each for each in inspect.signature(plain).parameters.values() if each.kind not in _OPEN]
+    needed = [each for each in taken if each.default is each.empty]
+    for some in (taken, needed):
+        named = {each.name: None for each in some if each.kind is each.KEYWORD_ONLY}
+        try:
+            inspect.signature(new).bind(*[None] * (len(some) - len(named)), **named)
+        except TypeError as error:
+            return [f"{name}{inspect.signature(plain)}, and in its place {inspect.signature(new)}: {error}"]
+    return []
+
+
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.patches()])
+def test_what_a_mutant_puts_in_place_of_a_method_takes_what_that_takes(name: str) -> None:
+    assert [wrong for each in MUTANTS[name].patches() for wrong in outdated(each)] == []
+
+
+def test_what_stands_in_for_the_store_s_connections_takes_what_these_take() -> None:
+    world = World(1)
+    with contextlib.closing(world.loop):
+        assert [wrong for each in stand_ins(world) for wrong in outdated(each)] == []
+
+
+class Clerk:
+    """Has a method that mutants would replace."""
+
+    def note(self, text: str, at: int = 0, *, twice: bool = False) -> None:
+        """Does nothing."""
+
+
+@pytest.mark.parametrize(
+    "stand_in",
+    [
+        lambda _self, _text: None,
+        lambda _self, _text, _at, **_more: None,
+        lambda _self, _text, _at=0: None,
+        lambda _self: None,
+    ],
+)
+def test_a_stand_in_of_another_form_is_found(stand_in: Callable[..., None]) -> None:
+    assert outdated(patch.object(Clerk, "note", lambda _self, _text, _at=0, **_more: None)) == []
+    (said,) = outdated(patch.object(Clerk, "note", stand_in))
+    assert "Clerk'>.note" in said
 
 
 def test_a_mutant_names_a_marker_of_the_library() -> None:

@@ -80,7 +80,7 @@ function failures.is_group(entry) return string.byte(entry) == GROUP end
 
 -- A dead letter leaves its group, which is as new now as the newest that is left, or gone.
 function failures.leave(P, id, name, group)
-  redis.call('ZREM', index.key(P, name, group), id)
+  redis.call('ZREM', index.key(P, name, group), id)  -- mutant: group_keeps_what_was_retried
   local newest = redis.call('ZRANGE', index.key(P, name, group), 0, 0, 'REV', 'WITHSCORES')
   if newest[1] then
     redis.call('ZADD', beside_key(P, 'groups'), newest[2], name .. ':' .. group)

@@ -28,7 +28,7 @@ end
 
 -- A task has been made; `entries`: of the index (index.lua), nil where it has none.
 function lists.enter(P, sets, id, name, entries, now)
-  sets.ZADD(created_key(P, name), fmt(now), id)
+  sets.ZADD(created_key(P, name), fmt(now), id)  -- mutant: created_entry
   sets.NOTE(P, name, now)
   if entries then index.enter(P, sets, id, name, entries, now) end
 end
@@ -78,7 +78,7 @@ end
 function lists.leave_finished(P, sets, id, queue, status)
   local rounded, limits = fields_of(task_key(P, id), 'rc', 'lim')
   local _, _, retention = run_log.limits(limits)
-  sets.ZREM(done_key(P, list_name(lambda_of(queue), status, rounded or retention)), id)
+  sets.ZREM(done_key(P, list_name(lambda_of(queue), status, rounded or retention)), id)  -- mutant: ended_entry_left
 end
 
 -- How many tasks of a lambda are in each status: NEW, RETRIABLE_FAILURE, ENQUEUED, CLAIMED, PROCESSING, SUCCESS, FATAL_FAILURE, CANCELLED.
@@ -90,7 +90,7 @@ function lists.counts(P, name)
   end
   for _, list in ipairs(lists.finished_of(P, name)) do
     local _, status = lists.parts(list)
-    finished[status] = finished[status] + redis.call('ZCARD', done_key(P, list))
+    finished[status] = finished[status] + redis.call('ZCARD', done_key(P, list))  -- mutant: counts_one_retention
   end
   for _, status in ipairs({'SUCCESS', 'FATAL_FAILURE', 'CANCELLED'}) do counts[#counts + 1] = finished[status] end
   return counts

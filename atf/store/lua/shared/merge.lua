@@ -77,7 +77,7 @@ local function rank_behind(m, key, low)
   while low < high do
     local middle = math.floor((low + high) / 2)
     local id = m.oldest and redis.call('ZRANGE', key, fmt(middle), fmt(middle))[1] or redis.call('ZRANGE', key, fmt(middle), fmt(middle), 'REV')[1]
-    if id ~= m.after and less(m.after, id) == m.oldest then high = middle else low = middle + 1 end
+    if id ~= m.after and less(m.after, id) == m.oldest then high = middle else low = middle + 1 end  -- mutant: cursor_skips_equals
   end
   return low
 end

@@ -67,7 +67,7 @@ function moves.end_task(P, sets, task, to, now, ...)
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
   local list, class = lists.finished(P, name, to, retention, now)
-  sets.ZADD(done_key(P, list), fmt(now), id)
+  sets.ZADD(done_key(P, list), fmt(now), id)  -- mutant: ended_entry
   sets.NOTE(P, list, now)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
   if class then redis.call('HSET', task_key(P, id), 'rc', class) end

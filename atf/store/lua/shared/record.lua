@@ -30,5 +30,5 @@ end
 -- Deletes a record with what lies apart. `named`: its field `ap`.
 function record.drop(P, id, named)
   redis.call('DEL', task_key(P, id))
-  for field in string.gmatch(named or '', '%S+') do redis.call('DEL', apart_key(P, id, field)) end
+  for field in string.gmatch(named or '', '%S+') do redis.call('DEL', apart_key(P, id, field)) end  -- mutant: apart_left
 end

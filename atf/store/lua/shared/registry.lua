@@ -110,7 +110,7 @@ function registry.audit(P, now, args, full)
   for i = 2, #args do
     local own = number - #args + i
     local entry = fmt(own) .. ' ' .. fmt(now) .. '\n' .. args[i]
-    redis.call('ZADD', log, own, entry)
+    redis.call('ZADD', log, own, entry)  -- mutant: audit_line_dropped
     grown = grown + #entry
   end
   if redis.call('HINCRBY', P, 'auditb', grown) > AUDIT_BYTES then

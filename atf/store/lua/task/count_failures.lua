@@ -9,7 +9,8 @@ register('count_failures', {'no-writes'}, function(keys, args)
     local first = redis.call('ZRANGE', key, since, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
     if first[1] then
       local newest = redis.call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')
-      answer[#answer + 1] = {redis.call('ZCOUNT', key, since, '+inf'), first[2], newest[2], newest[1], failures.place(P, newest[1])}
+      local dead = redis.call('ZCOUNT', key, since, '+inf')  -- mutant: group_counted_twice
+      answer[#answer + 1] = {dead, first[2], newest[2], newest[1], failures.place(P, newest[1])}
     else
       answer[#answer + 1] = NOTHING
     end

@@ -6,12 +6,13 @@
 -- While tasks are alive a call removes fewer: they wait behind it.
 -- An id stays taken for a while after its task finished: its record shrinks to a tombstone that only a retried Schedule sees.
 local SWEPT_BESIDE = 64  -- records at most, where queues have live tasks
-local FIRST_TO_GO = {'SUCCESS', 'CANCELLED', 'FATAL_FAILURE'}  -- where they have to make room
+-- The order in which they have to make room.
+local FIRST_TO_GO = {'SUCCESS', 'CANCELLED', 'FATAL_FAILURE'}  -- mutant: failures_go_first
 
 local function drop(P, id, name, now)
   local key = task_key(P, id)
   local digest, scheduled_at, succeeded, failed, cancelled, apart, entries = fields_of(key, 'd', 'at', 't5', 't7', 't8', 'ap', 'ix')
-  if entries then index.leave(P, writes.AT_ONCE, id, name, entries) end
+  if entries then index.leave(P, writes.AT_ONCE, id, name, entries) end  -- mutant: index_entry_left
   local finished = math.max(tonumber(succeeded or 0), tonumber(failed or 0), tonumber(cancelled or 0))
   record.drop(P, id, apart)
   if digest and finished + TOMBSTONE > now then
@@ -56,7 +57,7 @@ local function sweep_expired(P, now, budget)
     if there == 0 then
       lists.forget(P, list)
     elseif name and retention < ITEM_RETENTION then
-      local ids = redis.call('ZRANGE', key, '-inf', fmt(now - retention), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))
+      local ids = redis.call('ZRANGE', key, '-inf', fmt(now - retention), 'BYSCORE', 'LIMIT', 0, fmt(budget - swept))  -- mutant: swept_early
       remove(P, list, name, ids, now)
       swept = swept + #ids
       if group.name ~= name or group.status ~= status then
