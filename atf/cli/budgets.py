@@ -25,6 +25,11 @@ NOT_THE_CALLERS_FAULT: Final = frozenset(
 )
 """Codes that spend the budget; recording.yml has the same."""
 WINDOWS: Final = ("5m", "30m", "1h", "6h", "3d", "30d")
+ALERTED: Final = (("1h", "5m", 14.4), ("6h", "30m", 6.0), ("3d", "6h", 1.0))
+"""Windows in both of which a budget burns faster than so, as deploy/prometheus/alerts.yml has it."""
+_WORDS: Final = {"1h": "an hour", "6h": "six hours", "3d": "three days"}
+ENOUGH: Final = 100
+"""Starts or calls from which on counts since a start say something."""
 BURN_QUERY: Final = '{__name__=~"lambda:atf_starts_burn:.+|cluster:atf_schedule_burn:.+"}'
 SLO_QUERY: Final = f"max by (lambda, le) ({SLO_RATIO.name})"
 _STARTED: Final = "process_start_time_seconds"
@@ -100,6 +105,20 @@ def of_roles(texts: Iterable[str], slo: Callable[[str], Slo]) -> tuple[list[Budg
 def worst_first(budgets: Iterable[Budget]) -> list[Budget]:
     """Those with the least left first, those of which nothing is known last."""
     return sorted(budgets, key=lambda each: (each.left is None, each.left or 0, each.of))
+
+
+def burning(each: Budget) -> str:
+    """What to say of a budget that goes too fast, by the same bounds as the alerts; empty: it does not.
+
+    Counts since a start don't tell the present from last week: then it must be gone, and so many starts or calls counted that a few of them say something.
+    """
+    for long, short, most in ALERTED:
+        if min(each.burn.get(long, 0), each.burn.get(short, 0)) > most:
+            return f"its error budget goes {each.burn[long]:.0f} times as fast as {each.promise} allows, over {_WORDS[long]}"
+    if each.bad and (each.counted or 0) >= ENOUGH and each.left is not None and each.left < 0:
+        what = "calls were not" if each.of == "Schedule" else "starts came later than"
+        return f"{each.bad:,} of {each.counted:,} {what} {each.promise}: its error budget is gone"
+    return ""
 
 
 def _counted(of: str, promise: str, share: float, counted: int, bad: int) -> Budget:

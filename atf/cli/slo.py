@@ -14,7 +14,7 @@ import click
 from atf.client.registration import listed
 from atf.config.loading import load
 from atf.config.settings import CONTROLLER_PORT, METRICS_ABOVE, setting
-from atf.errors import FailedPrecondition, InvalidArgument, Unavailable
+from atf.errors import AtfError, FailedPrecondition, InvalidArgument, Unavailable
 from atf.rpc.listen_address import split_address
 from atf.sdk.slo import DEFAULT_SLO, slo_of
 
@@ -55,10 +55,7 @@ def slo(lambda_name: str, prometheus: str | None, metrics: tuple[str, ...]) -> N
     if prometheus and metrics:
         raise InvalidArgument("--metrics: of no use with --prometheus; leave it out")
     url = "" if metrics else load(PrometheusAddress, {"prometheus": prometheus}).prometheus
-    if url:
-        budgets, since = _from_prometheus(url), 0.0
-    else:
-        budgets, since = _from_roles(metrics)
+    budgets, since = (_from_prometheus(url), 0.0) if url else _from_roles(metrics)
     if lambda_name:
         budgets = [each for each in budgets if each.of == lambda_name] or [Budget(lambda_name, "", None, {})]
     show_rows(budgets, lambda each: _json(each, since), _columns(by_window=bool(url)))
@@ -67,6 +64,15 @@ def slo(lambda_name: str, prometheus: str | None, metrics: tuple[str, ...]) -> N
             f"counted since {when(round(since * 1e6))}, when the first of these processes started; --prometheus URL has 30 days",
             err=True,
         )
+
+
+def budgets_now(within_s: float) -> list[Budget]:
+    """The budgets that `atf slo` shows without options; none where nobody can be asked within some seconds."""
+    try:
+        url = load(PrometheusAddress).prometheus
+        return _from_prometheus(url, within_s) if url else _from_roles((), within_s)[0]
+    except AtfError:
+        return []
 
 
 def _columns(*, by_window: bool) -> Columns[Budget]:
@@ -96,12 +102,12 @@ def _json(each: Budget, since: float) -> dict[str, Any]:
     return {**told, "since": datetime.fromtimestamp(since, UTC).isoformat() if since else None}
 
 
-def _from_prometheus(url: str) -> list[Budget]:
+def _from_prometheus(url: str, within_s: float = _SECONDS) -> list[Budget]:
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"prometheus {url!r}: write its URL, such as http://prometheus:9090")
     base = f"{url.rstrip('/')}/api/v1/query"
     queries = {"query": BURN_QUERY}, {"query": SLO_QUERY}
-    burns, promises = (_result(text, url) for text in asyncio.run(_get([(base, each) for each in queries])))
+    burns, promises = (_result(text, url) for text in asyncio.run(_get([(base, each) for each in queries], within_s)))
     return of_prometheus(burns, promises)
 
 
@@ -116,7 +122,7 @@ def _result(text: str, url: str) -> list[Any]:
         raise FailedPrecondition(f"{url}: its answer is not that of a Prometheus") from None
 
 
-def _from_roles(given: Sequence[str]) -> tuple[list[Budget], float]:
+def _from_roles(given: Sequence[str], within_s: float = _SECONDS) -> tuple[list[Budget], float]:
     addresses = list(given) or _usual()
     if len(addresses) > _MOST_ROLES:
         raise InvalidArgument(
@@ -125,7 +131,7 @@ def _from_roles(given: Sequence[str]) -> tuple[list[Budget], float]:
     for each in addresses:
         split_address(each, "--metrics")
     promised = {each.spec.name: slo_of(each.in_force.slo) for each in ask(listed).lambdas}
-    texts = asyncio.run(_get([(f"http://{each}/metrics", {}) for each in addresses]))
+    texts = asyncio.run(_get([(f"http://{each}/metrics", {}) for each in addresses], within_s))
     budgets, since = of_roles(texts, lambda name: promised.get(name, DEFAULT_SLO))
     known = {each.of for each in budgets}
     silent = [Budget(name, str(each), None, {}, 0, 0) for name, each in promised.items() if name not in known]
@@ -138,7 +144,7 @@ def _usual() -> list[str]:
     return [f"{host}:{port + METRICS_ABOVE}", f"{host}:{CONTROLLER_PORT + METRICS_ABOVE}"]
 
 
-async def _get(requests: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
+async def _get(requests: Sequence[tuple[str, dict[str, str]]], within_s: float) -> list[str]:
     """The answers of these addresses, asked together.
 
     Raises:
@@ -146,7 +152,7 @@ async def _get(requests: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     """
     import aiohttp
 
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=within_s)) as session:
 
         async def get(url: str, query: dict[str, str]) -> str:
             try:

@@ -16,10 +16,14 @@ from atf.task import US
 from atf.times import length
 from atf.visible import one_line
 
+from .budgets import burning
 from .json_values import message_json, print_json
 from .options import asks, duration, option, wants_json
 from .remote import ask
+from .slo import budgets_now
 
+_BUDGETS_S: Final = 1.0
+"""Seconds that metrics may take to answer; without them the rest is shown."""
 _SHOWN: Final = 20
 """Lines of a section, such as hosts or lambdas; the others are counted."""
 
@@ -36,8 +40,10 @@ def status(late: float, recent: float, watch: bool) -> int:
     Exits with 0 where all is well, with 1 where something is wrong, and with 4 where no frontend answers, or the one that does can't
     reach the store. Wrong is: a server that roles do not work with or that is nearly full; no live store consumer, HSC or controller; a host
     that quarantines lambdas, or on which no executor can start; tasks that wait longer than --late and are not kept on purpose, or that nobody
-    runs; a host that has been silent for 15 s; failures within --recent; jobs that nobody runs. Worth a look is, and changes no exit code:
-    a lambda that is paused or has a gate while its tasks have been due for a minute; one whose tasks are mostly to be retried.
+    runs; a host that has been silent for 15 s; failures within --recent; jobs that nobody runs; error budgets that go
+    as fast as an alert would have it, where `atf slo` can tell. Worth a look is, and changes no exit code:
+    a lambda that is paused or has a gate while its tasks have been due for a minute; one whose tasks are mostly to be retried; an error budget that
+    is gone since the processes started.
     """
     while True:
         code = EXIT_FAILED
@@ -55,7 +61,7 @@ def status(late: float, recent: float, watch: bool) -> int:
 def _once(late: float, recent: float, *, clear: bool) -> int:
     request = f.GetStatusRequest(recent_us=round(recent * US))
     found = ask(lambda stub: stub.get_status(request))
-    sections = judge(found, round(late * US), length(round(recent * US)))
+    sections = judge(found, round(late * US), length(round(recent * US))) | {"promises": _promises()}
     every = [line for lines in sections.values() for line in lines]
     wrong, look = [line for line in every if line.wrong], [line for line in every if line.look and not line.wrong]
     if wants_json():
@@ -78,6 +84,17 @@ def _once(late: float, recent: float, *, clear: bool) -> int:
 
 def _mark(line: StatusLine) -> str:
     return "!" if line.wrong else "?" if line.look else " "
+
+
+def _promises() -> list[StatusLine]:
+    """Error budgets that go too fast, where `atf slo` can tell."""
+    lines = []
+    for each in budgets_now(_BUDGETS_S):
+        if said := burning(each):
+            now = "start" not in each.burn  # else it may have been last week
+            command = "atf slo" if each.of == "Schedule" else f"atf slo {each.of}"
+            lines.append(StatusLine("promises", f"{each.of}: {said} ({command})", wrong=now, look=not now))
+    return lines
 
 
 def _cut(section: str, lines: list[StatusLine]) -> list[StatusLine]:

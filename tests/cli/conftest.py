@@ -250,8 +250,9 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No atf.toml and no setting of whoever runs the tests."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATF_CONFIG", str(tmp_path / "atf.toml"))
-    for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_DEBUG"):
+    for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_DEBUG", "ATF_PROMETHEUS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("atf.cli.status.budgets_now", lambda _seconds: [])  # whatever runs on this machine
 
 
 @pytest.fixture

@@ -6,17 +6,20 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from atf.cli.budgets import BURN_QUERY, SLO_QUERY
+from atf.cli.budgets import ALERTED, BURN_QUERY, ENOUGH, SLO_QUERY, Budget, burning
+from atf.cli.slo import budgets_now
 from atf.config.settings import METRICS_ABOVE
 from atf.rpc import frontend_pb2 as f
 
 from .conftest import Atf, FakeFrontend
 
+ROOT = Path(__file__).parents[2]
 Serve = Callable[[Callable[[str], str | None]], str]
 
 CONTROLLER = """
@@ -191,3 +194,45 @@ def test_metrics_of_another_form_are_refused(atf: Atf, serve: Serve) -> None:
     ran = atf("slo", "--metrics", serve(lambda _: 'atf_rpc_requests_total{method="Schedule" 7\n'))
     assert ran.code != 0
     assert "not text of Prometheus' format" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("burn", "said"),
+    [
+        ({"1h": 20, "5m": 15}, "its error budget goes 20 times as fast as 5s 99% allows, over an hour"),
+        ({"1h": 20, "5m": 3}, ""),  # it is over
+        (
+            {"6h": 7, "30m": 6.5, "1h": 7, "5m": 7},
+            "its error budget goes 7 times as fast as 5s 99% allows, over six hours",
+        ),
+        ({"3d": 2, "6h": 2}, "its error budget goes 2 times as fast as 5s 99% allows, over three days"),
+        ({"3d": 1, "6h": 1, "30d": 4}, ""),
+    ],
+)
+def test_a_budget_burns_as_the_alerts_have_it(burn: dict[str, float], said: str) -> None:
+    assert burning(Budget("shop/mail", "5s 99%", 0.5, burn)) == said
+
+
+def test_the_bounds_are_those_of_the_alerts() -> None:
+    rules = (ROOT / "deploy/prometheus/alerts.yml").read_text("utf-8")
+    for long, short, most in ALERTED:
+        assert f"lambda:atf_starts_burn:{long} > {most:g} and lambda:atf_starts_burn:{short} > {most:g}" in rules
+
+
+def test_counts_since_a_start_say_something_once_there_are_enough() -> None:
+    gone = {"left": -1.0, "burn": {"start": 2.0}}
+    assert burning(Budget("shop/mail", "5s 95%", counted=ENOUGH, bad=10, **gone)) == (  # type: ignore[arg-type]
+        "10 of 100 starts came later than 5s 95%: its error budget is gone"
+    )
+    assert burning(Budget("Schedule", "99.9% accepted", counted=1_000, bad=9, **gone)) == (  # type: ignore[arg-type]
+        "9 of 1,000 calls were not 99.9% accepted: its error budget is gone"
+    )
+    assert burning(Budget("shop/mail", "5s 95%", counted=ENOUGH - 1, bad=10, **gone)) == ""  # type: ignore[arg-type]
+    assert burning(Budget("shop/mail", "5s 95%", 0.1, {"start": 0.9}, 1_000, 45)) == ""
+
+
+def test_status_asks_whom_slo_asks_and_does_without(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATF_PROMETHEUS", f"http://{serve(prometheus(*BURNS))}/prom")
+    assert [each.of for each in budgets_now(5)] == ["shop/mail", "Schedule", "shop/bill"]
+    monkeypatch.setenv("ATF_PROMETHEUS", "http://127.0.0.1:1")
+    assert budgets_now(5) == []

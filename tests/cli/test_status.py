@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from atf.cli.budgets import Budget
 from atf.client.judge import HOST_KNOWN_US
 from atf.controller.host_state import KNOWN_S
 from atf.errors import Unavailable
@@ -173,3 +174,25 @@ def test_a_screen_is_one_screen(atf: Atf, reply: f.GetStatusReply) -> None:
 def test_without_a_frontend_the_code_is_another(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.fails = Unavailable("the task store is loading")
     assert atf("status").code == 4
+
+
+def test_a_budget_that_burns_is_wrong_and_names_the_command(
+    atf: Atf, reply: f.GetStatusReply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    burns = [
+        Budget("shop/mail", "5s 99%", 0.5, {"1h": 20, "5m": 15}),
+        Budget("Schedule", "99.9% accepted", -1, {"start": 2}, 1_000, 2),
+        Budget("shop/well", "5s 95%", 0.9, {"start": 0.1}, 1_000, 5),
+    ]
+    monkeypatch.setattr("atf.cli.status.budgets_now", lambda _seconds: burns)
+    shown = atf("status")
+    promises = [line.split(maxsplit=2) for line in shown.out.splitlines() if "promises" in line]
+    assert promises == [
+        [
+            "!",
+            "promises",
+            "shop/mail: its error budget goes 20 times as fast as 5s 99% allows, over an hour (atf slo shop/mail)",
+        ],
+        ["?", "promises", "Schedule: 2 of 1,000 calls were not 99.9% accepted: its error budget is gone (atf slo)"],
+    ]
+    assert (shown.code, "all is well" in shown.out) == (1, False)
