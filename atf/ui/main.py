@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from aiohttp import web
@@ -11,6 +13,7 @@ from atf.process.role import Process, run_role
 from atf.rpc.channel import open_channel
 from atf.rpc.listen_address import free_address
 from atf.rpc.stubs import FrontendStub
+from atf.runtime import Runtime, end
 
 from .app import make_app
 from .probes import add_probes
@@ -24,17 +27,33 @@ def main(settings: UiSettings, logs: LogSettings) -> int:
     """Runs until it is asked to end; returns the exit code."""
 
     async def body(process: Process) -> None:
-        host, port = await free_address(settings.listen)
-        channel = open_channel(settings.frontend)
-        site = make_app(FrontendStub(channel), settings, process.runtime)
-        add_probes(site.app, lambda: process.serves)
-        runner = web.AppRunner(site.app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
-        await runner.setup()
-        await web.TCPSite(runner, host.strip("[]"), port).start()
-        process.runtime.spawn(keep_sampling(site.samples), name="samples of counts")
-        process.ready(f"{host}:{runner.addresses[0][1]}")
-        await process.stopping.wait()
-        await runner.cleanup()
-        await channel.close()
+        async with pages(settings, process.runtime, lambda: process.serves) as address:
+            process.ready(address)
+            await process.stopping.wait()
 
     return run_role("ui", body, logs)
+
+
+@asynccontextmanager
+async def pages(settings: UiSettings, runtime: Runtime, serves: Callable[[], bool]) -> AsyncIterator[str]:
+    """Serves the pages; gives their host:port.
+
+    Args:
+        settings: where, and for which frontend.
+        runtime: clocks, spawning.
+        serves: whether the process serves now, for /readyz.
+    """
+    host, port = await free_address(settings.listen)
+    channel = open_channel(settings.frontend)
+    site = make_app(FrontendStub(channel), settings, runtime)
+    add_probes(site.app, serves)
+    runner = web.AppRunner(site.app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
+    await runner.setup()
+    sampling = runtime.spawn(keep_sampling(site.samples), name="samples of counts")
+    try:
+        await web.TCPSite(runner, host.strip("[]"), port).start()
+        yield f"{host}:{runner.addresses[0][1]}"
+    finally:
+        await end([sampling])
+        await runner.cleanup()
+        await channel.close()

@@ -332,12 +332,24 @@ def test_a_module_that_is_not_in_its_package_is_one_sentence(folder: Path, env: 
     )
 
 
+def fetched(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=15) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
 async def test_everything_in_one_process(folder: Path, env: dict[str, str], ups: list[Up]) -> None:
     ups.append(Up(folder, env, "shop:app", "--store", "memory", "--json"))
     where = ups[0].where()
     address = where["roles"]["frontend"]
 
-    assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
+    task_id = await schedule(address, "shop/add", {"a": 2, "b": 3})
+    assert await results(address, [task_id], 15) == [5]
+    page = await asyncio.to_thread(fetched, f"http://{where['ui']}/tasks/{task_id}")
+    assert "SUCCESS" in page or "done" in page
+    metrics = await asyncio.to_thread(fetched, f"http://{where['metrics']['all']}/metrics")
+    assert 'atf_tasks_scheduled_total{lambda="shop/add",result="accepted"} 1.0' in metrics
+    assert 'atf_tasks{lambda="shop/add",status="SUCCESS"} 1.0' in metrics
 
     assert descendants(ups[0].process.pid) == {where["pid"]}
     assert await asyncio.to_thread(ups[0].end, signal.SIGINT) == 0

@@ -1,6 +1,6 @@
 """`atf up --store memory`: runs every role in this one process, on a store that is gone with it. For a first look, and for nothing else.
 
-The roles are those of `atf up`, called directly; only the frontend also listens, for clients and the other commands.
+The roles are those of `atf up`, called directly; only the frontend also listens, for clients and the other commands. Beside it are the pages and the metrics.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 from atf.store.store import Store
+from atf.store_consumer.measures import Measures
 from atf.testing.wiring import Wiring
 
 from .cluster_settings import ClusterSettings
+from .memory_watching import serve_metrics, serve_pages
 from .ports import free_if_taken
 from .user_code import check_imports, end
 
@@ -63,30 +65,30 @@ class _UserCode(NamedTuple):
     folder: Path
 
 
-def run_in_memory(settings: ClusterSettings, apps: Sequence[str]) -> NoReturn:
+def run_in_memory(settings: ClusterSettings, apps: Sequence[str], *, ui: bool) -> NoReturn:
     """Runs until SIGINT or SIGTERM. Ends this process: a thread of user code would keep it."""
-    end(answered(lambda: _imported(settings, apps)))
+    end(answered(lambda: _imported(settings, apps, ui=ui)))
 
 
-def _imported(settings: ClusterSettings, apps: Sequence[str]) -> int:
+def _imported(settings: ClusterSettings, apps: Sequence[str], *, ui: bool) -> int:
     if code := check_imports(apps):  # a crash or an exit in there would end this process without a word
         return code
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()  # before user code, which may go elsewhere
     with given_back():
         lambdas = load_lambdas(apps)
-    return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder)))
+    return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder), ui=ui))
 
 
-async def _run(settings: ClusterSettings, code: _UserCode) -> int:
+async def _run(settings: ClusterSettings, code: _UserCode, *, ui: bool) -> int:
     async with AsyncExitStack() as last:
-        status = await _serve(last, settings, code)
+        status = await _serve(last, settings, code, ui=ui)
     if status:
         exit_at_once(status)  # a `def` that does not end would keep the loop
     return status
 
 
-async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCode) -> int:
+async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCode, *, ui: bool) -> int:
     """Runs the roles; `last` takes what is to be closed behind them, also where one can't start."""
     runtime, timing = SystemRuntime(), read(Timing, {})
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
@@ -96,7 +98,10 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     frontend = wiring.frontend(store, listening)
     listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
-    listeners = await Listeners.open(frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store))
+    store.metrics = wiring.metrics
+    listeners = await Listeners.open(
+        frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store), store.metrics
+    )
     last.push_async_callback(listeners.close)
     bounds = _bounds(settings, listeners.address)
     os.environ.setdefault("ATF_FRONTEND", listeners.address)  # for tasks that schedule tasks, as in other executors
@@ -135,7 +140,9 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     }
     runtime.spawn(watch(runtime, get_logger()), name="file descriptors")
     working = runtime.spawn(executor.run(), name="executor")
-    _announce(listeners, code.names)
+    metrics = await serve_metrics(last, listeners.address, store, Measures(store, runtime, lambda: consumer.lag).read)
+    pages = await serve_pages(last, listeners.address, runtime, free=settings.free_ports) if ui else ""
+    _announce(listeners, code.names, metrics, pages)
     await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
     status = await working
@@ -182,16 +189,19 @@ def _fake_server() -> Any:
     return fakeredis.FakeServer()
 
 
-def _announce(listeners: Listeners, apps: Sequence[str]) -> None:
+def _announce(listeners: Listeners, apps: Sequence[str], metrics: str, pages: str) -> None:
     where = {"frontend": listeners.address}
     if wants_json():
         also = {"dapr_http": listeners.dapr_http} if listeners.dapr_http else {}
-        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **also})
+        watched = {"metrics": {"all": metrics} if metrics else {}, "ui": pages}
+        print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **watched, **also})
         return
     print_fields(
         [
             ("task store", "in memory: nothing survives the end of this process"),
             *where.items(),
+            ("pages", pages and f"http://{pages}/"),
+            ("metrics", metrics),
             ("Dapr's HTTP API", listeners.dapr_http),
             ("apps", ", ".join(apps)),
         ]

@@ -84,7 +84,7 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, watch: bool, **fla
     if store == "memory":
         from .memory import run_in_memory
 
-        run_in_memory(settings, apps)
+        run_in_memory(settings, apps, ui=not no_ui)
     return asyncio.run(_run(settings, apps, ui=not no_ui, watch=watch))
 
 
