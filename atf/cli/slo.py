@@ -26,7 +26,7 @@ from .remote import FrontendAddress, ask
 _SECONDS: Final = 10
 _MOST_BYTES: Final = 32 << 20
 _MOST_ROLES: Final = 200
-_SHOWN: Final = ("1h", "6h", "3d")
+_SHOWN: Final = ("5m", "1h", "6h", "3d")
 
 
 @dataclass(frozen=True)

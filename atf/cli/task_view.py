@@ -15,6 +15,8 @@ from atf.visible import one_line
 from .json_values import bytes_json, message_json
 from .output import show_fields, when
 
+_LOST: Final = "lost with its executor"
+"""How the error of a task begins whose losses are used up (loss.lua)."""
 _FIELDS: Final = (
     "id lambda priority status attempts losses runs scheduled_at_us next_at_us created_at_us enqueued_at_us claimed_at_us started_at_us failed_at_us finished_at_us"
     " owner cancel_requested progress error error_type error_message failure_group ended_runs has_log"
@@ -38,6 +40,12 @@ def waits_json(waits: Iterable[f.WaitPart]) -> list[dict[str, Any]]:
     return [message_json(each) for each in waits]
 
 
+def _again(task: t.Task, poison: bool) -> str:
+    if task.status not in (t.FATAL_FAILURE, t.CANCELLED):
+        return ""
+    return f"atf retry {task.id}" + (", once its cause is mended: its process died each time" if poison else "")
+
+
 def waits_text(waits: Iterable[f.WaitPart]) -> str:
     """The same for people, without what took less than a millisecond."""
     return ", ".join(f"{each.reason} {each.us / 1e6:.3f} s" for each in waits if each.us >= 1000)
@@ -46,6 +54,7 @@ def waits_text(waits: Iterable[f.WaitPart]) -> str:
 def show_task(task: t.Task, of_failed: int = 0, waits: Sequence[f.WaitPart] = ()) -> None:
     """A task as a page, or for programs; `of_failed`: it is the last of so many of its lambda that failed."""
     shown, failed = task_json(task) | {"waits": waits_json(waits)}, failure_of(task.error)
+    poison = task.status == t.FATAL_FAILURE and failed.headline.startswith(_LOST)
     others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --status dead" if of_failed > 1 else ""
     show_fields(
         shown,
@@ -73,8 +82,8 @@ def show_task(task: t.Task, of_failed: int = 0, waits: Sequence[f.WaitPart] = ()
             ("traceback", failed.traceback.partition("\n")[2]),
             ("runs", "\n".join(_ended_runs(task.ended_runs))),
             ("log", f"atf logs {task.id}" if task.has_log else ""),
-            ("run it again", f"atf retry {task.id}" if task.status in (t.FATAL_FAILURE, t.CANCELLED) else ""),
-            ("run all again", f"atf retry {shown['lambda']}" if task.status == t.FATAL_FAILURE else ""),
+            ("run it again", _again(task, poison)),
+            ("run all again", f"atf retry {shown['lambda']}" if task.status == t.FATAL_FAILURE and not poison else ""),
         ],
     )
 

@@ -96,6 +96,7 @@ def prometheus(*burns: dict[str, Any]) -> Callable[[str], str | None]:
 BURNS = (
     sample(0.25, __name__="lambda:atf_starts_burn:30d", **{"lambda": "shop/bill"}),
     sample(1.5, __name__="lambda:atf_starts_burn:30d", **{"lambda": "shop/mail"}),
+    sample(0.25, __name__="lambda:atf_starts_burn:5m", **{"lambda": "shop/mail"}),
     sample(16, __name__="lambda:atf_starts_burn:1h", **{"lambda": "shop/mail"}),
     sample(float("nan"), __name__="lambda:atf_starts_burn:6h", **{"lambda": "shop/mail"}),
     sample(0.5, __name__="cluster:atf_schedule_burn:30d"),
@@ -107,10 +108,10 @@ def test_the_budgets_of_a_prometheus_the_worst_first(atf: Atf, serve: Serve, mon
 
     lines = [line.split("\t") for line in atf("slo", "--prometheus", url).out.splitlines()]
     assert lines == [
-        ["of", "promise", "budget left", "burn 1h", "burn 6h", "burn 3d"],
-        ["shop/mail", "5s 99%", "-50.0 %", "16.00", "", ""],
-        ["Schedule", "99.9% accepted", "50.0 %", "", "", ""],
-        ["shop/bill", "250ms 95%", "75.0 %", "", "", ""],
+        ["of", "promise", "budget left", "burn 5m", "burn 1h", "burn 6h", "burn 3d"],
+        ["shop/mail", "5s 99%", "-50.0 %", "0.25", "16.00", "", ""],
+        ["Schedule", "99.9% accepted", "50.0 %", "", "", "", ""],
+        ["shop/bill", "250ms 95%", "75.0 %", "", "", "", ""],
     ]
     monkeypatch.setenv("ATF_PROMETHEUS", url)
     (one,) = atf("slo", "shop/bill", "--json").json

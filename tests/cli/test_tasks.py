@@ -375,6 +375,13 @@ def test_many_ids_go_in_batches(atf: Atf, frontend: FakeFrontend) -> None:
     assert [len(request.ids) for request in frontend.asked] == [256, 44]
 
 
+def test_a_task_that_ends_its_process_is_not_to_be_retried_at_once(atf: Atf, frontend: FakeFrontend) -> None:
+    frontend.add("0-a", t.FATAL_FAILURE, error="lost with its executor 3 times; last: ended by SIGSEGV", losses=3)
+    out = atf("get", "0-a").out
+    assert "run it again  atf retry 0-a, once its cause is mended: its process died each time\n" in out
+    assert "run all again" not in out
+
+
 def test_explain(atf: Atf, frontend: FakeFrontend) -> None:
     frontend.add("0-a", t.NEW)
 
