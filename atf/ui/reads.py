@@ -1,7 +1,7 @@
 """Shares readings of the frontend among all pages: whoever asks the same within a second gets the same answer.
 
-So twenty open tabs cost the store as much as one. A reading that takes long is shared for longer, so that tabs take no more of a store that is
-busy. That does not hold of counts, which are cheap: these are read every second. A reading that failed is shared for as long as another one.
+So twenty open tabs cost the store as much as one. Counts are read every second. Other answers are shared for longer where tabs ask for many of
+them, or these take long: so they take a small part of a store that is busy, too. A reading that failed is shared for as long as another one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ R = TypeVar("R")
 
 KEEP_S: Final = 1.0
 """Seconds for which an answer is given again at least."""
-TIMES: Final = 100
-"""As many times as long as a reading took its answer is given again: it takes a hundredth of the frontend's time at most."""
+TIMES: Final = 40
+"""As many times as long as all readings of late took together, each answer is given again: they take a fortieth of the frontend's time at most."""
 MOST_KEPT_S: Final = 10.0
-"""But no longer than this."""
+"""But no longer than this; what was read before that is not of late."""
 MOST: Final = 256
 """Answers that are kept at a time."""
 
@@ -32,14 +32,17 @@ MOST: Final = 256
 class _Reading(NamedTuple):
     begun: float
     answer: asyncio.Task[tuple[Any, Exception | None, float]]
+    of_counts: bool
 
-    def is_over(self, now: float, keep_s: float | None = None) -> bool:
-        """Whether it is to be read anew; `now` is of the monotonic clock. `keep_s`: see SharedReads."""
+    @property
+    def took_s(self) -> float:
+        """Seconds; 0 while it goes on."""
+        return self.answer.result()[2] if self.answer.done() and not self.answer.cancelled() else 0
+
+    def is_over(self, now: float, keep_s: float) -> bool:
+        """Whether it is to be read anew; `now` is of the monotonic clock."""
         if not self.answer.done() or self.answer.cancelled():
             return self.answer.done()
-        _, _, took = self.answer.result()
-        if keep_s is None:
-            keep_s = min(max(KEEP_S, TIMES * took), MOST_KEPT_S)
         return now - self.begun >= keep_s
 
 
@@ -60,7 +63,7 @@ class SharedReads:
         Args:
             call: the RPC.
             request: of the RPC's own type, which names it.
-            keep_s: how old the answer may be; None: that depends on how long it takes.
+            keep_s: how old the answer may be, where it counts; None: that depends on what else is read.
 
         Raises:
             AtfError: what the RPC raised.
@@ -68,9 +71,10 @@ class SharedReads:
         key = type(request).__name__, request.SerializeToString(deterministic=True)
         now = self._runtime.monotonic()
         found = self._readings.get(key)
-        if found is None or found.is_over(now, keep_s):
+        if found is None or found.is_over(now, self._shared_s(now) if keep_s is None else keep_s):
             self._make_room(now)
-            found = _Reading(now, self._runtime.spawn(self._read(call, request), name=key[0]))
+            answer_of = self._runtime.spawn(self._read(call, request), name=key[0])
+            found = _Reading(now, answer_of, of_counts=keep_s is not None)
             self._readings[key] = found
         # Shielded: the first who asked may leave, and the others still want the answer.
         answer, error, _ = await asyncio.shield(found.answer)
@@ -83,8 +87,13 @@ class SharedReads:
         """Has the next readings be new ones, as after an action."""
         self._readings.clear()
 
+    def _shared_s(self, now: float) -> float:
+        """For how long an answer is shared now that does not count."""
+        late = [each for each in self._readings.values() if now - each.begun < MOST_KEPT_S and not each.of_counts]
+        return min(max(KEEP_S, TIMES * sum(each.took_s for each in late)), MOST_KEPT_S)
+
     def _make_room(self, now: float) -> None:
-        old = [key for key, each in self._readings.items() if each.is_over(now)]
+        old = [key for key, each in self._readings.items() if each.is_over(now, MOST_KEPT_S)]
         for key in old:
             del self._readings[key]
         while len(self._readings) >= MOST:

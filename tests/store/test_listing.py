@@ -219,6 +219,22 @@ async def test_what_waits_for_no_instant_is_found_too(world: World) -> None:
     assert (await dump(world.store)).zset("atf:{0}:unvisited") == {}
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 32])
+async def test_lambdas_whose_names_begin_alike_are_counted_each(
+    at_once: int, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atf.store.status._AT_ONCE", at_once)
+    names = ("a/b", "a/b-c", "a/b.c", "a/bc", "a/b0", "a/bz-")
+    for number, name in enumerate(names):
+        ids = [f"t{number}-{each}" for each in range(number + 1)]
+        await world.store.cancel_tasks(await world.schedule(*ids, lambda_name=name, partition=number % 2))
+    found = (await world.store.get_status([*names, "a/none"], US)).lambdas
+    assert {name: each.counts[Status.CANCELLED] for name, each in found.items()} == {
+        name: number + 1 for number, name in enumerate(names)
+    }
+    assert not any(each.unfinished or each.waiting or each.dead for each in found.values())
+
+
 async def test_a_page_takes_one_call_of_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     called = note_calls(monkeypatch)
     page = await world.store.list_tasks(TaskQuery(), 100)

@@ -153,7 +153,7 @@ async def test_a_reading_that_failed_is_shared_and_forgotten() -> None:
     assert await read(call, f.GetTaskRequest()) == "here"
 
 
-@pytest.mark.parametrize(("took_ms", "kept_ms"), [(0, 1_000), (9, 1_000), (30, 3_000), (99, 9_900), (4_000, 10_000)])
+@pytest.mark.parametrize(("took_ms", "kept_ms"), [(0, 1_000), (24, 1_000), (30, 1_200), (99, 3_960), (4_000, 10_000)])
 async def test_a_reading_that_takes_long_is_shared_for_longer(took_ms: int, kept_ms: int) -> None:
     clock, asked = TurnedClock(), []
 
@@ -171,6 +171,34 @@ async def test_a_reading_that_takes_long_is_shared_for_longer(took_ms: int, kept
     assert await read(call, f.GetTaskRequest()) == 2
 
 
+async def test_many_readings_are_shared_for_longer_and_counts_are_not_among_them() -> None:
+    clock, asked = TurnedClock(), []
+
+    async def call(request: f.GetTaskRequest) -> str:
+        asked.append(request.id)
+        clock.now_us += S // 20
+        return request.id
+
+    read = SharedReads(clock)
+    for each in ("a", "b", "c"):
+        await read(call, f.GetTaskRequest(id=each))
+    await read(call, f.GetTaskRequest(id="counts"), keep_s=1.0)
+    clock.now_us += 5 * S
+    await read(call, f.GetTaskRequest(id="a"))
+    await read(call, f.GetTaskRequest(id="counts"), keep_s=1.0)
+    assert asked == ["a", "b", "c", "counts", "counts"], "three of 50 ms: six seconds"
+    clock.now_us += S
+    await read(call, f.GetTaskRequest(id="a"))
+    assert asked[5:] == ["a"]
+    clock.now_us += 10 * S  # and those before do not matter any more
+    for _ in range(2):
+        await read(call, f.GetTaskRequest(id="b"))
+        clock.now_us += 2 * S - S // 10
+    assert asked[6:] == ["b"]
+    await read(call, f.GetTaskRequest(id="b"))
+    assert asked[6:] == ["b", "b"]
+
+
 async def test_a_reading_may_be_shared_for_as_long_as_a_page_says() -> None:
     clock, asked = TurnedClock(), []
 
@@ -180,7 +208,13 @@ async def test_a_reading_may_be_shared_for_as_long_as_a_page_says() -> None:
         return len(asked)
 
     read = SharedReads(clock)
-    for after_us, keep_s, answer in ((0, 1.0, 1), (S // 2 - 10, 1.0, 1), (20, 30.0, 1), (10, 1.0, 2), (S, None, 2)):
+    for after_us, keep_s, answer in (
+        (0, 1.0, 1),
+        (S // 2 - 10, 1.0, 1),
+        (20, 30.0, 1),
+        (10, 1.0, 2),
+        (S // 4, None, 2),
+    ):
         clock.now_us += after_us
         assert await read(call, f.GetTaskRequest(), keep_s=keep_s) == answer
 

@@ -1,6 +1,6 @@
 -- get_status: how some lambdas stand in this partition, for people
 -- KEYS[1]  the partition's record
--- ARGV     now, how long ago a failure counts as recent, then the lambdas
+-- ARGV     now, how long ago a failure counts as recent, then the lambdas in the order of the bytes of their names, each with a colon behind it
 -- RETURNS  now, when finished tasks last went before their retention (0: they never did), then per lambda that has tasks: its number in ARGV from 0, tasks that
 --          are due and wait, since when the first of those is due (0: none), how many dead letters failed recently, the newest of all ("": none),
 --          and when that failed; then how many tasks are in each status: NEW, RETRIABLE_FAILURE, ENQUEUED, CLAIMED, PROCESSING, SUCCESS, FATAL_FAILURE, CANCELLED
@@ -33,11 +33,23 @@ local function look(P, queue, now, found, counts)
   end
 end
 
+-- The finished sets of some lambdas, which stand in their order: by lambda {list, status, ...}. One call reads what stands from the first to the last.
+local function finished_of(P, first, last)
+  local found = {}
+  for _, list in ipairs(redis.call('ZRANGE', beside_key(P, 'lists'), '[' .. first .. ':', '(' .. last .. ';', 'BYLEX')) do  -- ; follows :
+    local name, status = lists.parts(list)
+    if name then
+      local of = found[name] or {}
+      found[name], of[#of + 1], of[#of + 2] = of, list, status
+    end
+  end
+  return found
+end
+
 -- A lambda's finished tasks: counted, and the newest of the dead letters looked at.
-local function look_at_finished(P, name, since, found, counts)
-  for _, list in ipairs(lists.finished_of(P, name)) do
-    local _, status = lists.parts(list)
-    local set = done_key(P, list)
+local function look_at_finished(P, finished, since, found, counts)
+  for i = 1, #finished, 2 do
+    local set, status = done_key(P, finished[i]), finished[i + 1]
     local here = redis.call('ZCARD', set)
     counts[FINISHED_AT[status]] = counts[FINISHED_AT[status]] + here
     if here > 0 and status == 'FATAL_FAILURE' then
@@ -51,10 +63,11 @@ end
 
 register('get_status', {'no-writes'}, function(keys, args)
   local P, now, span, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
+  local finished = args[3] and finished_of(P, args[3], args[#args])
   for i = 3, #args do
     local found, counts = {due = 0, since = math.huge, recent = 0, newest = '', failed_at = 0}, {0, 0, 0, 0, 0, 0, 0, 0}
     for _, queue in ipairs(due_index.queues_of(P, args[i])) do look(P, queue, now, found, counts) end
-    look_at_finished(P, args[i], now - span, found, counts)
+    look_at_finished(P, finished[args[i]] or NOTHING, now - span, found, counts)
     local all = 0
     for _, count in ipairs(counts) do all = all + count end
     if all > 0 then
