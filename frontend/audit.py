@@ -21,6 +21,8 @@ from atf.runtime import Runtime
 from atf.store.store import Store
 from atf.store.values.audit import DONE, AuditEntry
 
+from .validate import shown
+
 NOT_AUDITED: Final = {
     "Schedule": "every task would be an entry; its own record says when it came",
     "ScheduleMany": "every task would be an entry; its own record says when it came",
@@ -165,6 +167,11 @@ def signature(request: Signed) -> tuple[str, str]:
     if len(why) > MAX_WHY_CHARS:
         raise InvalidArgument(f"why: {len(why)} characters, at most {MAX_WHY_CHARS}")
     return who if who.strip() else UNKNOWN, why
+
+
+def batch_detail(batch_id: str) -> str:
+    """What the entry of a command to a batch says, by which those of its items are found, too."""
+    return f"batch {shown(batch_id)}"
 
 
 def check_who(request: Signed) -> None:

@@ -16,7 +16,7 @@ from atf.store.values.batches import BatchCommandAnswer, BatchPlace, BatchRecord
 from atf.task import US, Status
 
 from . import batch_view as view
-from .audit import AuditDraft
+from .audit import AuditDraft, batch_detail
 from .parts import FrontendParts
 from .validate import bad_page_token, lambda_of, page_size, shown
 
@@ -142,7 +142,7 @@ class BatchRpcs(FrontendParts):
 
     async def cancel_batch(self, request: b.CancelBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Cancels every item that has not started, and asks those that run to stop."""
-        async with self._audit.write("cancel_batch", request, detail=f"batch {shown(request.id)}") as draft:
+        async with self._audit.write("cancel_batch", request, detail=batch_detail(request.id)) as draft:
             await self._command(draft, request.id, self._store.cancel_batch)
             record = await self._record(request.id)
             draft.lambda_name = record.lambda_name
@@ -150,7 +150,7 @@ class BatchRpcs(FrontendParts):
 
     async def retry_batch(self, request: b.RetryBatchRequest, *, timeout: float = 10) -> b.Batch:
         """Starts the items afresh that failed for good."""
-        async with self._audit.write("retry_batch", request, detail=f"batch {shown(request.id)}") as draft:
+        async with self._audit.write("retry_batch", request, detail=batch_detail(request.id)) as draft:
             done = await self._command(draft, request.id, self._store.retry_batch)
             record = await self._record(request.id)
             draft.lambda_name = record.lambda_name
@@ -167,7 +167,7 @@ class BatchRpcs(FrontendParts):
     async def delete_batch(self, request: b.DeleteBatchRequest, *, timeout: float = 10) -> b.DeleteBatchReply:
         """Deletes a batch that has ended; it need not exist."""
         try:
-            async with self._audit.write("delete_batch", request, detail=f"batch {shown(request.id)}") as draft:
+            async with self._audit.write("delete_batch", request, detail=batch_detail(request.id)) as draft:
                 done = await self._command(draft, request.id, self._store.delete_batch)
         except NotFound:
             return b.DeleteBatchReply(existed=False)

@@ -6,11 +6,12 @@ from typing import Final
 
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
+from atf.sdk.work_items import ITEM_MARK
 from atf.store.values.audit import AuditEntry
 from atf.task import MAX_BATCH
 from atf.times import instant
 
-from .audit import MAX_WHO_CHARS
+from .audit import MAX_WHO_CHARS, batch_detail
 from .parts import FrontendParts
 from .validate import check_stored_id, checked_lambda, lambda_of, page_size, shown
 
@@ -81,14 +82,20 @@ def _matches(entry: AuditEntry, request: f.ListAuditRequest) -> bool:
         (not request.until_at_us or entry.at_us < request.until_at_us)
         and request.who in {"", entry.who}
         and request.what in {"", entry.what}
-        and (not request.task_id or request.task_id in entry.tasks)
+        and (not request.task_id or request.task_id in entry.tasks or _is_of_batch(request.task_id, entry))
         and (not lambda_of(request) or lambda_of(request) in entry.lambda_name.split(", "))
     )
 
 
+def _is_of_batch(task_id: str, entry: AuditEntry) -> bool:
+    """Whether what was done was done to the batch of which a task is an item."""
+    batch_id, mark, _ = task_id.partition("-")[2].partition(ITEM_MARK)
+    return bool(mark) and entry.detail == batch_detail(batch_id)
+
+
 def _entry(entry: AuditEntry, asked: str) -> f.AuditEntry:
     tasks = list(entry.tasks[:SHOWN_TASKS])
-    if asked and asked not in tasks:
+    if asked in entry.tasks and asked not in tasks:
         tasks = [asked, *tasks[:-1]]
     return f.AuditEntry(
         **{"lambda": entry.lambda_name},

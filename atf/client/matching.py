@@ -64,7 +64,10 @@ class MatchingCalls:
             status: any of these; None: all.
             limit: how many at most.
             oldest_first: the other way round.
-            **conditions: what else they must be.
+            **conditions: what else they must be: of one `priority` or any of several; with all of some `labels`; of an ordering or
+                concurrency `key`; failed last by an exception of an `error_type`; in a span by `since` and `until`, instants with a time
+                zone, by what the list is in order of; given the values of `search`, for arguments that their lambda declares; in a
+                `group` of failures.
 
         Raises:
             InvalidArgument, UnknownLambda: there can be no such task.

@@ -422,3 +422,15 @@ async def test_a_lambda_that_nobody_knows_is_refused_unless_there_are_entries_of
 async def test_what_can_t_be_asked_for_is_refused(bench: Bench, wrong: Any) -> None:
     with pytest.raises(InvalidArgument):
         await newest(bench, **wrong)
+
+
+async def test_what_was_done_to_a_batch_is_found_by_its_items(bench: Bench) -> None:
+    await bench.frontend.cancel_batch(b.CancelBatchRequest(**await batch(bench)))
+    page = await bench.frontend.list_batch_items(b.ListBatchItemsRequest(id=ID))
+    for item in page.items:
+        asked = f.ListAuditRequest(task_id=item.task_id)
+        (entry,) = (await bench.frontend.list_audit(asked)).entries
+        assert (entry.what, list(entry.tasks)) == ("cancel_batch", [])
+    assert page.items
+    other = f.ListAuditRequest(task_id=page.items[0].task_id.replace(ID, "other"))
+    assert not (await bench.frontend.list_audit(other)).entries
