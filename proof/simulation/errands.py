@@ -81,7 +81,7 @@ async def _each(world: World, *calls: tuple[str, Callable[[], Awaitable[Any]]]) 
 
 async def _look(world: World, client: AsyncClient) -> None:
     """What a page of an overview shows."""
-    name = steps_of(world.seed).name
+    name, since_us = steps_of(world.seed).name, world.now_us()
     told = await _each(
         world,
         ("lambdas", client.lambdas),
@@ -92,8 +92,16 @@ async def _look(world: World, client: AsyncClient) -> None:
         ("capacity", client.capacity),
         ("gates", lambda: client.gates(name)),
         ("audit", lambda: client.audit(name, limit=5)),
+        ("count", client.count),
+        ("failures", client.failures),
         ("batches", lambda: client.batches(limit=3)),
     )
+    for each in told["failures"] or ():
+        had = world.server.answers.between(each.task_id, since_us, world.now_us())
+        if "FATAL_FAILURE" not in had:
+            world.chronicle.odd.append(
+                f"{each.task_id}: told to be the newest of a group of failures, and it was {sorted(had)}"
+            )
     known = {each.name for each in world.hosts}
     if strangers := {each.name for each in told["hosts"] or ()} - known:
         world.chronicle.odd.append(f"hosts that there are not were told of: {strangers}")

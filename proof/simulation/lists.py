@@ -30,6 +30,8 @@ SEARCHED: Final = "fails"
 _EVERY: Final = 3
 """One task of so many has the short retention."""
 _PAGE: Final = 7
+COUNTED_EVERY_S: Final = 1.1
+"""Seconds, and somewhat more, for which a frontend tells everybody the same counts."""
 _LOOKS: Final = 9
 """Times that somebody looks who finds that something has changed meanwhile."""
 _MOST_FINISHED: Final = 1_000_000
@@ -152,6 +154,7 @@ async def judge(world: World) -> None:
     """Asks for all there is, and has the answers judged."""
     for _ in range(_LOOKS):
         look = _Look(world)
+        await asyncio.sleep(COUNTED_EVERY_S)
         wrong = await look.wrong()
         if world.server.tasks() == look.tasks:
             world.chronicle.odd += wrong
@@ -245,11 +248,15 @@ class _Look:
         expected: dict[str, Counter[str]] = defaultdict(Counter)
         for task_id, (status, *_) in self.tasks.items():
             expected[lambda_of(task_id, self._field)][status] += 1
-        reply = await self._ask("lambdas", self._frontend.list_lambdas, f.ListLambdasRequest())
-        told = {each.spec.name: {name: n for name, n in each.counts.items() if n} for each in reply.lambdas}
-        wrong = {name: told[name] for name in told if told[name] != expected.get(name, {})}
-        if wrong:
-            self._found.append(f"lambdas are told to have {wrong}, and have {dict(expected)}")
+        lambdas = await self._ask("lambdas", self._frontend.list_lambdas, f.ListLambdasRequest())
+        counts = await self._ask("counts", self._frontend.count_tasks, f.CountTasksRequest())
+        for told in (
+            {each.spec.name: each.counts for each in lambdas.lambdas},
+            {getattr(each, "lambda"): each.counts for each in counts.lambdas},
+        ):
+            some = {name: {status: n for status, n in sorted(each.items()) if n} for name, each in told.items()}
+            if wrong := {name: each for name, each in some.items() if each != expected.get(name, {})}:
+                self._found.append(f"lambdas are told to have {wrong}, and have {dict(expected)}")
 
     async def _ask(self, what: str, call: Callable[..., Any], request: Any) -> Any:
         while True:
