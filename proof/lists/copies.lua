@@ -3,7 +3,7 @@
 -- ARGV     the task, number of the first copy, how many, µs by which the first one is later, and each of the others than the one before it,
 --          then the sorted sets that the task stands in
 local P, task, first, count, by, step = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local INSTANTS = {at = true, c = true, f = true, t1 = true, t2 = true, t3 = true, t4 = true, t5 = true, t6 = true, t7 = true, t8 = true}
+local INSTANTS = {at = true, t1 = true, t2 = true, t3 = true, t4 = true, t5 = true, t6 = true, t7 = true, t8 = true}
 
 local function later(text, shift) return string.format('%d', tonumber(text) + shift) end
 
@@ -12,11 +12,18 @@ local function runs_later(text, shift)
   return (string.gsub(text, '([^\t\n]*\t)(%d+)(\t[^\n]*\n)', function(owner, ended, rest) return owner .. later(ended, shift) .. rest end))
 end
 
+-- The counter of a claim is an instant, too.
+local function claim_later(text, shift)
+  return (string.gsub(text, '^%d+', function(counter) return later(counter, shift) end))
+end
+
+local SHIFTED = {R = runs_later, c = claim_later}  -- the others: later
+
 local partition = string.match(task, '^%d+%-')
 local record, moved, apart = redis.call('HGETALL', P .. ':t:' .. task), {}, {}
 for i = 1, #record, 2 do
   local field = record[i]
-  if INSTANTS[field] or field == 'R' and record[i + 1] ~= '\0' then moved[#moved + 1] = {i + 1, record[i + 1], field == 'R' and runs_later or later} end
+  if INSTANTS[field] or SHIFTED[field] and record[i + 1] ~= '\0' then moved[#moved + 1] = {i + 1, record[i + 1], SHIFTED[field] or later} end
   if record[i + 1] == '\0' then
     apart[#apart + 1] = {':' .. field, redis.call('GET', P .. ':v:' .. task .. ':' .. field), field == 'R' and runs_later or nil}
   end
