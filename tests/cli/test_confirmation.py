@@ -112,7 +112,7 @@ def test_a_dry_run_by_a_filter(atf: Atf, frontend: FakeFrontend) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["retry"], "give ids of tasks, one lambda, or a --group of atf failures"),
+        (["retry"], "give ids of tasks, a lambda, or flags that say which tasks, such as --status or --group"),
         (["retry", "0-a", "--lambda", "shop/mail"], "and not both"),
         (["retry", "shop/mail", "--lambda", "shop/mail"], "and not both"),
         (["retry", "shop/mail", "shop/bill"], "shop/mail is a lambda: give it alone"),

@@ -80,7 +80,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.store.watch_log(claims[0].task_id, 10)
     await world.store.heartbeat([ClaimRenewal(claims[0], True, "half", KeptRunLog(1, 1, "hello", 0))])
     await look()
-    await world.finish(Outcome.SUCCEEDED, claims[0], result=b"1", encoding=1)
+    await world.finish(Outcome.SUCCEEDED, claims[0], result=b"1", encoding=1, traceparent="00-1-2-01")
     await world.finish(Outcome.STOPPED, claims[1], error="stopped")
     await world.fail(claims[2])
     await world.finish(Outcome.FAILED_FATAL, claims[3], error="no")
