@@ -77,6 +77,16 @@ def task_filter(lambda_name: str, flags: dict[str, Any]) -> f.TaskFilter:
     )
 
 
+def retry_words(lambda_name: str, flags: dict[str, Any]) -> list[str]:
+    """The words of a command that retries the dead ones of what a list with these flags shows."""
+    words = [lambda_name] if lambda_name else []
+    for name in FLAGS:
+        flag = "--" + {"labels": "label"}.get(name, name).replace("_", "-")
+        given = flags[name] if isinstance(flags[name], tuple) else filter(None, [flags[name]])
+        words += [word for each in given if name != "status" for word in (flag, each)]
+    return ["atf", "retry", *(words or ["--status", "dead"])]
+
+
 def when_us(text: str | None, flag: str, now_us: int) -> int:
     """An instant in µs, from how people write it or how long ago it was; 0: none was given."""
     if text is None:

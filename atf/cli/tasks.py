@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ from .json_values import message_json
 from .options import any_lambda_argument, asks, duration, limit_flag, lists, wants_json
 from .output import show, show_rows, when
 from .remote import ask
-from .task_filter import FLAGS, filter_flags, task_filter
+from .task_filter import FLAGS, filter_flags, retry_words, task_filter
 from .task_view import show_task, status_name, task_json, waits_json, waits_text
 
 _CANDIDATES: Final = 10
@@ -102,10 +103,8 @@ def ls(lambda_name: str, limit: int, oldest_first: bool, **flags: Any) -> None:
         show_rows(found.tasks, task_json, _narrow(lambda_name, asked) if narrow else _COLUMNS)
     dead = [task for task in found.tasks if task.status == t.FATAL_FAILURE]
     if narrow and dead and list(asked.statuses) == [t.FATAL_FAILURE]:
-        names = {getattr(task, "lambda") for task in dead}
-        again = names.pop() if len(names) == 1 else "LAMBDA"
         print(one_line(f"one of them in full: atf get {dead[0].id}"))
-        print(one_line(f"run all again: atf retry {again}"))
+        print(one_line(f"run all again: {shlex.join(retry_words(lambda_name, flags))}"))
 
 
 @click.command()

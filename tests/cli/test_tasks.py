@@ -123,6 +123,11 @@ def test_ls_fits_a_screen(atf: Atf, frontend: FakeFrontend, monkeypatch: pytest.
     )
     head, row, *_, one, again = atf("ls", "shop/mail", "--status", "dead").out.splitlines()
     assert (one[-26:], again) == ("0-" + "a" * 24, "run all again: atf retry shop/mail")
+    *_, again = atf("ls", "--status", "dead").out.splitlines()
+    assert again == "run all again: atf retry --status dead"
+    words = ("--since", "1h", "--label", "a=b c", "--error-type", "E")
+    *_, again = atf("ls", "shop/*", "--status", "dead", *words).out.splitlines()
+    assert again == "run all again: atf retry 'shop/*' --since 1h --label 'a=b c' --error-type E", "exactly these"
     assert head.split() == ["task", "finished", "error"]
     assert row.split() == ["0-" + "a" * 24, "01-01", "00:00:01", "OSError:"]
     assert atf("ls", "shop/mail").out.splitlines()[0].split() == ["task", "status", "scheduled", "for", "error"]
