@@ -15,12 +15,13 @@ from playwright.sync_api import Browser
 
 from . import results
 from .acting import acting
-from .cluster import Filled, filled
+from .cluster import Filled, end_in_order, filled
 from .habits import habits
 from .look import CHROMIUM, chromium
 from .pages import matrix
 from .pictures import pictures
 from .progress import RowProgress
+from .proxied import proxied
 
 NOT_RUN: Final = 4
 Row = Callable[[Browser, RowProgress], dict[str, Any]]
@@ -44,6 +45,7 @@ ROWS: Final[dict[str, Row]] = {
     "pages-many": _matrix("many"),
     "acting": _over("full", acting),
     "habits": _over("full", habits),
+    "proxied": _over("full", proxied),
     "pages-full": _matrix("full"),
 }
 
@@ -58,6 +60,7 @@ def main() -> int:
     unknown = sorted(set(wanted) - {*ROWS, "pictures"})
     if unknown:
         parser.error(f"no row {', '.join(unknown)}: use {', '.join([*ROWS, 'pictures'])}")
+    end_in_order()
     if not CHROMIUM.exists():
         print("not run: chromium is not installed: apt-get install chromium", file=sys.stderr)
         return NOT_RUN

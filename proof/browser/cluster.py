@@ -7,12 +7,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from .proxy import NAME, PATH, proxy_of
 
 ROOT: Final = Path(__file__).parents[2]
 ATF: Final = (str(ROOT / ".venv" / "bin" / "python"), "-P", "-m")
@@ -32,12 +35,14 @@ class Filled:
     Attributes:
         pages: the address of pages that act.
         only_look: the address of pages with --read-only.
+        proxied: the address of pages that act, behind a proxy.
         ids: of what was made, by what it is.
         actions: the names of all actions that pages offer.
     """
 
     pages: str
     only_look: str
+    proxied: str
     ids: dict[str, str]
     actions: list[str]
 
@@ -54,6 +59,11 @@ def filled(variant: str) -> Iterator[Filled]:
             ends, folder, "ui", "--frontend", frontend, "--read-only", "true", "--log-format", "json", err=True
         )
         only_look = _said(ui, "address", folder)["address"]
+        below = ("--base-path", PATH, "--public-hosts", NAME)
+        behind = _started(
+            ends, folder, "ui", "--frontend", frontend, *below, "--log-format", "json", err=True, name="behind"
+        )
+        proxied = ends.enter_context(proxy_of(_said(behind, "address", folder)["address"]))
         fill = subprocess.run(
             [*ATF, "proof.browser.fill", frontend, variant],
             cwd=ROOT,
@@ -65,7 +75,7 @@ def filled(variant: str) -> Iterator[Filled]:
         if fill.returncode:
             raise RuntimeError(f"filling the cluster failed: {fill.stderr[-2_000:]}")
         made = json.loads(fill.stdout)
-        yield Filled(f"http://{where['ui']}", f"http://{only_look}", made["ids"], made["actions"])
+        yield Filled(f"http://{where['ui']}", f"http://{only_look}", proxied, made["ids"], made["actions"])
 
 
 def _env() -> dict[str, str]:
@@ -73,10 +83,19 @@ def _env() -> dict[str, str]:
     return {**left, "PYTHONPATH": str(ROOT), "TZ": "UTC"}
 
 
-def _started(ends: contextlib.ExitStack, folder: str, *words: str, err: bool = False) -> subprocess.Popen[str]:
+def end_in_order() -> None:
+    """Has a signal that asks this process to end unwind it, so that clusters end with it. They are in sessions of their own, and would stay."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+
+
+def _started(
+    ends: contextlib.ExitStack, folder: str, *words: str, err: bool = False, name: str = ""
+) -> subprocess.Popen[str]:
     """A command of atf whose lines go to a file of its name."""
-    out = Path(folder, f"{words[0]}.out")
-    with out.open("w", encoding="utf-8") as file, Path(folder, f"{words[0]}.err").open("w", encoding="utf-8") as other:
+    name = name or words[0]
+    out = Path(folder, f"{name}.out")
+    with out.open("w", encoding="utf-8") as file, Path(folder, f"{name}.err").open("w", encoding="utf-8") as other:
         child = subprocess.Popen(
             [*ATF, "atf.cli", *words],
             cwd=folder, env=_env(), stdout=other if err else file, stderr=file if err else other, text=True, start_new_session=True,
@@ -102,10 +121,12 @@ def _said(child: subprocess.Popen[str], field: str, folder: str) -> dict[str, An
 
 
 def _end(child: subprocess.Popen[str]) -> None:
+    """Asks it to end, and once more: then it ends at once what its tasks still run."""
+    for seconds in (2, 20):
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(seconds)
     if child.poll() is None:
-        child.send_signal(signal.SIGTERM)
-        try:
-            child.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

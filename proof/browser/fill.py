@@ -48,6 +48,7 @@ async def full(frontend: Any, address: str) -> dict[str, str]:
             "big": await client.schedule("shop/works", {"text": WORST + "long " * 190_000}),
             "retried": await client.schedule("shop/tries_again", {}),
             "running": await client.schedule("shop/sleeps", {"seconds": 3_600}, concurrency_key=SEEN),
+            "speaks": await client.schedule("shop/speaks", {}),
             "slot": await client.schedule("shop/sleeps", {"seconds": 3_600}, concurrency_key=SEEN),
             "stopped": await client.schedule("shop/in_order", {}, ordering_key=SEEN),
             "behind": await client.schedule("shop/in_order", {}, ordering_key=SEEN),
@@ -76,6 +77,7 @@ async def full(frontend: Any, address: str) -> dict[str, str]:
             "big": Status.SUCCESS,
             "retried": Status.RETRIABLE_FAILURE,
             "running": Status.PROCESSING,
+            "speaks": Status.PROCESSING,
             "stopped": Status.FATAL_FAILURE,
             "stopped2": Status.FATAL_FAILURE,
         }

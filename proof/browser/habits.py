@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -257,9 +258,50 @@ def narrow_forms(hands: Hands) -> None:
     page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
 
 
+def follow_log(hands: Hands) -> None:
+    """The log of a task that runs grows on its page, by refreshes alone."""
+    page = hands.judge.open(f"/tasks/{hands.ids['speaks']}")
+    page.bring_to_front()
+    page.evaluate("() => { window.stays = true; }")
+    log = page.locator("#log")
+    newest = [_newest_line(log)]
+    for _ in range(8):
+        page.wait_for_timeout(ROUND_MS)
+        newest.append(_newest_line(log))
+        if newest[-1] > newest[0] > 0 and len(set(newest)) >= 4:
+            break
+    hands.expect(newest == sorted(newest) and len(set(newest)) >= 4, f"the newest lines were {newest}")
+    hands.expect(page.evaluate("() => window.stays === true"), "the page was loaded anew")
+    hands.expect(hands.focused() == "", f"the focus went to {hands.focused()!r}")
+    hands.expect(log.locator("script").count() == 0, "a text of the log became a script")
+
+
+def _newest_line(log: Locator) -> int:
+    said = re.findall(r"line (\d+) ", log.inner_text())
+    return int(said[-1]) if said else 0
+
+
+def copy_command(hands: Hands) -> None:
+    """The button copies the command as it is shown, with what was written."""
+    page = hands.judge.open("/lambdas/shop/works")
+    form = page.locator("#do-pause-lambda")
+    form.locator("summary").click()
+    form.locator("input[name=why]").fill('it\'s "late"; $(reboot)')
+    shown = " ".join(form.locator(".command code").inner_text().split())
+    button = form.locator("[data-copy]")
+    button.click()
+    page.wait_for_timeout(100)
+    hands.expect(button.inner_text() == "Copied", f"the button says {button.inner_text()!r}")
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    hands.expect(copied == shown, f"copied {copied!r} in place of {shown!r}")
+    hands.expect("atf pause shop/works" in copied and "reboot" in copied, f"copied {copied!r}")
+    page.wait_for_timeout(1_600)
+    hands.expect(button.inner_text() == "Copy", f"afterwards the button says {button.inner_text()!r}")
+
+
 HABITS: Final[tuple[Callable[[Hands], None], ...]] = (
     skip_link, help_by_key, find_by_key, rows_by_key, go_by_key, tab_order, action_by_key, refreshing, kept_open, back_and_state, zones,
-    themes, many_at_once, narrow_forms,
+    themes, many_at_once, narrow_forms, follow_log, copy_command,
 )  # fmt: skip
 
 
@@ -267,6 +309,7 @@ def habits(browser: Browser, cluster: Filled, progress: RowProgress) -> dict[str
     """Tries each habit."""
     context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]}, timezone_id="Asia/Kathmandu")
     context.set_default_timeout(10_000)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
     judge = Judge(context, cluster.pages)
     hands = Hands(judge, cluster.ids)
     for number, habit in enumerate(HABITS, 1):

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser
 from .cluster import ROOT, Filled
 from .look import NARROW, WIDE, Judge
 from .progress import RowProgress
+from .proxy import NAME
 
 SHOTS: Final = ROOT / ".build" / "browser" / "shots"
 THEMES: Final = ("light", "dark")
@@ -142,8 +143,8 @@ def matrix(browser: Browser, cluster: Filled, variant: str, progress: RowProgres
                 )
             findings += judge.findings
             context.close()
-    broken = _broken(browser, cluster.pages, links)
-    return {"pages": len(looks), "views": views, "links": len(links), "findings": findings + broken}
+    findings += broken(browser, cluster.pages, links)
+    return {"pages": len(looks), "views": views, "links": len(links), "findings": findings}
 
 
 def hrefs(page: Any) -> list[str]:
@@ -152,13 +153,14 @@ def hrefs(page: Any) -> list[str]:
     return [each for each in found if not each.startswith("#") and "/prefs" not in each]
 
 
-def _broken(browser: Browser, address: str, links: dict[str, str]) -> list[str]:
+def broken(browser: Browser, address: str, links: dict[str, str]) -> list[str]:
+    """What is wrong with links, each with the page that has it: they lead elsewhere, or to nothing."""
     context, found = browser.new_context(), []
     for link, page in links.items():
         if not link.startswith(address):
             found.append(f"{page}: a link to elsewhere: {link[:200]}")
             continue
-        status = context.request.get(link).status
+        status = context.request.get(link.replace(NAME, "127.0.0.1")).status  # it resolves names by itself
         if status != 200:
             found.append(f"{page}: its link {link[:200]} answers {status}")
     context.close()

@@ -37,6 +37,16 @@ def sleeps(ctx: atf.Context, seconds: float) -> None:
         time.sleep(0.2)
 
 
+@app.task
+def speaks(ctx: atf.Context) -> None:
+    """Says a line each half second."""
+    number = 0
+    while not ctx.cancelled:
+        number += 1
+        print(f"line {number} {SEEN}", flush=True)
+        time.sleep(0.5)
+
+
 @app.task(stop_on_fatal=True, max_attempts=1)
 def in_order() -> None:
     raise KeyError(WORST)
