@@ -200,7 +200,8 @@ async def test_tasks_of_one_instant_are_paged_by_their_ids(world: World) -> None
             assert len(set(found)) == len(found) == 120
 
 
-async def test_what_waits_for_no_instant_is_found_too(world: World) -> None:
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_what_waits_for_no_instant_is_found_too(forgotten: bool, world: World) -> None:
     """Its queue is not in the due index while a pause keeps it, or others of its ordering key stand before it."""
     await world.schedule("first", ordering_key="k")
     await world.schedule("behind", ordering_key="k", priority=9)
@@ -213,6 +214,12 @@ async def test_what_waits_for_no_instant_is_found_too(world: World) -> None:
         page = await world.store.list_tasks(query, 9, count=True)
         assert ([each.id for each in page.tasks], page.of) == (["0-behind", "0-first"], 2)
     assert (await world.store.counts(LAMBDA))[Status.NEW] == 2
+    if forgotten:
+        await world.store.cancel_tasks(["0-first"])
+        await world.store.delete_lambda(LAMBDA)
+        found = await dump(world.store)
+        assert set(found.zset("atf:{0}:unvisited")) == {f"{LAMBDA}:9"}, "one may have come a moment ago"
+        return
     await world.store.resume_lambda(LAMBDA)
     await world.store.cancel_tasks(["0-first", "0-behind"])
     await world.passes()

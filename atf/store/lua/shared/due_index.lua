@@ -38,16 +38,20 @@ function due_index.sets_of(P, name, statuses)
   return sets
 end
 
+local function holds_tasks(P, queue)
+  local sets = {}
+  for number, status in ipairs(LIVE) do sets[number] = live_key(P, queue, status) end
+  return redis.call('EXISTS', unpack(sets)) > 0
+end
+
 -- Nothing in a queue is due at any instant. Where it holds live tasks for all that, which a gate or a pause keeps, or which wait behind others,
 -- `unvisited` names it: a queue with live tasks stands there or in the due index.
 function due_index.leave(P, queue)
   redis.call('ZREM', beside_key(P, 'due'), queue)
-  local sets = {}
-  for number, status in ipairs(LIVE) do sets[number] = live_key(P, queue, status) end
-  if redis.call('EXISTS', unpack(sets)) == 0 then
-    redis.call('ZREM', beside_key(P, 'unvisited'), queue)
-  else
+  if holds_tasks(P, queue) then
     due_index.wait(P, writes.AT_ONCE, queue)
+  else
+    redis.call('ZREM', beside_key(P, 'unvisited'), queue)
   end
 end
 
@@ -68,6 +72,13 @@ function due_index.queues_of(P, name)
     if due[number] or unvisited[number] then found[#found + 1] = queue end
   end
   return found
+end
+
+-- A lambda is forgotten: its queues that hold nothing are not named any more.
+function due_index.forget(P, name)
+  for _, queue in ipairs(due_index.queues_of(P, name)) do
+    if not holds_tasks(P, queue) then redis.call('ZREM', beside_key(P, 'unvisited'), queue) end
+  end
 end
 
 -- The queues of all lambdas that may hold live tasks.

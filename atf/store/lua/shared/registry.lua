@@ -68,6 +68,7 @@ function registry.forget(P, name)
   if settings.logs ~= nil then redis.call('HINCRBY', P, 'logged', -1) end
   redis.call('SREM', P .. ':lambdas', name)
   redis.call('ZREM', P .. ':gates', name)
+  due_index.forget(P, name)
   redis.call('DEL', lambda_key(P, name), P .. ':g:' .. name, P .. ':e:' .. name, P .. ':p:' .. name, P .. ':h:' .. name, P .. ':spread:' .. name)
 end
 
