@@ -7,6 +7,7 @@ transaction is discarded.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -106,17 +107,17 @@ async def check(link: Link) -> CheckResult:
 
 
 async def _try(connection: AbstractConnection) -> CheckResult:
-    user = await _ask(connection, "ACL", "WHOAMI")
+    user, begun = await _ask(connection, ["ACL", "WHOAMI"], ["MULTI"])
     name = "?" if isinstance(user, rx.ResponseError) else text(user)
-    if isinstance(await _ask(connection, "MULTI"), rx.ResponseError):
+    if isinstance(begun, rx.ResponseError):
         return warn(
             "acl",
             name,
             "nobody can say whether this user may do all that ATF does, since it may not begin a transaction",
             f"ACL SETUSER {name} +multi +discard +acl|whoami",
         )
-    answers = {rule: await _ask(connection, *words.split(" ")) for rule, words in SAMPLES.items()}
-    await _ask(connection, "DISCARD")
+    tried = await _ask(connection, *(words.split(" ") for words in SAMPLES.values()), ["DISCARD"])
+    answers = dict(zip(SAMPLES, tried[:-1], strict=True))
     return _judge(name, {rule: str(each) for rule, each in answers.items() if isinstance(each, rx.NoPermissionError)})
 
 
@@ -138,9 +139,13 @@ def _judge(user: str, denied: dict[str, str]) -> CheckResult:
     )
 
 
-async def _ask(connection: AbstractConnection, *words: str) -> object:
-    """One command's answer; a refusal is an answer, too."""
-    await connection.send_command(*words)
+async def _ask(connection: AbstractConnection, *commands: Sequence[str]) -> list[object]:
+    """Sends some commands together. Their answers; a refusal is an answer, too."""
+    await connection.send_packed_command(connection.pack_commands(commands))
+    return [await _answer(connection) for _ in commands]
+
+
+async def _answer(connection: AbstractConnection) -> object:
     try:
         return await connection.read_response()
     except rx.ResponseError as error:
