@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import atf
+from atf.executor.output import events
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.task_pb2 import JSON
 from atf.verify.events import Began, Ended
@@ -20,6 +22,11 @@ T = TypeVar("T")
 app = atf.App("sim")
 here: list[World] = []
 """The world that runs."""
+
+
+def last_words(task_id: str, run: int) -> str:
+    """What a run that does not end well says into its log, which is too long to lie in a record."""
+    return f"run {run} of {task_id} has done what it could, and that was not enough to end it well"
 
 
 class _Run:
@@ -59,6 +66,8 @@ class _Run:
     def __exit__(self, *_: object) -> None:
         world, ctx = self._world, self._ctx
         world.chronicle.say(f"RUN {ctx.run} ends, {'well' if self.ok else 'not well'}", ctx.task_id)
+        if not self.ok:
+            events.say(logging.INFO, last_words(ctx.task_id, ctx.run), {})
         world.chronicle.event(Ended(world.now_us(), ctx.task_id, ctx.fence, self._process.name, self.ok))
         world.server.counts.ended(self._token)
 

@@ -190,6 +190,7 @@ class _Look:
         await self._judge_list("of an argument", searched, f.TaskFilter(search={SEARCHED: "1"}))
         await self._judge_groups()
         await self._judge_counts()
+        await self._judge_logs()
         return self._found
 
     def _argument(self, task_id: str) -> str:
@@ -222,8 +223,10 @@ class _Look:
         """Each dead letter is of one group, which says how many it has, since when, and which of them."""
         groups: dict[str, list[str]] = defaultdict(list)
         for task_id in self._lists.in_order(self.tasks, "FATAL_FAILURE"):
-            (group,) = (each for each in (self._field(task_id, "ix") or "").split() if each[0] == "!")
-            groups[group[1:]].append(task_id)
+            for group in (each for each in (self._field(task_id, "ix") or "").split() if each[0] == "!"):
+                groups[group[1:]].append(
+                    task_id
+                )  # of none where its record has gone meanwhile: then the look is repeated
         at = self._lists.ended
         expected = [
             (group, lambda_of(ids[0], self._field), len(ids), at[ids[-1]], at[ids[0]], ids[0])
@@ -257,6 +260,19 @@ class _Look:
             some = {name: {status: n for status, n in sorted(each.items()) if n} for name, each in told.items()}
             if wrong := {name: each for name, each in some.items() if each != expected.get(name, {})}:
                 self._found.append(f"lambdas are told to have {wrong}, and have {dict(expected)}")
+
+    async def _judge_logs(self) -> None:
+        """What the runs of a dead letter have said last is kept with it, where its executor has told of its end."""
+        from .lambdas import last_words
+
+        for task_id in self._lists.in_order(self.tasks, "FATAL_FAILURE"):
+            ended = (self._field(task_id, "R") or "").splitlines()
+            if not ended or not ended[-1].rpartition("\t")[2].startswith("failed_fatal"):
+                continue
+            reply = await self._ask("log", self._frontend.get_log, f.GetLogRequest(id=task_id))
+            run = int(self._field(task_id, "r") or 1)
+            if not reply.runs or last_words(task_id, run) not in reply.runs[-1].text:
+                self._found.append(f"{task_id}: its run {run} has failed for good, and its log is {reply}")
 
     async def _ask(self, what: str, call: Callable[..., Any], request: Any) -> Any:
         while True:

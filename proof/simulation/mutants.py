@@ -613,6 +613,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "a task whose record has gone is still found by its argument", {"index_entry_left": ""}, by="ODD"
     ),
     "apart_left": Mutant("what lay apart from a record stays when that goes", {"apart_left": ""}, by="ODD"),
+    "log_not_kept": Mutant("what a run that failed has said is not kept with its task", {"log_not_kept": ""}, by="ODD"),
     "group_counted_twice": Mutant(
         "the newest of the failures that are alike counts twice",
         {"group_counted_twice": "{line} + redis.call('ZCOUNT', key, newest[2], '+inf')"},
@@ -623,7 +624,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "counts_one_retention": Mutant(
         "of tasks that are kept for different times those of one time are counted",
-        {"counts_one_retention": "finished[status] = redis.call('ZCARD', done_key(P, list))"},
+        {"counts_one_retention": "counts[FINISHED_AT[status]] = here"},
         by="ODD",
     ),
     "failures_go_first": Mutant(

@@ -117,6 +117,7 @@ def stand_ins(world: World) -> list[Any]:
         patch("atf.store.store.fake_link", lambda _fake, _server=None: world.link()),
         patch("atf.store.store.listen", world.notifications.listen),
         patch("atf.store.queues.QueueVerbs.queues", link.queues),
+        patch("atf.executor.output.events.wall_us", lambda: EPOCH_US + world.now_us()),
         patch.object(atf.log.output, "logger", Logs(world.chronicle, world.server.audits.logged)),
     ]
 

@@ -51,7 +51,7 @@ local function look_at_finished(P, finished, since, found, counts)
   for i = 1, #finished, 2 do
     local set, status = done_key(P, finished[i]), finished[i + 1]
     local here = redis.call('ZCARD', set)
-    counts[FINISHED_AT[status]] = counts[FINISHED_AT[status]] + here
+    counts[FINISHED_AT[status]] = counts[FINISHED_AT[status]] + here  -- mutant: counts_one_retention
     if here > 0 and status == 'FATAL_FAILURE' then
       local last = redis.call('ZRANGE', set, 0, 0, 'REV', 'WITHSCORES')
       local failed_at = tonumber(last[2])

@@ -90,7 +90,7 @@ function lists.counts(P, name)
   end
   for _, list in ipairs(lists.finished_of(P, name)) do
     local _, status = lists.parts(list)
-    finished[status] = finished[status] + redis.call('ZCARD', done_key(P, list))  -- mutant: counts_one_retention
+    finished[status] = finished[status] + redis.call('ZCARD', done_key(P, list))
   end
   for _, status in ipairs({'SUCCESS', 'FATAL_FAILURE', 'CANCELLED'}) do counts[#counts + 1] = finished[status] end
   return counts

@@ -72,7 +72,7 @@ local function record_each(sets, P, now, args, answer, ends)
       attempts = tonumber(attempts or 0) + 1
       local counted = ran and outcome ~= HANDED_BACK and outcome ~= MISFIT  -- mutant: counted_run
       if lapses then redis.call('HDEL', task_key(P, id), 'y') end  -- mutant: lapses_not_in_a_row
-      if args[i + 10] ~= '' then kept_log.put(P, id, redis.call('HGET', task_key(P, id), 'log'), args[i + 10]) end
+      if args[i + 10] ~= '' then kept_log.put(P, id, redis.call('HGET', task_key(P, id), 'log'), args[i + 10]) end  -- mutant: log_not_kept
       if misfit and outcome ~= MISFIT then misfits.was_read(P, id, misfit) end
       local traced = outcome == 1 and err or outcome < HANDED_BACK and result or ''
       if traced ~= '' then redis.call('HSET', task_key(P, id), 'tp', traced) end
