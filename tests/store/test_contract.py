@@ -360,6 +360,7 @@ FEW: Final = {"acknowledge_outbox"}
 
 
 @pytest.mark.long
+@pytest.mark.timeout(180)
 async def test_calls_of_the_largest_size(open_store: OpenStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """How long they take is noted in the servers' slow logs, and judged by `make contract`. fakeredis keeps none, and takes long."""
     world = World(await open_store(store_timeout=30), clock)
