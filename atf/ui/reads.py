@@ -21,8 +21,8 @@ R = TypeVar("R")
 
 KEEP_S: Final = 1.0
 """Seconds for which an answer is given again at least."""
-TIMES: Final = 40
-"""As many times as long as all readings of late took together, each answer is given again: they take a fortieth of the frontend's time at most."""
+TIMES: Final = 80
+"""As many times as long as all readings of late took together, each answer is given again: they take an eightieth of the frontend's time at most."""
 MOST_KEPT_S: Final = 10.0
 """But no longer than this; what was read before that is not of late."""
 MOST: Final = 256
