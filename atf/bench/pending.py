@@ -52,7 +52,7 @@ async def remove(frontend: str, name: str) -> None:
             await stub.cancel_tasks(f.CancelTasksRequest(ids=[each.id for each in found]))
 
         async def left() -> int:
-            return sum(sum(each.counts.values()) for each in await client.lambdas() if each.name == name)
+            return sum(sum(each.counts.values()) for each in await client.lambdas(name))
 
         await until_none(left, f"records of cancelled tasks of {name} do not go")
 

@@ -11,7 +11,7 @@ from atf.sdk.messages import of_lambda, value_of
 from .calls import Calls
 from .info import ConcurrencyKeyInfo, KeyInfo, LambdaInfo
 from .paging import pages
-from .registration import every_lambda
+from .registration import listed
 from .settings import written
 from .whoami import signed
 
@@ -21,9 +21,16 @@ class LambdaCalls:
 
     _calls: Calls
 
-    async def lambdas(self) -> list[LambdaInfo]:
-        """The registered lambdas, with the numbers of their tasks."""
-        return [LambdaInfo.from_proto(each) for each in await every_lambda(self._calls)]
+    async def lambdas(self, name: str = "") -> list[LambdaInfo]:
+        """The registered lambdas, with the numbers of their tasks, which are a second old at most.
+
+        Args:
+            name: only this one, with the numbers of now.
+
+        Raises:
+            UnknownLambda: no lambda of this name is registered.
+        """
+        return [LambdaInfo.from_proto(each) for each in (await listed(self._calls, name)).lambdas]
 
     async def stopped_keys(self, lambda_name: str) -> list[KeyInfo]:
         """The ordering keys of a lambda that have stopped at a task which failed for good."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from atf.client import AsyncClient, TaskInfo
-from atf.errors import AtfError, TaskNotFound
+from atf.errors import AtfError, TaskNotFound, UnknownLambda
 from atf.task import LIVE
 
 from .outcome import FinalRecord
@@ -31,10 +31,16 @@ class StoredTasks:
     async def left(self) -> int:
         """Tasks that have not finished, by the store's counters; at least 1 while it can't be asked."""
         try:
-            mine = [each for each in await self._client.lambdas() if each.name in self.lambdas]
+            return sum([await self._left_of(name) for name in self.lambdas])
         except AtfError:
             return 1
-        return sum(each.counts[status] for each in mine for status in LIVE)
+
+    async def _left_of(self, name: str) -> int:
+        try:
+            (info,) = await self._client.lambdas(name)  # alone: numbers of all lambdas may be a second old
+        except UnknownLambda:
+            return 0
+        return sum(info.counts[status] for status in LIVE)
 
     async def endings(self, accepted: Mapping[str, str]) -> dict[str, FinalRecord]:
         """Every task that the store knows, by key.

@@ -181,7 +181,7 @@ def broken(*, cut_off: int, kills: int, failovers: int | None, disorder: int, ov
 async def _left(client: AsyncClient) -> int | None:
     """Tasks that have not ended; None: a partition is away."""
     try:
-        (info,) = [each for each in await client.lambdas() if each.name == "lines/step"]
+        (info,) = await client.lambdas("lines/step")
     except Unavailable:
         return None
     return sum(count for status, count in info.counts.items() if not status.finished)
