@@ -8,7 +8,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Locator
 
 from .cluster import Filled
-from .look import WIDE, Judge
+from .look import WIDE, Judge, open_form
 from .progress import RowProgress
 
 WHY: Final = 'because it\'s "late"; </script> $(reboot)'
@@ -80,7 +80,7 @@ def acting(browser: Browser, cluster: Filled, progress: RowProgress) -> dict[str
 def _act(judge: Judge, act: Act) -> None:
     page = judge.open(act.path)
     form = page.locator(f"details.action[id^='do-{act.action}']").first
-    form.locator("summary").click()
+    open_form(form)
     values = {**act.fields, "why": WHY}
     for name, value in values.items():
         field = form.locator(f"input[name={name}]")

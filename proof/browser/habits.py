@@ -9,7 +9,7 @@ from typing import Any, Final
 from playwright.sync_api import Browser, Locator
 
 from .cluster import Filled
-from .look import NARROW, WIDE, Judge
+from .look import NARROW, WIDE, Judge, open_form
 from .progress import RowProgress
 
 ROUND_MS: Final = 2_000
@@ -233,7 +233,7 @@ def many_at_once(hands: Hands) -> None:
     said = page.locator("#count h2").inner_text()
     hands.expect(said.startswith("20 of 20"), f"the count says {said!r}")
     form = page.locator("#do-retry-matching")
-    form.locator("summary").click()
+    open_form(form)
     form.locator("input[name=why]").fill("mended")
     hands.goes(form.locator("form > button"))
     flash = page.locator("#flash").inner_text()
@@ -285,7 +285,7 @@ def copy_command(hands: Hands) -> None:
     """The button copies the command as it is shown, with what was written."""
     page = hands.judge.open("/lambdas/shop/works")
     form = page.locator("#do-pause-lambda")
-    form.locator("summary").click()
+    open_form(form)
     form.locator("input[name=why]").fill('it\'s "late"; $(reboot)')
     shown = " ".join(form.locator(".command code").inner_text().split())
     button = form.locator("[data-copy]")

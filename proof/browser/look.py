@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
 from .cluster import ROOT
 from .proxy import NAME
@@ -41,6 +41,12 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_FLAGS)
         yield browser
         browser.close()
+
+
+def open_form(form: Locator) -> None:
+    """Opens an action's form, and waits until the page has given it the focus: what is typed before goes into another field."""
+    form.locator("summary").click()
+    form.locator(":focus").wait_for()
 
 
 class Judge:

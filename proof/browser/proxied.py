@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 from playwright.sync_api import Browser
 
 from .cluster import Filled
-from .look import WIDE, Judge
+from .look import WIDE, Judge, open_form
 from .pages import broken, full, hrefs
 from .progress import RowProgress
 from .proxy import PATH
@@ -49,7 +49,7 @@ def _act(judge: Judge, _cluster: Filled) -> None:
         ("resume-lambda", "h1:not(:has(.badge.warn))"),
     ):
         form = page.locator(f"#do-{action}")
-        form.locator("summary").click()
+        open_form(form)
         form.locator("input[name=why]").fill(WHY)
         form.locator("form > button").click()
         page.wait_for_selector(seen)
@@ -90,7 +90,7 @@ def _copies_by_hand(judge: Judge, _cluster: Filled) -> None:
     """Without TLS a browser lets no script write to the clipboard: the button selects the command instead."""
     page = judge.open("/lambdas/shop/works")
     form = page.locator("#do-pause-lambda")
-    form.locator("summary").click()
+    open_form(form)
     form.locator("[data-copy]").click()
     chosen = " ".join(str(page.evaluate("() => document.getSelection().toString()")).split())
     if not chosen.startswith("atf pause shop/works"):
