@@ -24,6 +24,15 @@ def rss_mib(pid: int) -> float:
     return int(fields[21]) * _PAGE / (1 << 20) if fields else 0.0
 
 
+def pss_mib(pid: int) -> float:
+    """MiB of memory, each page divided by the processes that share it; 0.0 where there is none, or it is somebody else's."""
+    try:
+        lines = (PROC / str(pid) / "smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+
+
 def of_session(leader: int) -> list[int]:
     """Every process of a session that is no zombie, its leader first."""
     found = {int(each.name): stat_fields(each) for each in PROC.iterdir() if each.name.isdigit()}

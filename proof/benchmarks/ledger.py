@@ -11,6 +11,7 @@ A task has slots of its own, so processes need no lock. Two starts of one task w
 
 from __future__ import annotations
 
+import asyncio
 import mmap
 import os
 import time
@@ -20,6 +21,10 @@ from typing import Final
 
 LEDGER: Final = "ATF_BENCH_LEDGER"
 """The environment variable that tells tasks which file it is."""
+SLEEPS: Final = "ATF_BENCH_SLEEPS"
+"""The variable with the seconds that a task sleeps once it has started; not set: it does nothing."""
+BYTES: Final = "ATF_BENCH_BYTES"
+"""The variable with the bytes of a payload, where it has more than 20."""
 MOST: Final = 255
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _PREFIX: Final = "atf-bench-"
@@ -109,15 +114,32 @@ def sweep(folder: Path) -> None:
 
 
 _mine: list[RunsLedger] = []
+_NUMBER: Final = 20
+"""Digits of a task's number."""
+_SLEEPS_S: Final = float(os.environ.get(SLEEPS, "0"))
+_FILL: Final = "x" * max(int(os.environ.get(BYTES, "0")) - _NUMBER, 0)
 
 
 def mark(text: str) -> None:
-    """What every system's task does with its payload, the task's number in 20 digits."""
-    if not _mine:
-        _mine.append(RunsLedger(Path(os.environ[LEDGER])))
-    _mine[0].mark(int(text))
+    """What every system's task does with its payload, whose first 20 digits are the task's number. A function that is asked to sleep blocks its thread."""
+    _start(text)
+    if _SLEEPS_S:
+        time.sleep(_SLEEPS_S)
+
+
+async def work(text: str) -> None:
+    """The same of a coroutine, which sleeps without blocking its loop."""
+    _start(text)
+    if _SLEEPS_S:
+        await asyncio.sleep(_SLEEPS_S)
 
 
 def payload(number: int) -> str:
-    """A payload of 20 bytes."""
-    return f"{number:020d}"
+    """A payload of 20 bytes, or as many as are asked for."""
+    return f"{number:0{_NUMBER}d}{_FILL}"
+
+
+def _start(text: str) -> None:
+    if not _mine:
+        _mine.append(RunsLedger(Path(os.environ[LEDGER])))
+    _mine[0].mark(int(text[:_NUMBER]))

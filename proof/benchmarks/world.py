@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 from atf.bench import proc
@@ -57,6 +58,7 @@ class BenchmarkWorld:
         layout: how many there are of ATF's roles.
         durability: of the store: relaxed, or disk.
         cluster: whether the store is, on TCP, one server (False) or a cluster (True), both relaxed; None: on a Unix socket.
+        env: more variables of all its processes.
 
     Attributes:
         clients: one, or one for each frontend.
@@ -71,6 +73,7 @@ class BenchmarkWorld:
         layout: Layout = AS_ATF_UP,
         durability: str = "relaxed",
         cluster: bool | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.system, self.tasks = system, tasks
         self.folder = Path(tempfile.mkdtemp(prefix="atf-bench-"))
@@ -88,7 +91,7 @@ class BenchmarkWorld:
             LEDGER: str(self.ledger.path),
             STORE: self.store.url.removeprefix("unix://"),
         }
-        self.env |= system.env
+        self.env |= {**system.env, **env}
         self.roles: BenchmarkRoles = (
             OurRoles(self.store.url, self.env, self._say, layout)
             if system.ours

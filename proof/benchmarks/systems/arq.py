@@ -30,7 +30,7 @@ asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 async def noop(_ctx: Any, text: str) -> None:
     """Writes down that it has started."""
-    ledger.mark(text)
+    await ledger.work(text)
 
 
 class WorkerSettings:

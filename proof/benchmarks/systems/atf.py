@@ -30,7 +30,7 @@ LAMBDA = "BENCH_LAMBDA"
 
 async def _coroutine(text: str) -> None:
     """Writes down that it has started."""
-    ledger.mark(text)
+    await ledger.work(text)
 
 
 def _function(text: str) -> None:

@@ -36,7 +36,7 @@ def _queue() -> Any:
 
 async def noop(_ctx: Any, *, text: str) -> None:
     """Writes down that it has started."""
-    ledger.mark(text)
+    await ledger.work(text)
 
 
 queue = _queue()

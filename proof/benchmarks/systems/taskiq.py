@@ -47,7 +47,7 @@ scheduler = TaskiqScheduler(broker, [source])
 @broker.task(task_name="noop")
 async def noop(text: str) -> None:
     """Writes down that it has started."""
-    ledger.mark(text)
+    await ledger.work(text)
 
 
 class Client(driver.SystemClient):
