@@ -31,6 +31,8 @@ STORE: Final = "ATF_BENCH_STORE"
 """The variable with the store's socket."""
 LATER: Final = "ATF_BENCH_LATER"
 """The variable that says, if set, that tasks are scheduled for later: a system may have other workers then."""
+DEFAULTS: Final = "ATF_BENCH_DEFAULTS"
+"""The variable that says, if set, that a system has its default settings but for what a killed worker would cost it."""
 SAME: Final = "its `many` are its single calls"
 """Why a client lacks `concurrent`: its `many` does the same."""
 _SAMPLE: Final = 2_000
@@ -327,6 +329,11 @@ def _version(name: str) -> str:
 def for_later() -> bool:
     """Whether what is measured is how late tasks start that were scheduled for later."""
     return LATER in os.environ
+
+
+def at_defaults() -> bool:
+    """Whether it has its default settings but for what a killed worker would cost it."""
+    return DEFAULTS in os.environ
 
 
 def store_socket() -> str:

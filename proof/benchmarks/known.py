@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from .driver import LATER
+from .driver import DEFAULTS, LATER
 
 ROOT: Final = Path(__file__).parents[2]
 PEERS: Final = ("taskiq", "huey", "dramatiq", "saq", "arq", "celery", "rq")
+AT_DEFAULTS: Final = tuple(f"{each}-defaults" for each in PEERS if each != "huey")
+"""The peers that can be at least once with their default settings, but for what a killed worker would cost them."""
 OURS: Final = "atf"
 NO_WAKEUPS: Final = "atf-polling"
 CELERY_LATER: Final = "celery-later"
@@ -59,20 +61,29 @@ class System:
         return [self.python, "-P", "-m", f"proof.benchmarks.systems.{self.module}"]
 
 
+_PEERS: Final = (
+    System("taskiq", "taskiq (redis streams)", "taskiq"),
+    # Guide "Consuming Tasks", "Consumer Shutdown": no at-least-once delivery, no acknowledgement, what was being run is lost.
+    System("huey", "Huey", "huey", loses=True),
+    System("dramatiq", "Dramatiq", "dramatiq"),
+    System("saq", "SAQ", "saq"),
+    System("arq", "arq", "arq"),
+    System("celery", "Celery", "celery"),
+    System("rq", "RQ", "rq"),
+)
 SYSTEMS: Final = {
     each.name: each
     for each in (
         System(OURS, "ATF", OURS),
         System(NO_WAKEUPS, "ATF, wake-ups off", OURS, {"ATF_WAKEUPS": "false"}),
-        System("taskiq", "taskiq (redis streams)", "taskiq"),
-        # Guide "Consuming Tasks", "Consumer Shutdown": no at-least-once delivery, no acknowledgement, what was being run is lost.
-        System("huey", "Huey", "huey", loses=True),
-        System("dramatiq", "Dramatiq", "dramatiq"),
-        System("saq", "SAQ", "saq"),
-        System("arq", "arq", "arq"),
-        System("celery", "Celery", "celery"),
+        *_PEERS,
+        *(
+            replace(each, name=name, title=f"{each.title}, at its defaults", env={DEFAULTS: "1"})
+            for name in AT_DEFAULTS
+            for each in _PEERS
+            if each.name == name.removesuffix("-defaults")
+        ),
         System(CELERY_LATER, "Celery, with its workers for what is due later", "celery", {LATER: "1"}),
-        System("rq", "RQ", "rq"),
         System(FLOOR, "the store's functions alone"),
         System(FLOOR_THEN, "the store's functions as the foundation had them"),
         System(EMPTY_CALL, "a gRPC call that does nothing"),

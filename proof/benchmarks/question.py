@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .known import OURS, PEERS, System
+from .known import OURS, PEERS, SYSTEMS, System
 from .stats import figure, percentile, ratios
 from .world import BenchmarkWorld, NotAsked
 
@@ -111,7 +111,7 @@ class Bar:
         Args:
             safe: the peers of which it is known that they run every task.
         """
-        return [name for name in self.against if not self.at_least_once or name in safe]
+        return [name for name in self.against if not self.at_least_once or SYSTEMS[name].module in safe]
 
     def best(self, systems: Mapping[str, Mapping[str, Any]], safe: Container[str] = ()) -> str | None:
         """The peer that is compared with, by its median; None: none has figures.

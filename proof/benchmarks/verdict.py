@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .known import PEERS, SYSTEMS
+from .known import AT_DEFAULTS, PEERS, SYSTEMS
 
 QUESTION = "kill"
 
@@ -29,6 +29,6 @@ def verdict(kill: Mapping[str, Any] | None) -> BenchmarkVerdict:
     lost: Counter[str] = Counter()
     for name, each in rounds.items():
         lost[SYSTEMS[name].module] += sum(one["never"] for one in each)
-    unkilled = {each.module for name, each in SYSTEMS.items() if not rounds.get(name)}
+    unkilled = {each.module for name, each in SYSTEMS.items() if name not in AT_DEFAULTS and not rounds.get(name)}
     loses = frozenset(name for name in PEERS if lost[name] or SYSTEMS[name].loses)
     return BenchmarkVerdict(frozenset(PEERS) - unkilled - loses, loses)

@@ -6,7 +6,7 @@ import asyncio
 
 from atf.bench.proc import rss_by_role
 from proof.benchmarks.floor import BATCH, Floor
-from proof.benchmarks.known import FLOOR, FLOOR_THEN, OURS, PEERS, System
+from proof.benchmarks.known import AT_DEFAULTS, FLOOR, FLOOR_THEN, OURS, PEERS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from proof.benchmarks.trial import BUDGET_US
 from proof.benchmarks.world import BenchmarkWorld
@@ -84,6 +84,21 @@ async def floor(system: System, sizes: Sizes) -> Figures:
     }
 
 
+def _beside_peers(tuned: float, at_defaults: float) -> tuple[Bar, ...]:
+    """How many times the rate of the fastest peer that is at least once ATF is to have: with its fastest settings, and with its defaults."""
+    return tuple(
+        Bar(
+            words=f"{limit:g} × the fastest peer that is at least once{words}",
+            figure="per_s",
+            limit=limit,
+            least=True,
+            against=peers,
+            at_least_once=True,
+        )
+        for limit, peers, words in ((tuned, PEERS, ""), (at_defaults, AT_DEFAULTS, ", at its defaults"))
+    )
+
+
 _SIZES = ("tasks",)
 
 QUESTIONS = [
@@ -96,16 +111,8 @@ QUESTIONS = [
         measure=end_to_end,
         sizes=_SIZES,
         also=("scheduled_per_s", "twice"),
-        bars=(
-            Bar(
-                words="5 × the fastest peer that is at least once",
-                figure="per_s",
-                limit=5.0,
-                least=True,
-                against=PEERS,
-                at_least_once=True,
-            ),
-        ),
+        systems=(OURS, *PEERS, *AT_DEFAULTS),
+        bars=_beside_peers(2.0, 5.0),
     ),
     Question(
         name="drain",
@@ -116,6 +123,8 @@ QUESTIONS = [
         measure=drain,
         sizes=_SIZES,
         also=("rss_mib", "twice"),
+        systems=(OURS, *PEERS, *AT_DEFAULTS),
+        bars=_beside_peers(1.5, 4.0),
     ),
     Question(
         name="cpu",

@@ -9,6 +9,7 @@
 * `keep_result` 0 and `log_results` off: nothing is kept or said of a job that has succeeded.
 * `job_timeout` 30 s (default 300 s): a job stays marked as running for so long and 10 s more after its worker died, then another
   worker takes it; `max_tries` 5 is the default ("Pessimistic execution" of arq's page "Usage").
+* At its defaults: two commands, no uvloop, ten jobs at once, a look every 0.5 s, and results are kept.
 * Many are scheduled by 64 concurrent callers, one job a call: there is no call for several. An instant is `_defer_until`.
 """
 
@@ -25,7 +26,8 @@ from arq.connections import RedisSettings
 
 from proof.benchmarks import driver, ledger
 
-asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+if not driver.at_defaults():
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 
 async def noop(_ctx: Any, text: str) -> None:
@@ -38,13 +40,14 @@ class WorkerSettings:
 
     functions: ClassVar[list[Any]] = [noop]
     redis_settings = RedisSettings(unix_socket_path=driver.store_socket())
-    max_jobs = 100
-    poll_delay = 0.05
-    queue_read_limit = 1_000
-    keep_result = 0
-    log_results = False
-    job_timeout = 30
-    max_tries = 5
+    if not driver.at_defaults():
+        max_jobs = 100
+        poll_delay = 0.05
+        queue_read_limit = 1_000
+        keep_result = 0
+        log_results = False
+        job_timeout = 30
+        max_tries = 5
 
 
 class Client(driver.SystemClient):

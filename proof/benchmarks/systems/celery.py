@@ -15,6 +15,7 @@
   `unacked_restore_throttle` 1 (default 10): it looks for them every 10 s, not every 100 (docstring of kombu.transport.redis).
 * `worker_prefetch_multiplier` 128: the guide "Optimizing" wants it large for lots of short tasks (64 or 128, says its edition for
   2.1, section "Prefetch limit"; later ones say to experiment).
+* At its defaults: one command, which has a prefork process per core, with gossip, mingle and heartbeats, and prefetches four tasks for each.
 * `task_ignore_result`, no backend, no events, and `--without-gossip --without-mingle --without-heartbeat`: nothing is written or
   sent that the task does not need (guide "Optimizing"; guide "Workers").
 * Tasks are scheduled by a producer that is kept (`producer=`, guide "Calling Tasks", "Connection management"), by one synchronous
@@ -35,16 +36,19 @@ from proof.benchmarks import driver, ledger
 
 app = Celery("bench", broker=f"redis+socket://{driver.store_socket()}")
 app.conf.update(
-    broker_pool_limit=driver.CALLERS + 1,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"visibility_timeout": 60, "unacked_restore_throttle": 1},
     task_acks_late=True,
     task_create_missing_queues=True,
     task_ignore_result=True,
     task_reject_on_worker_lost=True,
-    worker_disable_rate_limits=True,
-    worker_prefetch_multiplier=128,
 )
+if not driver.at_defaults():
+    app.conf.update(
+        broker_pool_limit=driver.CALLERS + 1,
+        broker_transport_options={"visibility_timeout": 60, "unacked_restore_throttle": 1},
+        worker_disable_rate_limits=True,
+        worker_prefetch_multiplier=128,
+    )
 
 
 @app.task(name="noop")
@@ -81,7 +85,11 @@ _COMMAND = (
     " --without-gossip --without-mingle --without-heartbeat --hostname {}@%h"
 )
 _POOL = "prefork --concurrency 1" if driver.for_later() else "solo"
-WORKERS = [_COMMAND.format(_POOL, name) for name in ("first", "second")]
+WORKERS = (
+    ["celery -A proof.benchmarks.systems.celery:app worker --loglevel WARNING"]
+    if driver.at_defaults()
+    else [_COMMAND.format(_POOL, name) for name in ("first", "second")]
+)
 
 if __name__ == "__main__":
     driver.run(Client, WORKERS, ["celery", "kombu", "redis"])

@@ -7,6 +7,7 @@
   ("Middleware" of the guide). No Results middleware is there by default.
 * `heartbeat_timeout` 60 s, the default: after it the messages of a process that is gone go into their queue again, by whoever does
   the maintenance. `maintenance_chance` 10,000 in a million commands (default 1,000): workers that are nearly idle give few commands.
+* At its defaults: one command, which starts a process per core, with all of the default middleware.
 * Many are scheduled one by one: the Redis broker has no call for several. An instant is `send_with_options(delay=)`, in ms.
 """
 
@@ -23,11 +24,11 @@ from dramatiq.middleware import Retries
 
 from proof.benchmarks import driver, ledger
 
-broker = RedisBroker(
-    client=redis.Redis(unix_socket_path=driver.store_socket()),
-    middleware=[Retries()],
-    heartbeat_timeout=60_000,
-    maintenance_chance=10_000,
+_client = redis.Redis(unix_socket_path=driver.store_socket())
+broker = (
+    RedisBroker(client=_client)
+    if driver.at_defaults()
+    else RedisBroker(client=_client, middleware=[Retries()], heartbeat_timeout=60_000, maintenance_chance=10_000)
 )
 dramatiq.set_broker(broker)
 
@@ -54,7 +55,12 @@ class Client(driver.SystemClient):
         noop.send_with_options(args=(ledger.payload(number),), delay=delay)
 
 
-WORKERS = ["dramatiq --processes 1 --threads 8 proof.benchmarks.systems.dramatiq"] * 2
+WORKERS = (
+    ["dramatiq proof.benchmarks.systems.dramatiq"]
+    if driver.at_defaults()
+    else ["dramatiq --processes 1 --threads 8 proof.benchmarks.systems.dramatiq"] * 2
+)
 
 if __name__ == "__main__":
-    driver.run(Client, WORKERS, ["dramatiq", "redis"], {"dramatiq_queue_prefetch": "512"})
+    more = {} if driver.at_defaults() else {"dramatiq_queue_prefetch": "512"}
+    driver.run(Client, WORKERS, ["dramatiq", "redis"], more)

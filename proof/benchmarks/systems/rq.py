@@ -55,11 +55,12 @@ class Client(driver.SystemClient):
         self._queue.enqueue_at(when, _NAME, ledger.payload(number), retry=Retry(max=3), **_OPTIONS)
 
 
+_URL = f"--url unix://{driver.store_socket()} bench"
 WORKERS = [
-    (
-        "rq.cli worker --worker-class rq.worker.SimpleWorker --with-scheduler --quiet --disable-job-desc-logging"
-        f" --maintenance-interval 30 --url unix://{driver.store_socket()} bench"
-    )
+    f"rq.cli worker {_URL}"
+    if driver.at_defaults()
+    else "rq.cli worker --worker-class rq.worker.SimpleWorker --with-scheduler --quiet --disable-job-desc-logging"
+    f" --maintenance-interval 30 {_URL}"
 ] * 2
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 * uvloop in workers and client, which took 10 % less CPU per task when it was tried: its policy is set where the settings are, and
   workers make their loop after they have imported these (saq.worker.start).
 * `max_concurrent_ops` 64 in the client (default 20): as many as there are callers (RedisQueue's docstring).
+* At its defaults: two commands of ten jobs at once, no uvloop, and jobs that have ended are kept for ten minutes.
 * Many are scheduled by 64 concurrent callers, one job a call: there is no call for several that does not wait for their results.
   An instant is `scheduled=`, in whole seconds; the workers look once a second (`timers`, both as by default; 1 s is the least).
 """
@@ -27,7 +28,8 @@ from saq.queue.redis import RedisQueue
 
 from proof.benchmarks import driver, ledger
 
-asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+if not driver.at_defaults():
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 
 
 def _queue() -> Any:
@@ -40,7 +42,9 @@ async def noop(_ctx: Any, *, text: str) -> None:
 
 
 queue = _queue()
-settings = {"queue": queue, "functions": [noop], "concurrency": 20, "timers": {"schedule": 1, "sweep": 60}}
+settings: dict[str, Any] = {"queue": queue, "functions": [noop]}
+if not driver.at_defaults():
+    settings |= {"concurrency": 20, "timers": {"schedule": 1, "sweep": 60}}
 
 
 class Client(driver.SystemClient):
@@ -65,9 +69,8 @@ class Client(driver.SystemClient):
         self._loop.run(self._loop.callers(lambda number: self._enqueue(number, math.ceil(due)), numbers))
 
     async def _enqueue(self, number: int, scheduled: int = 0) -> None:
-        await self._queue.enqueue(
-            "noop", text=ledger.payload(number), retries=5, timeout=10, ttl=-1, scheduled=scheduled
-        )
+        options: dict[str, Any] = {"retries": 5} if driver.at_defaults() else {"retries": 5, "timeout": 10, "ttl": -1}
+        await self._queue.enqueue("noop", text=ledger.payload(number), scheduled=scheduled, **options)
 
 
 WORKERS = ["saq proof.benchmarks.systems.saq.settings --quiet"] * 2

@@ -17,13 +17,14 @@
 * No result backend, which is the default: results are dropped.
 * Many are scheduled by 64 concurrent callers, one task a call: there is no call for several. An instant is
   `schedule_by_time` into a ListRedisScheduleSource, with one `taskiq scheduler` that looks once a second.
+* At its defaults: one command, which starts two worker processes, and the broker's own numbers and formatter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import uvloop
 from taskiq import TaskiqScheduler
@@ -33,13 +34,13 @@ from taskiq_redis import ListRedisScheduleSource, RedisStreamBroker
 from proof.benchmarks import driver, ledger
 
 _URL = f"unix://{driver.store_socket()}"
-broker = RedisStreamBroker(
-    _URL,
-    consumer_id="0",
-    idle_timeout=60_000,
-    xread_count=200,
-    max_connection_pool_size=256,
-).with_formatter(JSONFormatter())
+broker: Any = (
+    RedisStreamBroker(_URL, max_connection_pool_size=256)
+    if driver.at_defaults()
+    else RedisStreamBroker(
+        _URL, consumer_id="0", idle_timeout=60_000, xread_count=200, max_connection_pool_size=256
+    ).with_formatter(JSONFormatter())
+)
 source = ListRedisScheduleSource(_URL, max_connection_pool_size=128)
 scheduler = TaskiqScheduler(broker, [source])
 
@@ -84,9 +85,9 @@ _WORKER = (
     f"taskiq worker {_HERE}:broker --workers 1 --max-async-tasks 100 --no-parse --ack-type when_executed"
     " --log-level WARNING"
 )
+_WORKERS = [f"taskiq worker {_HERE}:broker --log-level WARNING"] if driver.at_defaults() else [_WORKER, _WORKER]
 WORKERS = [
-    _WORKER,
-    _WORKER,
+    *_WORKERS,
     f"taskiq scheduler {_HERE}:scheduler --update-interval 1 --log-level WARNING",
 ]
 
