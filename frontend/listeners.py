@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -48,6 +48,8 @@ class Listeners:
         grace: float,
         details: Mapping[str, Detail] | None = None,
         metrics: Metrics | None = None,
+        *,
+        beside: Sequence[Service] = (),
     ) -> Self:
         """Begins to listen.
 
@@ -58,6 +60,7 @@ class Listeners:
             grace: seconds that calls which run have when it ends.
             details: what health says beside whether it serves, by name.
             metrics: where calls are counted and timed.
+            beside: services of other roles of this process, on the same gRPC port.
 
         Raises:
             ConfigError: an address can't be listened on.
@@ -68,6 +71,7 @@ class Listeners:
             Service(f.DESCRIPTOR.services_by_name["Frontend"], own),
             Service(d.DESCRIPTOR.services_by_name["Dapr"], dapr, name=runtime.SERVICE, metadata=True),
             Service(s.DESCRIPTOR.services_by_name["Scheduler"], scheduler, name=SERVICE),
+            *beside,
         ]
         server = await serve(settings.listen, services, details=details, metrics=metrics)
         scheduler.hosts = settings.told_hosts or (server.address,)

@@ -7,13 +7,10 @@ from typing import Final
 
 from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
-from atf.rpc import api, hsc_pb2 as h
 from atf.rpc.health import of_store
-from atf.rpc.server import Service, serve
-from atf.runtime import end
-from atf.store.claim_pause import PauseLog
+from atf.rpc.server import serve
 
-from .service import HscService
+from .role import HscRole
 
 DRAIN_S: Final = 5.0
 """Seconds that calls under way have when the process ends; all of them are short."""
@@ -24,19 +21,15 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
 
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
-        logic: api.HSC = HscService(store=opened, timing=timing, deploy_grace_us=settings.deploy_grace_us)
-        services = [Service(h.DESCRIPTOR.services_by_name["HSC"], logic)]
-        server = await serve(settings.listen, services, details=of_store(opened), metrics=process.metrics)
-        duties = [
-            process.runtime.spawn(opened.attend(), name="attend"),
-            process.runtime.spawn(PauseLog(opened, process.runtime).run(), name="pauses of claims"),
-        ]
+        role = HscRole(opened, settings, timing, process.runtime)
+        server = await serve(settings.listen, role.services, details=of_store(opened), metrics=process.metrics)
+        role.start()
         process.ready(server.address)
         await process.stopping.wait()
         # A stop of a whole machine reaches it no later than the executors. What they have not marked as draining by then would count as lost.
         await asyncio.sleep(settings.stop_delay)
         await server.stop(DRAIN_S)
-        await end(duties)
+        await role.end()
         await opened.close()
 
     return run_role("hsc", body, logs, metrics_listen=metrics_address(settings))

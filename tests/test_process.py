@@ -56,7 +56,7 @@ class Said:
 
 
 def watch(store: Store, log: Said) -> StoreWatch:
-    return StoreWatch("tester", store, SystemRuntime(), log, asyncio.Event())  # type: ignore[arg-type]
+    return StoreWatch(("tester",), store, SystemRuntime(), log, asyncio.Event())  # type: ignore[arg-type]
 
 
 def test_an_odd_answer_is_said_once_and_does_not_end_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:

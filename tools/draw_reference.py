@@ -52,6 +52,16 @@ SETTINGS: Final = (
         "Executor",
         "Of `atf executor`, and of `atf controller MODULE:APP`, which hands them on; in atf.toml in the table `[executor]`.",
     ),
+    (
+        s.ServerSettings,
+        "Server",
+        "Of `atf server`; in atf.toml in the table `[server]`. All other settings of frontend, HSC, store consumer and pages apply, too.",
+    ),
+    (
+        s.WorkerHostSettings,
+        "Worker",
+        "Of `atf worker`; in atf.toml in the table `[worker]`. All other settings of controller and executor apply, too.",
+    ),
     (s.UiSettings, "Pages", "Of `atf ui`; in atf.toml in the table `[ui]`."),
     (s.StoreSettings, "Task store", "Of every role but the executor, which does not know the store."),
     (s.Timing, "Timing", "Of every role. All roles of a cluster need the same values."),

@@ -72,6 +72,10 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "host": _Command("hosts", "host", "The worker hosts that are alive, and what they quarantine."),
         "gate": _Command("gate", "gate", "Keep back, drop, delay or thin out tasks."),
     },
+    "A few processes": {
+        "server": _Command("roles", "server", "Frontend, HSC, store consumer and pages in one process."),
+        "worker": _Command("roles", "worker", "A worker host: executors for your lambdas, fed and guarded."),
+    },
     "One role, one process": {
         "frontend": _Command("roles", "frontend", "The scheduling service, which clients talk to."),
         "store-consumer": _Command("roles", "store_consumer", "Moves due tasks into their queues."),

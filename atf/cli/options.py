@@ -18,6 +18,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S")
 
 
+class _SettingOption(click.Option):
+    """A flag of a setting, and what the settings of its class are about."""
+
+    section = ""
+
+
+class SettingsCommand(click.Command):
+    """A command with so many settings that its help shows them under what they are about."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx)
+            if record is not None and isinstance(each, click.Option):
+                sections.setdefault(getattr(each, "section", "Options"), []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+
+
 def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -> Callable[[F], F]:
     """Adds a flag for every field of settings classes, once per name; the command gets None where none was given.
 
@@ -25,10 +45,14 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
     """
 
     def add(command: F) -> F:
-        named: dict[str, Field[Any]] = {}
-        for each in (each for cls in classes for each in fields(cls) if each.name not in without):
-            named.setdefault(each.name, each)  # of two settings with one name, the first class has the word
-        for name, each in reversed(named.items()):
+        named: dict[str, tuple[Field[Any], type[Any]]] = {}
+        for cls in classes:
+            for each in fields(cls):
+                if each.name not in without:
+                    named.setdefault(
+                        each.name, (each, cls)
+                    )  # of two settings with one name, the first class has the word
+        for name, (each, cls) in reversed(named.items()):
             default = each.default if each.default is not MISSING else ""
             shown = str(default).lower() if isinstance(default, bool) else default
             text = f"{each.metadata['doc']}  [{f'default {shown}, ' if shown != '' else ''}ATF_{name.upper()}]"
@@ -37,7 +61,8 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
             if each.metadata["repeatable"]:
                 alone = {"multiple": True, "callback": _joined}
             flag = f"--{name.replace('_', '-')}"
-            command = click.option(flag, name, metavar=_metavar(default), help=text, **alone)(command)
+            kind = type("SettingOption", (_SettingOption,), {"section": (cls.__doc__ or "").partition(".")[0]})
+            command = click.option(flag, name, cls=kind, metavar=_metavar(default), help=text, **alone)(command)
         return command
 
     return add

@@ -30,7 +30,17 @@ _STYLES = {
     "warn": "yellow",
     "refuse": "bold red",
 }
-_COLORS: Final = {"store": 33, "hsc": 35, "frontend": 32, "store-consumer": 34, "controller": 36, "ui": 31, "atf": 90}
+_COLORS: Final = {
+    "store": 33,
+    "hsc": 35,
+    "frontend": 32,
+    "store-consumer": 34,
+    "controller": 36,
+    "ui": 31,
+    "server": 32,
+    "worker": 36,
+    "atf": 90,
+}
 """Of the processes' names, as a terminal numbers them."""
 _WIDTH: Final = max(map(len, _COLORS))
 _LEAST: Final = 20

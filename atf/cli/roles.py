@@ -17,14 +17,17 @@ from atf.config.settings import (
     FrontendSettings,
     HscSettings,
     LogSettings,
+    RoleSettings,
+    ServerSettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
     UiSettings,
+    WorkerHostSettings,
 )
 from atf.process.forks import without_fork_support
 
-from .options import option, read, refuse_unused, settings_flags
+from .options import SettingsCommand, option, read, refuse_unused, settings_flags
 
 _SHARED = (StoreSettings, Timing, LogSettings)
 
@@ -96,6 +99,54 @@ def controller(apps: tuple[str, ...], **flags: Any) -> int:
     own = {each.name for cls in (ControllerSettings, *_SHARED) for each in fields(cls)}
     refuse_unused(flags, () if apps else flags.keys() - own, "without MODULE:APP, since it starts no executors then")
     return _run("controller", (ControllerSettings, *_SHARED), flags, apps, read(ExecutorSettings, flags, "executor"))
+
+
+@click.command(cls=SettingsCommand)
+@settings_flags(
+    ServerSettings,
+    FrontendSettings,
+    HscSettings,
+    StoreConsumerSettings,
+    UiSettings,
+    *_SHARED,
+    without=frozenset({"frontend"}),
+)
+def server(**flags: Any) -> int:
+    """Run frontend, HSC, store consumer and pages in one process, on one gRPC port and one HTTP port.
+
+    It does what these roles do as processes of their own, and fits one small machine. Any number may run. Beside it each worker host
+    runs `atf worker`.
+
+    In atf.toml its addresses stand in the table [server], and what else a role is told in the role's own table, such as [frontend].
+    """
+    own = read(ServerSettings, flags, "server")
+    flags |= {"listen": own.listen, "metrics_listen": own.metrics_listen}
+    roles = RoleSettings(
+        frontend=read(FrontendSettings, flags, "frontend"),
+        hsc=read(HscSettings, flags, "hsc"),
+        consumer=read(StoreConsumerSettings, flags, "store_consumer"),
+    )
+    ui = read(UiSettings, {**flags, "listen": own.ui_listen}, "ui") if own.has_pages else None
+    return main_of("server")(own, roles, ui, *(read(cls, flags, "server") for cls in _SHARED))
+
+
+@click.command(cls=SettingsCommand)
+@click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
+@settings_flags(WorkerHostSettings, ControllerSettings, ExecutorSettings, *_SHARED, without=frozenset({"controller"}))
+def worker(apps: tuple[str, ...], **flags: Any) -> int:
+    """Run this host's controller, and --executors guarded executor processes for the lambdas of MODULE:APP.
+
+    Your code runs in the executors alone. The controller takes work for them, and starts them again when they die. It finds HSC and
+    frontend at --server, or each at its own address.
+
+    \b
+    atf worker shop:app --server tasks.example.com:7401 --executors 4
+    """
+    own = read(WorkerHostSettings, flags, "worker")
+    flags |= {"hsc": own.hsc or own.server, "frontend": own.frontend or own.server}
+    shared = [read(cls, flags, "worker") for cls in _SHARED]
+    executor = read(ExecutorSettings, flags, "executor")
+    return main_of("controller")(read(ControllerSettings, flags, "controller"), *shared, apps, executor)
 
 
 @click.command()

@@ -21,15 +21,17 @@ from .settings import (
     FrontendSettings,
     HscSettings,
     LogSettings,
+    ServerSettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
     UiSettings,
+    WorkerHostSettings,
 )
 
 S = TypeVar("S")
 
-OF_COMMANDS: Final = frozenset({"store_bin", "data_dir", "maxmemory_mib", "free_ports"})
+OF_COMMANDS: Final = frozenset({"store_bin", "data_dir", "maxmemory_mib", "free_ports", "compact"})
 """Settings of commands that no role has; the commands' own modules say what they mean."""
 _OF_QUESTIONS: Final = frozenset({"prometheus"})
 """Settings of commands that only ask."""
@@ -48,6 +50,8 @@ _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
     "controller": (ControllerSettings, *_SHARED),
     "executor": (ExecutorSettings, Timing, LogSettings),
     "ui": (UiSettings, LogSettings),
+    "server": (ServerSettings, *_SHARED),
+    "worker": (WorkerHostSettings, *_SHARED),
 }
 
 TABLES: Final[settings_file.Tables] = {

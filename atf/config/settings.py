@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from atf.durability import Durability, durability_of
 from atf.errors import ConfigError, InvalidArgument
@@ -56,7 +56,9 @@ def _metrics_listen() -> Any:
     )
 
 
-def metrics_address(settings: FrontendSettings | HscSettings | StoreConsumerSettings | ControllerSettings) -> str:
+def metrics_address(
+    settings: FrontendSettings | HscSettings | StoreConsumerSettings | ServerSettings | ControllerSettings,
+) -> str:
     """Where a role serves its metrics, host:port; empty: nowhere."""
     if settings.metrics_listen != "auto":
         return "" if settings.metrics_listen == "none" else settings.metrics_listen
@@ -268,6 +270,46 @@ class StoreConsumerSettings:
         _within(self, "sweep_interval", 0.01, _DAY_S)
         _within(self, "max_finished", 0, 1 << 53)
         _within(self, "retention_memory", 0.1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Where an `atf server` listens."""
+
+    listen: str = setting(
+        f"127.0.0.1:{FRONTEND_PORT}", "host:port to serve clients and workers on, by gRPC; port 0 takes a free one"
+    )
+    metrics_listen: str = _metrics_listen()
+    ui_listen: str = setting(
+        f"127.0.0.1:{UI_PORT}",
+        "host:port to serve the pages on, of this machine alone; port 0 takes a free one; none, or empty: they are not served",
+    )
+
+    def __post_init__(self) -> None:
+        if self.has_pages:
+            check_loopback(self.ui_listen, "ui_listen")
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether the pages are served."""
+        return self.ui_listen not in {"", "none"}
+
+
+class RoleSettings(NamedTuple):
+    """The roles of an `atf server`; all of them listen where the frontend does."""
+
+    frontend: FrontendSettings
+    hsc: HscSettings
+    consumer: StoreConsumerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerHostSettings:
+    """Whom a worker host calls."""
+
+    server: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of an `atf server`, which is HSC and frontend at once")
+    hsc: str = setting("", "address of the HSC, where it is a process of its own; empty: the server's")
+    frontend: str = setting("", "address of the frontend, where it is a process of its own; empty: the server's")
 
 
 def _pool(name: str) -> None:

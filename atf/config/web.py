@@ -15,8 +15,8 @@ _EDITOR: Final = re.compile(
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 
 
-def check_loopback(listen: str) -> None:
-    """Whether only this machine can reach an address.
+def check_loopback(listen: str, name: str = "listen") -> None:
+    """Whether only this machine can reach an address; `name` is the setting's.
 
     Raises:
         ConfigError: others can too; says the two ways to serve the pages to them.
@@ -26,7 +26,7 @@ def check_loopback(listen: str) -> None:
         return
     port = listen.rpartition(":")[2][:5]
     raise ConfigError(
-        f"listen = {listen[:80]!r}: the pages ask nobody who they are, so they are served on this machine alone until there are tokens."
+        f"{name} = {listen[:80]!r}: the pages ask nobody who they are, so they are served on this machine alone until there are tokens."
         f" Use 127.0.0.1:{port}, and reach it in one of two ways: a tunnel (ssh -L {port}:127.0.0.1:{port} HOST), or a proxy on this machine"
         " that signs people in (its name goes into public_hosts)"
     )

@@ -84,11 +84,11 @@ class Metrics:
         self._gauges: dict[str, Mapping[Labels, float]] = {}
         self._named = {spec.name for spec in METRICS if "lambda" in spec.labels[:1]}
 
-    def begin(self, role: str, version: str, python: str) -> None:
-        """Says what runs, and shows the counters without labels that a role has, at 0: only then a first step is seen as one."""
-        self.replace(BUILD_INFO, {(role, version, python): 1})
+    def begin(self, roles: Sequence[str], version: str, python: str) -> None:
+        """Says what runs, and shows the counters without labels that these roles have, at 0: only then a first step is seen as one."""
+        self.replace(BUILD_INFO, {(role, version, python): 1 for role in roles})
         for spec in METRICS:
-            if role in spec.roles and spec.kind is Kind.COUNTER and not spec.labels:
+            if not set(roles).isdisjoint(spec.roles) and spec.kind is Kind.COUNTER and not spec.labels:
                 self.counter(spec)
 
     def counter(self, spec: MetricSpec, *labels: str) -> Counter:

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import uvloop
@@ -54,6 +54,7 @@ class Process:
 
     Attributes:
         role: the role's name.
+        parts: the roles whose work it does, as the cluster and the metrics know them.
         stopping: set once the process was asked to end; the body then drains and returns.
         runtime: the real clocks.
         log: says events in the role's name.
@@ -63,8 +64,8 @@ class Process:
             else the process ends there and then, as it does where this is None.
     """
 
-    def __init__(self, role: str) -> None:
-        self.role = role
+    def __init__(self, role: str, parts: Sequence[str] = ()) -> None:
+        self.role, self.parts = role, parts or (role,)
         self.stopping = asyncio.Event()
         self.metrics = Metrics()
         self.read_gauges: Callable[[], Coroutine[Any, Any, None]] = no_gauges
@@ -101,7 +102,7 @@ class Process:
         """
         from atf.metrics.server import MetricsServer
 
-        self.metrics.begin(self.role, __version__, platform.python_version())
+        self.metrics.begin(self.parts, __version__, platform.python_version())
         server = MetricsServer(self, asyncio.get_running_loop())
         await server.start(listen)
         self.metrics_address = server.address
@@ -180,7 +181,7 @@ class Process:
 
         store = await self.retry_until_available(lambda: Store.open(settings, timing, self.runtime), "the task store")
         store.metrics = self.metrics
-        watching = StoreWatch(self.role, store, self.runtime, self.log, self.stopping)
+        watching = StoreWatch(self.parts, store, self.runtime, self.log, self.stopping)
         await watching.say(store.check_results)
         self.runtime.spawn(watching.run(), name="task store settings")
         return store
@@ -203,6 +204,7 @@ def run_role(
     body: Callable[[Process], Awaitable[int | None]],
     settings: LogSettings,
     *,
+    parts: Sequence[str] = (),
     metrics_listen: str = "",
     first: Callable[[], None] | None = None,
     told: Callable[[], bool] = lambda: False,
@@ -213,6 +215,7 @@ def run_role(
         role: its name.
         body: the role itself; what it returns is the exit code, None being 0.
         settings: what is said, and how.
+        parts: the roles whose work it does; default: its own alone.
         metrics_listen: where to serve what it counts, host:port; empty: nowhere.
         first: called before any event loop runs: user code is imported there, which may run one of its own. A stop that comes meanwhile is
             carried out after it.
@@ -224,7 +227,7 @@ def run_role(
     """
     streams.protect_stdout()  # what lambdas print must not fail them
     log.setup(settings, role)
-    process = Process(role)
+    process = Process(role, parts)
     early: list[int] = []
     """Signals that came before there was a loop."""
 

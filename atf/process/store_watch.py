@@ -29,15 +29,17 @@ class StoreWatch:
     """Watches the store of one process.
 
     Args:
-        role: of the process.
+        roles: whose work the process does.
         store: its own.
         runtime: its clock.
         log: its log.
         stopping: set once it was asked to end.
     """
 
-    def __init__(self, role: str, store: Store, runtime: Runtime, log: Logger, stopping: asyncio.Event) -> None:
-        self._me = LiveRole(role, __version__, f"{platform.node()[:64]}:{os.getpid()}")
+    def __init__(
+        self, roles: Sequence[str], store: Store, runtime: Runtime, log: Logger, stopping: asyncio.Event
+    ) -> None:
+        self._me = [LiveRole(role, __version__, f"{platform.node()[:64]}:{os.getpid()}") for role in roles]
         self._store, self._runtime, self._log, self._stopping = store, runtime, log, stopping
         self._changes = ResultChanges()
         self._said: set[str] = set()
@@ -82,7 +84,11 @@ class StoreWatch:
     async def _announce(self) -> dict[str, bool]:
         """Tells the cluster that this process lives; returns of each check result, by its name, whether nobody has said it yet."""
         names = [each.name for each in self._changes.known]
+        first, *others = self._me
         try:
-            return dict(zip(names, await self._store.announce(self._me, 3 * _ANNOUNCE_S, names), strict=True))
+            new = await self._store.announce(first, 3 * _ANNOUNCE_S, names)
+            for each in others:
+                await self._store.announce(each, 3 * _ANNOUNCE_S)
+            return dict(zip(names, new, strict=True))
         except AtfError:  # a warning too many is better than none
             return {}

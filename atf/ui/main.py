@@ -10,6 +10,7 @@ from aiohttp import web
 
 from atf.config.settings import LogSettings, UiSettings
 from atf.process.role import Process, run_role
+from atf.rpc import api
 from atf.rpc.channel import open_channel
 from atf.rpc.listen_address import free_address
 from atf.rpc.stubs import FrontendStub
@@ -27,25 +28,31 @@ def main(settings: UiSettings, logs: LogSettings) -> int:
     """Runs until it is asked to end; returns the exit code."""
 
     async def body(process: Process) -> None:
-        async with pages(settings, process.runtime, lambda: process.serves) as address:
-            process.ready(address)
-            await process.stopping.wait()
+        channel = open_channel(settings.frontend)
+        try:
+            async with pages(FrontendStub(channel), settings, process.runtime, lambda: process.serves) as address:
+                process.ready(address)
+                await process.stopping.wait()
+        finally:
+            await channel.close()
 
     return run_role("ui", body, logs)
 
 
 @asynccontextmanager
-async def pages(settings: UiSettings, runtime: Runtime, serves: Callable[[], bool]) -> AsyncIterator[str]:
+async def pages(
+    frontend: api.Frontend, settings: UiSettings, runtime: Runtime, serves: Callable[[], bool]
+) -> AsyncIterator[str]:
     """Serves the pages; gives their host:port.
 
     Args:
-        settings: where, and for which frontend.
+        frontend: whose tasks they show.
+        settings: where.
         runtime: clocks, spawning.
         serves: whether the process serves now, for /readyz.
     """
     host, port = await free_address(settings.listen)
-    channel = open_channel(settings.frontend)
-    site = make_app(FrontendStub(channel), settings, runtime)
+    site = make_app(frontend, settings, runtime)
     add_probes(site.app, serves)
     runner = web.AppRunner(site.app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
     await runner.setup()
@@ -56,4 +63,3 @@ async def pages(settings: UiSettings, runtime: Runtime, serves: Callable[[], boo
     finally:
         await end([sampling])
         await runner.cleanup()
-        await channel.close()

@@ -22,7 +22,7 @@ def add_probes(app: web.Application, serves: Callable[[], bool]) -> None:
         serves: whether they are served now, and were not asked to end.
     """
     metrics = Metrics()
-    metrics.begin("ui", __version__, platform.python_version())
+    metrics.begin(("ui",), __version__, platform.python_version())
     registry = registry_of(metrics)
 
     async def livez(_request: web.Request) -> web.Response:

@@ -21,7 +21,21 @@ from tests.recorder import Recorder
 from .conftest import Atf
 
 APART = {
-    *("up", "frontend", "store-consumer", "hsc", "controller", "executor", "ui", "verify", "bench", "demo", "doctor"),
+    *(
+        "up",
+        "frontend",
+        "store-consumer",
+        "hsc",
+        "controller",
+        "executor",
+        "ui",
+        "server",
+        "worker",
+        "verify",
+        "bench",
+        "demo",
+        "doctor",
+    ),
     *("store export", "store import", "store timing", "lambda check", "status", "slo", "pause", "resume"),
 }
 """They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, and below."""

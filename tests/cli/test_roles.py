@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from atf import __version__
@@ -26,6 +28,8 @@ from .conftest import Atf
         ("controller", settings.ControllerSettings),
         ("executor", settings.ExecutorSettings),
         ("ui", settings.UiSettings),
+        ("server", settings.ServerSettings),
+        ("worker", settings.WorkerHostSettings),
     ],
 )
 def test_help_has_every_setting_with_its_variable(command: str, settings: Any, atf: Atf) -> None:
@@ -63,6 +67,99 @@ def test_settings_reach_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "roles_of"), [("server", ("frontend", "hsc", "store-consumer")), ("worker", ("controller",))]
+)
+def test_the_few_processes_take_every_flag_of_their_roles(command: str, roles_of: tuple[str, ...]) -> None:
+    (ours,) = (each for each in [commands.cli.get_command(click.Context(commands.cli), command)] if each)
+    flags = {each.opts[0] for each in ours.params if isinstance(each, click.Option)}
+    for role in roles_of:
+        theirs = commands.cli.get_command(click.Context(commands.cli), role)
+        assert theirs is not None
+        assert {each.opts[0] for each in theirs.params if isinstance(each, click.Option)} <= flags
+
+
+def _mains(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the `main` of a role is called with from now on."""
+    got: list[Any] = []
+
+    def main_of(role: str) -> Callable[..., int]:
+        def role_main(*settings: Any) -> int:
+            got.extend([role, *settings])
+            return 0
+
+        return role_main
+
+    monkeypatch.setattr(roles, "main_of", main_of)
+    return got
+
+
+def test_a_server_listens_where_its_own_table_says_and_is_else_set_as_its_roles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    got = _mains(monkeypatch)
+    (tmp_path / "atf.toml").write_text(
+        '[server]\nlisten = "127.0.0.1:1"\npartitions = 4\n[frontend]\nlisten = "127.0.0.1:2"\nmax_attempts_cap = 9\n'
+        '[hsc]\nstop_delay = 3\n[ui]\nlisten = "127.0.0.1:3"\nread_only = true\n'
+    )
+    monkeypatch.setenv("ATF_CONFIG", str(tmp_path / "atf.toml"))
+
+    main(["server", "--metrics-listen", "none", "--max-finished", "8"])
+
+    where: Any = {"listen": "127.0.0.1:1", "metrics_listen": "none"}
+    assert got == [
+        "server",
+        settings.ServerSettings(**where),
+        settings.RoleSettings(
+            frontend=settings.FrontendSettings(**where, max_attempts_cap=9),
+            hsc=settings.HscSettings(**where, stop_delay=3),
+            consumer=settings.StoreConsumerSettings(**where, max_finished=8),
+        ),
+        settings.UiSettings(listen="127.0.0.1:8401", read_only=True),
+        settings.StoreSettings(partitions=4),
+        settings.Timing(),
+        settings.LogSettings(),
+    ]
+
+
+@pytest.mark.parametrize("where", ["none", ""])
+def test_a_server_without_pages(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    got = _mains(monkeypatch)
+
+    main(["server", "--ui-listen", where])
+
+    assert got[3] is None
+
+
+def test_the_pages_of_a_server_are_for_this_machine_alone(atf: Atf) -> None:
+    ran = atf("server", "--ui-listen", "0.0.0.0:8401")
+
+    assert ran.code == 2
+    assert ran.err.startswith("atf: ui_listen = '0.0.0.0:8401': the pages ask nobody who they are")
+
+
+@pytest.mark.parametrize(
+    ("words", "hsc", "frontend"),
+    [
+        ([], "127.0.0.1:7401", "127.0.0.1:7401"),
+        (["--server", "one:1"], "one:1", "one:1"),
+        (["--server", "one:1", "--hsc", "two:2"], "two:2", "one:1"),
+        (["--hsc", "two:2", "--frontend", "three:3"], "two:2", "three:3"),
+    ],
+)
+def test_a_worker_finds_hsc_and_frontend_at_the_server_unless_they_are_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], hsc: str, frontend: str
+) -> None:
+    got = _mains(monkeypatch)
+
+    main(["worker", "shop:app", "--executors", "3", *words])
+
+    role, controller, *_, apps, executor = got
+    assert (role, apps) == ("controller", ("shop:app",))
+    assert controller == settings.ControllerSettings(hsc=hsc, frontend=frontend, executors=3)
+    assert executor == settings.ExecutorSettings(hsc=hsc, frontend=frontend)
+
+
 def test_a_setting_that_breaks_a_rule_is_one_sentence(atf: Atf) -> None:
     ran = atf("frontend", "--partitions", "none")
 
@@ -81,7 +178,7 @@ def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller"])
+@pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller", "server"])
 def test_a_role_starts_without_what_it_never_needs(role: str) -> None:
     """What tasks are declared with, and two libraries whose import takes as long as most of the others together."""
     program = (

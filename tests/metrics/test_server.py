@@ -53,7 +53,7 @@ class Site:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     role = Role()
-    role.metrics.begin("hsc", "0.1", "3.11")
+    role.metrics.begin(("hsc",), "0.1", "3.11")
     server = MetricsServer(role, asyncio.get_running_loop())
     await server.start("127.0.0.1:0")
     yield Site(role, server.address)

@@ -111,12 +111,12 @@ class Busy:
 
 
 @asynccontextmanager
-async def busy(folder: Path, **variables: str) -> AsyncIterator[Busy]:
+async def busy(folder: Path, compact: bool = False, /, **variables: str) -> AsyncIterator[Busy]:
     (folder / "record").mkdir()
     ours = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
     path = os.pathsep.join(filter(None, [ours.get("PYTHONPATH"), str(HERE.parents[1])]))
     ours |= {"PYTHONPATH": path, "ATF_CONFIG": str(folder / "none.toml"), DIRECTORY: str(folder / "record")}
-    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, executors=2)
+    settings = ClusterSettings(data_dir=str(folder / "data"), free_ports=True, executors=2, compact=compact)
     said: list[str] = []
     cluster = Cluster(
         settings,
@@ -148,6 +148,14 @@ async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bus
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def few(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Busy]:
+    """In two processes. Its executors bear the end of the server for some ten seconds."""
+    timing = {"ATF_HEARTBEAT_INTERVAL": "4", "ATF_HEARTBEAT_TIMEOUT": "22"}
+    async with busy(tmp_path_factory.mktemp("few"), True, **timing) as world:
+        yield world
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def quick(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Busy]:
     """With leases of a few seconds."""
     async with busy(tmp_path_factory.mktemp("quick"), **QUICK) as world:
@@ -171,14 +179,23 @@ async def _through(world: Busy, blow: Callable[[], Awaitable[object] | object]) 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("role", ["frontend", "hsc", "store-consumer", "controller", "store"])
 async def test_a_role_is_killed_under_load(default: Busy, role: str) -> None:
-    before = default.cluster.restarts(role)
+    await _killed(default, role)
 
-    tasks, gap = await _through(default, lambda: default.cluster.kill(role))
 
-    assert default.cluster.restarts(role) == before + 1
+@pytest.mark.parametrize("process", ["server", "worker"])
+async def test_a_process_of_a_compact_cluster_is_killed_under_load(few: Busy, process: str) -> None:
+    await _killed(few, process)
+
+
+async def _killed(world: Busy, name: str) -> None:
+    before = world.cluster.restarts(name)
+
+    tasks, gap = await _through(world, lambda: world.cluster.kill(name))
+
+    assert world.cluster.restarts(name) == before + 1
     assert gap < 15
     assert max(task.losses for task in tasks) <= 1
-    await default.executors()  # those of a killed controller end with it, and it starts new ones
+    await world.executors()  # those of a killed controller end with it, and it starts new ones
 
 
 async def test_a_worker_is_killed_and_its_tasks_run_again_at_once(default: Busy) -> None:
@@ -198,12 +215,22 @@ async def test_a_worker_is_killed_and_its_tasks_run_again_at_once(default: Busy)
 async def test_each_role_is_told_to_end_under_load(patient: Busy) -> None:
     """What it has started it finishes, the rest it gives back: no attempt and no loss is counted."""
     for role in ["frontend", "hsc", "store-consumer", "controller"]:
-        before = patient.cluster.restarts(role)
-        tasks, _ = await _through(patient, lambda role=role: patient.cluster.kill(role, signal.SIGTERM))  # type: ignore[misc]
-        assert patient.cluster.restarts(role) == before + 1
-        again = [task for task in tasks if (task.attempts, task.losses, task.runs) != (1, 0, 1)]
-        assert again == [], role
+        await _told_to_end(patient, role)
     await patient.executors()
+
+
+async def test_each_process_of_a_compact_cluster_is_told_to_end_under_load(few: Busy) -> None:
+    for process in ["server", "worker"]:
+        await _told_to_end(few, process)
+    await few.executors()
+
+
+async def _told_to_end(world: Busy, name: str) -> None:
+    before = world.cluster.restarts(name)
+    tasks, _ = await _through(world, lambda: world.cluster.kill(name, signal.SIGTERM))
+    assert world.cluster.restarts(name) == before + 1
+    again = [task for task in tasks if (task.attempts, task.losses, task.runs) != (1, 0, 1)]
+    assert again == [], name
 
 
 async def test_an_executor_is_told_to_end_under_load(default: Busy) -> None:

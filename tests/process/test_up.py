@@ -256,6 +256,25 @@ async def test_whatever_is_killed_comes_back_and_work_goes_on(folder: Path, env:
             assert cluster.frontend_address == address
 
 
+async def test_a_compact_cluster_is_two_processes_that_do_the_work_of_every_role(
+    folder: Path, env: dict[str, str], ups: list[Up]
+) -> None:
+    ups.append(Up(folder, env, "--compact", "shop:app", "--json", ui=True))
+    where = ups[0].where()
+    assert set(where["roles"]) == set(ROLES)
+    assert where["roles"]["frontend"] == where["roles"]["hsc"] == where["roles"]["store-consumer"]
+    assert set(where["metrics"]) == {"server", "worker"}
+    address = where["roles"]["frontend"]
+    assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
+    assert b"<h1>shop/add" in await asyncio.to_thread(_page, f"http://{where['ui']}/lambdas/shop/add")
+    family = descendants(ups[0].process.pid)
+    assert len(family) == 6  # itself, the store, server and worker, a guard and its executor
+
+    assert await asyncio.to_thread(ups[0].end, signal.SIGTERM) == 0
+
+    assert not alive(family)
+
+
 async def test_the_executors_can_be_seen_and_killed(folder: Path, env: dict[str, str]) -> None:
     async with running(folder, env, executors=2) as cluster:
         address = cluster.frontend_address

@@ -94,8 +94,10 @@ def test_a_role_imports_no_other_role(role: str) -> None:
     assert offenders(own, *others, *ROLES) == []
 
 
-def test_roles_are_started_by_the_command_line_and_put_together_by_the_testing_kit_alone() -> None:
-    shared = (path for path in sources() if path.parts[0] == "atf" and path.parts[1] not in {"cli", "testing"})
+def test_roles_are_started_by_the_command_line_and_put_together_by_the_server_and_the_testing_kit_alone() -> None:
+    shared = (
+        path for path in sources() if path.parts[0] == "atf" and path.parts[1] not in {"cli", "server", "testing"}
+    )
     assert offenders(shared, *(f"atf.{role}" for role in ROLES), *ROLES) == []
 
 

@@ -305,6 +305,8 @@ COMMANDS = [
     ["hsc", "--log-level", WORD],
     ["controller", "--log-level", WORD],
     ["executor", WORD, "--threads", WORD],
+    ["server", "--log-level", WORD],
+    ["worker", WORD, "--log-level", WORD],
     [WORD],
     ["get", f"--{WORD}"],
 ]

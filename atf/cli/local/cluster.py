@@ -1,6 +1,7 @@
 """Runs every role on this machine, with a task store: for `atf up`, `atf demo` and the process tests.
 
 It owns the order of start and end, the addresses, and the choice of the store. Keeping a process alive is supervisor.py's part.
+A role is a process of its own. In a compact cluster a role's name stands for the process that does its work: `atf server` or `atf worker`.
 
     async with Cluster(ClusterSettings(executors=2), ["shop:app"]) as cluster:
         client = atf.Client(cluster.frontend_address)
@@ -10,14 +11,13 @@ It owns the order of start and end, the addresses, and the choice of the store. 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings
@@ -25,22 +25,24 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.errors import AtfError
 from atf.exits import EXIT_UNAVAILABLE
 
-from .cluster_settings import ClusterSettings
+from .cluster_settings import ClusterSettings, as_flags
 from .loaded_files import loaded_files
-from .ports import free_if_taken, metrics_if_taken
+from .ports import COMPACT, ROLES, free_if_taken, metrics_if_taken
 from .processes import ExecutorPids, executors_of
-from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, how_it_ended, register_apps
+from .role_process import READY_TIMEOUT, EndedEarly, RoleProcess, Say, all_or_none, how_it_ended, register_apps
 from .supervisor import STEADY_AFTER, Supervisor
 from .watch import Watch
 
-_FINAL: Final = {"controller": frozenset({EXIT_UNAVAILABLE})}
+_FINAL: Final = dict.fromkeys(("controller", "worker"), frozenset({EXIT_UNAVAILABLE}))
 """Exit codes after which a role is not started again: a controller has tried for itself, start_retries times."""
+_AT_ONCE: Final = ["--stop-delay", "0"]
+"""Of an HSC: it is asked to end when the executors have ended."""
 _STOP_GRACE: Final = 10.0
 """Seconds a role gets to end in order; a controller gets its executors' drain_timeout more."""
 
 
 class Cluster:
-    """Every role as a process of its own, and the task store if it is embedded.
+    """Every role, and the task store if it is embedded.
 
     Args:
         settings: what to run.
@@ -68,6 +70,7 @@ class Cluster:
         self._env = {name: value for name, value in ours.items() if name != "ATF_LISTEN"}
         self._supervisor = Supervisor(say, steady_after=steady_after)
         self._roles: dict[str, RoleProcess] = {}
+        self._compact: Mapping[str, str] = COMPACT if settings.compact else {}
         self._data: DataDir | None = None
         self.partitions = settings.partitions
         """Of the store's keys; 0: as the roles are set, or what is on record."""
@@ -85,13 +88,12 @@ class Cluster:
             await self._start_store()
             # Not as a flag: everybody on this machine may read command lines, and it may hold a password.
             self._env["ATF_REDIS_URL"] = self.redis_url
-            shared = _flags(partitions=self.partitions, durability=self.settings.durability)
-            first = ("hsc", "frontend", "store-consumer")
-            own = {"hsc": ["--stop-delay", "0"]}  # it is asked to end when the executors have ended
-            await _all([self._start_role(name, [*shared, *own.get(name, [])]) for name in first])
-            last = self._start_role("controller", [*shared, *self._controller_flags()], self.apps)
-            pages = [self._start_role("ui", ["--frontend", self.frontend_address])] if self._ui else []
-            await _all([register_apps(self.apps, self.frontend_address, self._env), last, *pages])
+            shared = as_flags(partitions=self.partitions, durability=self.settings.durability)
+            await all_or_none([self._start_role(name, [*shared, *flags]) for name, flags in self._first().items()])
+            last = self._start_role(self._process("controller"), [*shared, *self._controller_flags()], self.apps)
+            apart = self._ui and not self._compact
+            pages = [self._start_role("ui", ["--frontend", self.frontend_address])] if apart else []
+            await all_or_none([register_apps(self.apps, self.frontend_address, self._env), last, *pages])
         except BaseException:
             await self.stop(grace=1.0)
             raise
@@ -139,34 +141,41 @@ class Cluster:
     @property
     def addresses(self) -> dict[str, str]:
         """host:port by role."""
+        return {name: self._roles[self._process(name)].address for name in ROLES if self._process(name) in self._roles}
+
+    @property
+    def processes(self) -> dict[str, str]:
+        """host:port by process, of those with a role."""
         return {name: role.address for name, role in self._roles.items() if name != "ui"}
 
     @property
     def ui_address(self) -> str:
         """host:port of the pages for people; empty: they are not served."""
+        if self._compact:
+            return self._roles["server"].pages
         return self._roles["ui"].address if "ui" in self._roles else ""
 
     @property
     def frontend_address(self) -> str:
-        return self._roles["frontend"].address
+        return self._roles[self._process("frontend")].address
 
     @property
     def metrics(self) -> dict[str, str]:
-        """host:port of each role's metrics, of those that serve them."""
+        """host:port of each process's metrics, of those that serve them."""
         return {name: role.metrics for name, role in self._roles.items() if role.metrics}
 
     @property
     def dapr_http(self) -> str:
         """host:port of the frontend's HTTP port for Dapr's clients; empty: it has none."""
-        return self._roles["frontend"].dapr_http
+        return self._roles[self._process("frontend")].dapr_http
 
     def pid(self, name: str) -> int:
         """The process of "store" or of a role; 0 while none runs."""
-        return self._supervisor.pid(name)
+        return self._supervisor.pid(self._process(name))
 
     def restarts(self, name: str) -> int:
         """How often a process was started again."""
-        return self._supervisor.restarts[name]
+        return self._supervisor.restarts[self._process(name)]
 
     async def gave_up(self) -> str:
         """Waits until a role has ended that is not started again; what it was, as a sentence."""
@@ -176,18 +185,18 @@ class Cluster:
 
     def executors(self) -> list[ExecutorPids]:
         """The executors of the controller, each a guard and its worker, that run now."""
-        controller = self._supervisor.pid("controller") if "controller" in self.names else 0
+        controller = self.pid("controller") if self._process("controller") in self.names else 0
         return executors_of(controller) if controller else []
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Signals the process of "store" or of a role, as an accident would; it is started again. Returns the pid."""
         pid = self.pid(name)
-        self._supervisor.signal(name, number)
+        self._supervisor.signal(self._process(name), number)
         return pid
 
     def replace_executors(self) -> None:
         """Has the controller start executors anew, with the code as it is now; those from before finish what they have started."""
-        self._supervisor.signal("controller", signal.SIGUSR1)
+        self._supervisor.signal(self._process("controller"), signal.SIGUSR1)
 
     async def watch(self, folder: Path) -> None:
         """Replaces executors whenever a file below a folder has changed that they load; until it is cancelled."""
@@ -195,7 +204,7 @@ class Cluster:
 
     async def halt(self, name: str) -> None:
         """Ends a role in order, and keeps it from being started again until `resume`."""
-        await self._supervisor.stop(name, self._grace(name))
+        await self._supervisor.stop(self._process(name), self._grace(self._process(name)))
 
     async def resume(self, name: str) -> None:
         """Starts a role again that was halted, at the address that it had.
@@ -203,7 +212,12 @@ class Cluster:
         Raises:
             AtfError: it can't start.
         """
+        name = self._process(name)
         await self._supervisor.start(self._roles[name], final=_FINAL.get(name, ()))
+
+    def _process(self, name: str) -> str:
+        """The process that does a role's work."""
+        return self._compact.get(name, name)
 
     # --- starting ---
 
@@ -224,17 +238,26 @@ class Cluster:
         self.redis_url, self.store = store.url, f"{binary}, data in {data.path}"
         await self._supervisor.start(store)
 
+    def _first(self) -> dict[str, list[str]]:
+        """The processes that workers need, with their flags."""
+        if not self._compact:
+            return {"hsc": _AT_ONCE, "frontend": [], "store-consumer": []}
+        free = self.settings.free_ports
+        pages = free_if_taken("server", free, self._env, self._say, "ui_listen") if self._ui else "none"
+        return {"server": [*_AT_ONCE, "--ui-listen", pages]}
+
     async def _start_role(self, name: str, flags: Sequence[str], arguments: Sequence[str] = ()) -> None:
         listen, metrics = self._chosen_ports(name)
         program = [sys.executable, "-P", "-m", "atf.cli", name]
 
         def command(before: str) -> list[str]:
             of_metrics = ["--metrics-listen", role.metrics or metrics] if metrics else []
-            return [*program, "--listen", before or listen, *of_metrics, *flags, *arguments]
+            of_pages = ["--ui-listen", role.pages] if role.pages else []
+            return [*program, "--listen", before or listen, *of_metrics, *flags, *of_pages, *arguments]
 
         final = _FINAL.get(name, ())
         # A controller is ready when its executors are, which import code that may take its time.
-        patience = None if name == "controller" else READY_TIMEOUT
+        patience = None if name == self._process("controller") else READY_TIMEOUT
         self._roles[name] = role = RoleProcess(name, command, self._env, self._say, patience=patience)
         try:
             await self._supervisor.start(role, final=final)
@@ -255,33 +278,14 @@ class Cluster:
     def _controller_flags(self) -> list[str]:
         settings = self.settings
         more = {"threads": settings.threads, "http_allow": settings.http_allow, "command_allow": settings.command_allow}
-        addresses = {name: self._roles[name].address for name in ("hsc", "frontend")}
-        return _flags(executors=settings.executors, spares=self._spares, **more, **addresses)
+        addresses = {name: self._roles[self._process(name)].address for name in ("hsc", "frontend")}
+        return as_flags(executors=settings.executors, spares=self._spares, **more, **addresses)
 
     def _grace(self, name: str) -> float:
         """Seconds that a process needs to end in order."""
-        if name != "controller":
+        if name != self._process("controller"):
             return _STOP_GRACE
         try:
             return _STOP_GRACE + load(ExecutorSettings, table="executor", env=self._env).drain_timeout
         except AtfError:
             return _STOP_GRACE + ExecutorSettings().drain_timeout  # the roles have said what is wrong with the settings
-
-
-def _flags(**values: object) -> list[str]:
-    """Settings as flags of a command line, without those that are left to the role."""
-    given = {f"--{name.replace('_', '-')}": str(value) for name, value in values.items() if value}
-    return [word for pair in given.items() for word in pair]
-
-
-async def _all(starts: Sequence[Any]) -> None:
-    """Runs them together; when one fails, the others are ended, and its error is raised."""
-    running = [asyncio.ensure_future(each) for each in starts]
-    try:
-        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
-        for each in done:
-            each.result()
-    finally:
-        for each in running:
-            each.cancel()
-        await asyncio.wait(running)

@@ -44,6 +44,10 @@ class ClusterSettings:
         "programs that `atf/command` may run: /PATH/TO/PROGRAM or NAME=/PATH/TO/PROGRAM with commas between; empty: as executors are set",
     )
     free_ports: bool = setting(False, "take free ports for every role, whatever is set")
+    compact: bool = setting(
+        False,
+        "two processes in place of one per role: `atf server`, which has the pages too, and `atf worker`, which has the executors",
+    )
 
     def __post_init__(self) -> None:
         if self.executors < 1:
@@ -55,10 +59,23 @@ class ClusterSettings:
 
 
 own_cluster_flags = settings_flags(
-    ClusterSettings, without=frozenset({"data_dir", "free_ports", "executors", "threads", "maxmemory_mib"})
+    ClusterSettings, without=frozenset({"data_dir", "free_ports", "compact", "executors", "threads", "maxmemory_mib"})
 )
 """The flags of a command that runs roles of its own for a while."""
+compact_flag = click.option(
+    "--compact",
+    is_flag=True,
+    default=None,
+    help="Two processes, `atf server` and `atf worker`, in place of one per role.",
+)
+"""Whether they are few processes. It takes no value, unlike a setting's own flag: MODULE:APP may follow it."""
 executors_flag = click.option(
     "--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes."
 )
 """How many of them are executors."""
+
+
+def as_flags(**values: object) -> list[str]:
+    """Settings as flags of a command line, without those that are left to the role."""
+    given = {f"--{name.replace('_', '-')}": str(value) for name, value in values.items() if value}
+    return [word for pair in given.items() for word in pair]

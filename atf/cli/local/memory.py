@@ -23,10 +23,13 @@ from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
+    HscSettings,
     LogSettings,
+    RoleSettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
+    UiSettings,
 )
 from atf.errors import ConfigError
 from atf.executor.code_jobs import register_jobs
@@ -34,24 +37,21 @@ from atf.executor.executor import Executor
 from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.executor.workers import ThreadAndLoopWorkers
-from atf.frontend.dapr.scheduler import SchedulerService
-from atf.frontend.listeners import Listeners
 from atf.log import get_logger, setup
 from atf.process.descriptors import watch
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import StopRequests, stop_signals
 from atf.process.streams import exit_at_once, given_back
-from atf.rpc.health import of_store
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
+from atf.server.roles import ServerRoles
 from atf.store.store import Store
-from atf.store_consumer.measures import Measures
 from atf.testing.wiring import Wiring
 
 from .cluster_settings import ClusterSettings
-from .memory_watching import serve_metrics, serve_pages
+from .memory_watching import serve_metrics
 from .ports import free_if_taken
 from .user_code import check_imports, end
 
@@ -91,24 +91,17 @@ async def _run(settings: ClusterSettings, code: _UserCode, *, ui: bool) -> int:
 async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCode, *, ui: bool) -> int:
     """Runs the roles; `last` takes what is to be closed behind them, also where one can't start."""
     runtime, timing = SystemRuntime(), read(Timing, {})
+    wiring = Wiring(runtime, timing)
     store = await Store.open(StoreSettings(partitions=1), timing, runtime, fake=_fake_server())
     last.push_async_callback(store.close)
-    listening = read(FrontendSettings, {}, "frontend")
-    wiring = Wiring(runtime, timing)
-    frontend = wiring.frontend(store, listening)
-    listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
-    scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
     store.metrics = wiring.metrics
-    listeners = await Listeners.open(
-        frontend, scheduler, replace(listening, listen=listen), 1.0, of_store(store), store.metrics
-    )
-    last.push_async_callback(listeners.close)
-    bounds = _bounds(settings, listeners.address)
-    os.environ.setdefault("ATF_FRONTEND", listeners.address)  # for tasks that schedule tasks, as in other executors
+    roles = ServerRoles(store, _role_settings(settings), timing, runtime)
+    await roles.start(grace=1.0)
+    last.push_async_callback(roles.end)
+    bounds = _bounds(settings, roles.address)
+    os.environ.setdefault("ATF_FRONTEND", roles.address)  # for tasks that schedule tasks, as in other executors
     lambdas = with_builtins(code.lambdas, bounds)
-    hsc = wiring.hsc(store)
-    controller = wiring.controller(store, hsc, read(ControllerSettings, {}, "controller"))
-    consumer = wiring.consumer(store, read(StoreConsumerSettings, {}, "store_consumer"))
+    controller = wiring.controller(store, roles.hsc.logic, read(ControllerSettings, {}, "controller"))
     isolated = await IsolatedRuns.start(code.names, code.lambdas, code.folder)
     workers = ThreadAndLoopWorkers(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
     hooks = WorkerHooks(code.apps, run_apart(workers.turn))
@@ -116,7 +109,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
         f"memory-{new_id(runtime.random)}",
         lambdas,
         controller=controller,
-        hsc=hsc,
+        hsc=roles.hsc.logic,
         workers=workers,
         settings=bounds,
         isolated=isolated,
@@ -128,22 +121,22 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
         isolated.listen(gone=executor.drain)
     await hooks.start()
     try:
-        await register_lambdas(frontend, [each.spec() for each in lambdas.values()])
-        await register_jobs(frontend, [each.job for each in lambdas.values() if each.job is not None], ())
+        await register_lambdas(roles.frontend, [each.spec() for each in lambdas.values()])
+        await register_jobs(roles.frontend, [each.job for each in lambdas.values() if each.job is not None], ())
     except BaseException:
         await hooks.stop(bounds.drain_timeout)
         raise
     _drain_on_signals(executor, runtime)
     duties = {
         name: runtime.spawn(work, name=name)
-        for name, work in (("consumer", consumer.run()), ("controller", controller.run()), ("beats", heartbeats.run()))
+        for name, work in (("controller", controller.run()), ("beats", heartbeats.run()))
     }
     runtime.spawn(watch(runtime, get_logger()), name="file descriptors")
     working = runtime.spawn(executor.run(), name="executor")
-    metrics = await serve_metrics(last, listeners.address, store, Measures(store, runtime, lambda: consumer.lag).read)
-    pages = await serve_pages(last, listeners.address, runtime, free=settings.free_ports) if ui else ""
-    _announce(listeners, code.names, metrics, pages)
-    await asyncio.wait({working, *duties.values()}, return_when=asyncio.FIRST_COMPLETED)
+    metrics = await serve_metrics(last, roles.address, store, roles.consumer.read_gauges)
+    pages = await roles.serve_pages(_page_settings(settings), lambda: True) if ui else ""
+    _announce(roles, code.names, metrics, pages)
+    await asyncio.wait({working, *duties.values(), *roles.consumer.passes}, return_when=asyncio.FIRST_COMPLETED)
     executor.drain()
     status = await working
     if isolated is not None:
@@ -181,6 +174,19 @@ def _bounds(settings: ClusterSettings, frontend: str) -> ExecutorSettings:
     return read(ExecutorSettings, flags, "executor")
 
 
+def _role_settings(settings: ClusterSettings) -> RoleSettings:
+    listen = free_if_taken("frontend", settings.free_ports, os.environ, say)
+    return RoleSettings(
+        frontend=replace(read(FrontendSettings, {}, "frontend"), listen=listen),
+        hsc=read(HscSettings, {}, "hsc"),
+        consumer=read(StoreConsumerSettings, {}, "store_consumer"),
+    )
+
+
+def _page_settings(settings: ClusterSettings) -> UiSettings:
+    return read(UiSettings, {"listen": free_if_taken("ui", settings.free_ports, os.environ, say)}, "ui")
+
+
 def _fake_server() -> Any:
     try:
         import fakeredis
@@ -189,10 +195,10 @@ def _fake_server() -> Any:
     return fakeredis.FakeServer()
 
 
-def _announce(listeners: Listeners, apps: Sequence[str], metrics: str, pages: str) -> None:
-    where = {"frontend": listeners.address}
+def _announce(roles: ServerRoles, apps: Sequence[str], metrics: str, pages: str) -> None:
+    where = {"frontend": roles.address}
     if wants_json():
-        also = {"dapr_http": listeners.dapr_http} if listeners.dapr_http else {}
+        also = {"dapr_http": roles.dapr_http} if roles.dapr_http else {}
         watched = {"metrics": {"all": metrics} if metrics else {}, "ui": pages}
         print_json({"pid": os.getpid(), "store": "memory", "redis_url": "", "roles": where, **watched, **also})
         return
@@ -202,7 +208,7 @@ def _announce(listeners: Listeners, apps: Sequence[str], metrics: str, pages: st
             *where.items(),
             ("pages", pages and f"http://{pages}/"),
             ("metrics", metrics),
-            ("Dapr's HTTP API", listeners.dapr_http),
+            ("Dapr's HTTP API", roles.dapr_http),
             ("apps", ", ".join(apps)),
         ]
     )

@@ -1,4 +1,4 @@
-"""Serves the pages and the metrics of `atf up --store memory`, from the one process that has every role."""
+"""Serves the metrics of `atf up --store memory`, from the one process that has every role."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from typing import Any
 
 from atf import __version__
 from atf.cli.output import say
-from atf.config.loading import load
-from atf.config.settings import UiSettings
 from atf.metrics.metrics import Metrics
 from atf.metrics.server import MetricsServer
-from atf.runtime import Runtime
+from atf.metrics.table import ROLES
 from atf.store.store import Store
 
-from .ports import free_if_taken, metrics_if_taken
+from .ports import metrics_if_taken
 
 
 @dataclass
@@ -29,16 +27,6 @@ class _OneProcess:
     metrics: Metrics
     read_gauges: Callable[[], Coroutine[Any, Any, None]]
     serves: bool = True
-
-
-async def serve_pages(last: AsyncExitStack, frontend: str, runtime: Runtime, *, free: bool) -> str:
-    """Serves the pages until `last` is closed; gives their host:port."""
-    from atf.ui.main import pages
-
-    settings = load(
-        UiSettings, {"frontend": frontend, "listen": free_if_taken("ui", free, os.environ, say)}, table="ui"
-    )
-    return await last.enter_async_context(pages(settings, runtime, lambda: True))
 
 
 async def serve_metrics(
@@ -51,7 +39,7 @@ async def serve_metrics(
     listen = metrics_if_taken("frontend", frontend, os.environ, say)
     if listen == "none":
         return ""
-    store.metrics.begin("memory", __version__, platform.python_version())
+    store.metrics.begin(ROLES, __version__, platform.python_version())
     server = MetricsServer(_OneProcess(store.metrics, read_gauges), asyncio.get_running_loop())
     await server.start(listen)
     last.callback(server.close)

@@ -11,6 +11,7 @@ from atf.config.settings import (
     ControllerSettings,
     FrontendSettings,
     HscSettings,
+    ServerSettings,
     StoreConsumerSettings,
     UiSettings,
     metrics_address,
@@ -25,15 +26,26 @@ ROLES: Final[dict[str, type[Any]]] = {
     "controller": ControllerSettings,
 }
 """The roles with a server, in the order of their start; the end goes the other way, the store last."""
-LISTENING: Final[dict[str, type[Any]]] = {**ROLES, "ui": UiSettings}
-"""These, and the pages for people, which no role needs."""
+COMPACT: Final[dict[str, str]] = {
+    **dict.fromkeys(("hsc", "frontend", "store-consumer", "ui"), "server"),
+    "controller": "worker",
+}
+"""The process that does a role's work in a compact cluster."""
+_LISTENING: Final[dict[str, type[Any]]] = {
+    **ROLES,
+    "ui": UiSettings,
+    "server": ServerSettings,
+    "worker": ControllerSettings,
+}
+_TABLES: Final = {"store-consumer": "store_consumer", "worker": "controller"}
+"""Of atf.toml, where a process has another name there."""
 
 
-def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> str:
+def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say, setting: str = "listen") -> str:
     """Where a role is to listen: as it is set; on a free port where the default one is taken, or with `free` anyway."""
-    settings = LISTENING[role]
-    default: str = settings().listen
-    wanted: str = load(settings, table=role.replace("-", "_"), env=env).listen
+    settings = _LISTENING[role]
+    default: str = getattr(settings(), setting)
+    wanted: str = getattr(load(settings, table=_TABLES.get(role, role), env=env), setting)
     host, _, port = wanted.rpartition(":")
     if free:
         return f"{host}:0"
@@ -45,8 +57,9 @@ def free_if_taken(role: str, free: bool, env: Mapping[str, str], say: Say) -> st
 
 def metrics_if_taken(role: str, listen: str, env: Mapping[str, str], say: Say) -> str:
     """Where a role that listens there is to serve its metrics: as it is set; on a free port where the one that follows from `listen` is taken."""
-    set_to: str = load(ROLES[role], table=role.replace("-", "_"), env=env).metrics_listen
-    wanted = metrics_address(ROLES[role](listen=listen, metrics_listen=set_to))
+    settings = _LISTENING[role]
+    set_to: str = load(settings, table=_TABLES.get(role, role), env=env).metrics_listen
+    wanted = metrics_address(settings(listen=listen, metrics_listen=set_to))
     host, _, port = wanted.rpartition(":")
     if set_to == "auto" and port != "0" and is_taken(host, int(port)):
         say(role, f"port {port} is taken; its metrics will be on a free one")

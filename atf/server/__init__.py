@@ -1,0 +1,1 @@
+"""`atf server`: frontend, HSC, store consumer and pages in one process."""
