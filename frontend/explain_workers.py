@@ -39,7 +39,7 @@ def no_worker(found: ExplainedTask, start: str) -> ExplainAnswer | None:
         why, option = "in no pool, and no live worker runs without one", ""
         if pool:
             why, option = f"in the pool {pool} alone, and no live worker belongs to it", f" --pool {pool}"
-        mend = f"start one with atf controller{option}, or see atf lambda set {name} pool=…"
+        mend = f"start one with atf worker{option}, or see atf lambda set {name} pool=…"
         return ExplainAnswer("no_pool", f"{start}, but {name} runs {why}: {mend}")
     if found.not_run:
         return ExplainAnswer(

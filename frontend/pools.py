@@ -33,7 +33,7 @@ class KnownPools:
             return
         raise NotFound(
             f"there is no pool {name!r}: it has no cores, no registered lambda names it, and no live controller belongs to"
-            f" it{did_you_mean(name, names) or '.'} atf controller --pool {name} starts one"
+            f" it{did_you_mean(name, names) or '.'} atf worker --pool {name} starts one"
         )
 
     async def warnings(self, registered: Collection[str]) -> list[str]:
@@ -57,7 +57,7 @@ class KnownPools:
         near = (used | others.difference(naming)) - {""}
         return [
             f"{_listed(naming[pool])} in the pool {pool!r}, which has no cores, and to which no live controller belongs: until one"
-            f" does, tasks wait{did_you_mean(pool, near) or '.'} atf controller --pool {pool} starts one"
+            f" does, tasks wait{did_you_mean(pool, near) or '.'} atf worker --pool {pool} starts one"
             for pool in sorted(naming.keys() - used)[:_WARNINGS]
         ]
 

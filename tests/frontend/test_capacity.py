@@ -120,9 +120,9 @@ async def test_when_groups_rotate_is_known(bench: Bench) -> None:
         (
             {"cores": 2, "pool": "gpo"},
             NotFound,
-            r"no pool 'gpo'.*Did you mean gpu\? atf controller --pool gpo starts one",
+            r"no pool 'gpo'.*Did you mean gpu\? atf worker --pool gpo starts one",
         ),
-        ({"cores": 2, "pool": "other"}, NotFound, "no live controller belongs to it. atf controller --pool other"),
+        ({"cores": 2, "pool": "other"}, NotFound, "no live controller belongs to it. atf worker --pool other"),
         ({"cores": 2, "pool": "no pool"}, InvalidArgument, "pool 'no pool'"),
         ({"cores": 2, "rotation_us": 0}, InvalidArgument, "rotation 0 s: use 10 ms to 1 d"),
     ],

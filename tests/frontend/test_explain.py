@@ -460,7 +460,7 @@ async def test_no_live_worker_runs_without_a_pool(bench: Bench) -> None:
     reply = await explain(bench, task_id)
     assert reply.reason == "no_pool"
     assert "at position 0 of 1 in its queue (0 is the front), but photos/thumbnail runs in no pool" in reply.sentence
-    assert "no live worker runs without one: start one with atf controller" in reply.sentence
+    assert "no live worker runs without one: start one with atf worker" in reply.sentence
     await bench.store.serve("", 30)
     assert (await explain(bench, task_id)).reason == "queued"
 

@@ -65,14 +65,14 @@ async def test_a_pool_that_nobody_belongs_to_is_accepted_with_a_warning_that_nam
     await bench.store.serve("", 30)
     says = (
         "photos/a runs in the pool 'gpuu', which has no cores, and to which no live controller belongs: until one does, tasks wait."
-        " Did you mean gpu? atf controller --pool gpuu starts one"
+        " Did you mean gpu? atf worker --pool gpuu starts one"
     )
     assert await warned(bench, a="gpuu") == [says]
     assert await warned(bench, a="gpuu", b="gpu", c="") == [says], "also where it is known by now that the code says so"
     many = await warned(bench, **dict.fromkeys("abcde", "mainframe"))
     assert many[0] == (
         "photos/a, photos/b, photos/c and 2 more run in the pool 'mainframe', which has no cores, and to which no live controller"
-        " belongs: until one does, tasks wait. atf controller --pool mainframe starts one"
+        " belongs: until one does, tasks wait. atf worker --pool mainframe starts one"
     )
     await bench.store.serve("mainframe", 30)
     assert await warned(bench, a="mainframe") == []

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from atf.cli.options import settings_flags
+from atf.cli.options import F, settings_flags
 from atf.config.allowed_hosts import AllowedHosts
 from atf.config.allowed_programs import AllowedPrograms
 from atf.config.settings import setting
@@ -58,10 +58,6 @@ class ClusterSettings:
         AllowedPrograms.parse(self.command_allow)
 
 
-own_cluster_flags = settings_flags(
-    ClusterSettings, without=frozenset({"data_dir", "free_ports", "compact", "executors", "threads", "maxmemory_mib"})
-)
-"""The flags of a command that runs roles of its own for a while."""
 compact_flag = click.option(
     "--compact",
     is_flag=True,
@@ -69,6 +65,16 @@ compact_flag = click.option(
     help="Two processes, `atf server` and `atf worker`, in place of one per role.",
 )
 """Whether they are few processes. It takes no value, unlike a setting's own flag: MODULE:APP may follow it."""
+_own_flags = settings_flags(
+    ClusterSettings, without=frozenset({"data_dir", "free_ports", "compact", "executors", "threads", "maxmemory_mib"})
+)
+
+
+def own_cluster_flags(command: F) -> F:
+    """Adds the flags of a command that runs roles of its own for a while."""
+    return _own_flags(compact_flag(command))
+
+
 executors_flag = click.option(
     "--executors", type=click.IntRange(1, 64), default=2, show_default=True, help="Executor processes."
 )

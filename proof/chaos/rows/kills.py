@@ -12,12 +12,15 @@ from proof.chaos.frame import Figures, Progress, Row, Trial
 RESCUE_S: Final = 2.0
 """Seconds within which what a killed executor ran begins again elsewhere."""
 
+FEW: Final = ("server", "worker")
+"""The processes of `atf up --compact`, in place of one per role."""
 SLACK_S: Final = 2.0
 """Seconds after the end of a lease within which its task begins again."""
 
 
 async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
-    async with bench(progress, executors=4 if role == "executor" else 2) as world:
+    settings = {"compact": role in FEW}
+    async with bench(progress, executors=4 if role == "executor" else 2, settings=settings) as world:
         async for _ in progress.trials(n):
             await settled(world)
             if role == "executor":  # the busiest of those that run tasks
@@ -51,10 +54,10 @@ def _row(role: str) -> Row:
             "cut-off tasks run again ≤ 2 s (p99), ≤ H + 2 s at worst" if rescue else "every task starts ≤ H + 2 s after"
         ),
         full=100,
-        batch=10 if role == "controller" else 20,  # each takes as long as a lease
+        batch=10 if role in {"controller", "worker"} else 20,  # each takes as long as a lease
         run=functools.partial(_run, role),
         verdict=_rescued if rescue else lambda _figures: [],
     )
 
 
-ROWS: Final = [_row(role) for role in ("frontend", "store-consumer", "controller", "executor", "hsc")]
+ROWS: Final = [_row(role) for role in ("frontend", "store-consumer", "controller", "executor", "hsc", *FEW)]

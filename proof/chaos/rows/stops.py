@@ -20,6 +20,8 @@ from atf.verify.record import now_us
 from proof.chaos.bench import back, bench, judged, settled
 from proof.chaos.frame import Figures, Progress, Row, Trial
 
+FEW: Final = ("server", "worker")
+"""The processes of `atf up --compact`, in place of one per role."""
 EXIT_S: Final = 10.0
 """Seconds that a role may take to end."""
 
@@ -31,7 +33,8 @@ _SPREAD_S: Final = 0.05
 
 async def _run(role: str, n: int, progress: Progress) -> Sequence[Trial]:
     more: list[Trial] = []
-    async with bench(progress, executors=4 if role == "executor" else 2) as world:
+    settings = {"compact": role in FEW}
+    async with bench(progress, executors=4 if role == "executor" else 2, settings=settings) as world:
         async for _ in progress.trials(n):
             await settled(world)
             strike = await _stop(world, role)
@@ -96,7 +99,7 @@ def _all_first_runs(figures: Figures) -> list[str]:
 
 def _used_up(role: str, figures: Figures) -> list[str]:
     found = [f"{count} attempts were used up" for count in [figures.get("spent", 0)] if count]
-    if role != "hsc":  # executors end themselves while it is away for longer than three heartbeats
+    if role not in {"hsc", "server"}:  # executors end themselves while it is away for longer than three heartbeats
         found += [f"{count} runs were counted as lost" for count in [figures.get("losses", 0)] if count]
     return found
 
@@ -122,6 +125,6 @@ ROWS: Final = [
             run=functools.partial(_run, role),
             verdict=functools.partial(_used_up, role),
         )
-        for role in ("frontend", "store-consumer", "controller", "executor", "hsc")
+        for role in ("frontend", "store-consumer", "controller", "executor", "hsc", *FEW)
     ),
 ]
