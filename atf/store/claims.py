@@ -10,16 +10,15 @@ from typing import Any, Final
 
 from atf.errors import AtfError, ClaimsPaused, Unavailable
 from atf.metrics.table import TASKS_ENDED
-from atf.rpc.stored_spec import whole
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, clip
 
 from . import library
 from .calls import CALL_BYTES, SharedCalls, by_partition
 from .claim_pause import ClaimPause
-from .roster import RosterVerbs
+from .next_claims import NextClaimVerbs, claimed_task
 from .run_logs import log_entry
-from .values.claims import ClaimBatch, ClaimedTask, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
+from .values.claims import ClaimBatch, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 
 MAX_MISFIT_BYTES: Final = 1 << 10
 """Of what is kept of the error of a payload that does not fit."""
@@ -28,7 +27,7 @@ _ENDS: Final = ("SUCCESS", "FATAL_FAILURE", "CANCELLED")
 _VERDICTS: Final = {int(each): each for each in Verdict}
 
 
-class ClaimVerbs(RosterVerbs):
+class ClaimVerbs(NextClaimVerbs):
     """The verbs of Store about claims. One that is over is told so; the store stays as it is."""
 
     @cached_property
@@ -210,11 +209,8 @@ def _sort_in(
         elif len(answer) == 2:
             deferred.append(task_id)
         else:
-            _, counter, spec, attempt, run, losses, at, alone, queue, *logs = answer
-            numbers = int(attempt), int(run), int(losses), int(at)
-            spec = whole(queue.decode(), spec)
-            kept = logs[0].decode() if logs else ""
-            batch.claims.append(ClaimedTask(task_id, int(counter), nonce, spec, *numbers, alone == b"1", kept))
+            queue, *entry = answer
+            batch.claims.append(claimed_task(queue.decode(), nonce, entry))
     if cut and len(deferred) < len(ids):
         return deferred
     batch.deferred.extend(deferred)

@@ -73,6 +73,7 @@ KEYS: Final = {
     "atf:{p}:signatures": "hash: pool and lambda -> digests of the signatures of it that workers there run, or ran not long ago",
     "atf:{p}:misfits": "set: names of the sets that follow, <queue> and behind a space the digests of the signatures that all in it do not fit",
     "atf:{p}:m:<queue> <digests>": "zset: task for executors of another signature -> since when",
+    "atf:{p}:ask:<nonce>": "string: what an ask has claimed here, ids with a blank between two; -: it was given up. It expires after two heartbeat timeouts",
     "atf:{p}:roles": "zset: process of a role, <role> <version> <host:pid> -> until when it counts as alive; in the registry partition",
     "atf:{p}:said": "zset: warning that a role has said for all -> until when that counts; in the registry partition",
     "atf:{p}:hosts": "zset: worker host, by its controller's name -> until when it counts as alive",

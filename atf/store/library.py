@@ -118,6 +118,8 @@ MISFITS_KEPT: Final = 16
 the others again and again."""
 MISFITS_TIDIED: Final = 16
 """Of each set of such tasks, those that one sweep looks at."""
+MISFITS_PART: Final = 4
+"""Of what is asked for, a fourth may be such tasks: else they would never be reached beside a long queue."""
 MISFIT_LATELY_US: Final = 3600 * t.US
 """How long pushes of a lambda look for such tasks after the last one."""
 NEAR_LIFE_US: Final = 3600 * t.US
@@ -178,6 +180,7 @@ _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
         "KEPT": MISFITS_KEPT,
         "LATELY": MISFIT_LATELY_US,
         "TIDIED": MISFITS_TIDIED,
+        "PART": MISFITS_PART,
     },
     "placement": {
         "PATIENCE": PLACE_PATIENCE_US,

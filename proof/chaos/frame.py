@@ -40,7 +40,7 @@ from atf.embedded import find_binary
 from atf.errors import AtfError
 
 from . import rows
-from .steal import CALM, STARVED, Taken
+from .steal import CALM, STARVED, ProcessorTime
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "proof" / "results" / "reliability"
@@ -71,7 +71,7 @@ class Progress:
         timed: whether trials wait for a calm machine.
     """
 
-    def __init__(self, say: Callable[[str], None], taken: Callable[[], Taken] = Taken.now) -> None:
+    def __init__(self, say: Callable[[str], None], taken: Callable[[], ProcessorTime] = ProcessorTime.now) -> None:
         self.say = say
         self.stopping = False
         self.stolen: list[float] = []
@@ -190,7 +190,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
         if len(starved) > count + SPARE:
             say(f"{STOLEN} in {len(starved)} trials")
             return write(result(row, count, [*done, *starved, *broken], not_run=STOLEN), results)
-        began, taken, progress.stolen = time.monotonic(), Taken.now(), []
+        began, taken, progress.stolen = time.monotonic(), ProcessorTime.now(), []
         progress.timed = row.timed
         try:
             new = await row.run(min(row.batch, count - len(done)), progress)
@@ -198,7 +198,7 @@ async def try_row(row: Row, count: int, progress: Progress, *, trials: Path, res
             failure = f"a batch broke down: {type(raised).__name__}: {raised}"
             say(failure)
             excused = sum(bool(each.get("said")) for each in starved)
-            share = Taken.now().since(taken)
+            share = ProcessorTime.now().since(taken)
             if share > STARVED and isinstance(raised, TimeoutError) and excused < EXCUSED:
                 say(f"not counted: {STOLEN} ({share:.0%})")
                 starved.append({"failures": [], "starved": 1, "said": failure})

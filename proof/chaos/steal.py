@@ -16,7 +16,7 @@ CALM: Final = 0.1
 _STAT: Final = Path("/proc/stat")
 
 
-class Taken(NamedTuple):
+class ProcessorTime(NamedTuple):
     """Processor time of all cores since the machine started, in ticks."""
 
     used: int
@@ -39,7 +39,7 @@ class Taken(NamedTuple):
         user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
         return cls(user + nice + system + irq + softirq, steal)
 
-    def since(self, before: Taken) -> float:
+    def since(self, before: ProcessorTime) -> float:
         """The share of the time wanted since then that was stolen."""
         used, stolen = self.used - before.used, self.stolen - before.stolen
         return stolen / (used + stolen) if stolen > 0 else 0.0

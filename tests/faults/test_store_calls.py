@@ -18,6 +18,7 @@ from atf.store.status import LiveRole
 from atf.store.store import Store
 from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.batches import ItemTerms, NewItem
+from atf.store.values.claims import Taker
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import RestoredTask
 from atf.task import US, Status
@@ -151,7 +152,7 @@ async def _limited(world: World) -> None:
 
 async def _stopped_keys(world: World) -> None:
     """A key stops at its first task, goes on with it, stops at the second one, and goes on without that."""
-    line = hopeless.options(ordering_key="k"), hopeless.options(ordering_key="k", delay=10)
+    line = hopeless.options(ordering_key="k"), hopeless.options(ordering_key="k", delay=30)
     first, second = [await world.client.schedule(each.prepare()) for each in line]
     await world.finished([first])
     await world.client.resume_key("f/hopeless", "k", first.id)
@@ -193,6 +194,7 @@ async def _restore(world: World) -> None:
     await world.sure(lambda: _listed(store, window))
     assert await world.sure(lambda: store.list_concurrency_keys("f/step", 9, "")) == ([], "")
     assert await world.sure(store.live_pools) == [""]
+    await _asked(world, store)
     me = LiveRole("hsc", "1.0", "one:7")
     await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
     assert await world.sure(store.live_roles) == [me]
@@ -205,6 +207,20 @@ async def _restore(world: World) -> None:
     (record,) = await world.finished([f"{store.partition_for('old')}-old"])
     assert (record.runs, record.attempts, record.losses) == (3, 2, 1)
     assert len(of(record.id)) == 1
+
+
+async def _asked(world: World, store: Store) -> None:
+    """An ask that finds nothing is repeated, and given up."""
+    ask = Taker("executor-0", "nonce-0", 1)
+
+    async def claims() -> Any:
+        return await world.sure(lambda: store.next_claims(0, [["f/gone:1"]], [ask], want=1))
+
+    assert (await claims()).claims == {"nonce-0": []}
+    assert await world.sure(lambda: store.claims_of("executor-0", "nonce-0")) == []
+    await world.sure(lambda: store.give_up_asks(["nonce-0"]))
+    assert (await claims()).given_up == {"nonce-0"}
+    assert await world.sure(lambda: store.filled_queues(0)) == []
 
 
 async def _listed(store: Store, window: HeldUniqueKey) -> None:

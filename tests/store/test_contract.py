@@ -23,7 +23,7 @@ from atf.errors import Internal
 from atf.runtime import SystemRuntime
 from atf.store import keys, library
 from atf.store.store import Store
-from atf.store.values.claims import ClaimRenewal, HeldClaim, KeptRunLog, Outcome, RunResult
+from atf.store.values.claims import ClaimRenewal, HeldClaim, KeptRunLog, Outcome, RunResult, Taker
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
@@ -143,6 +143,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await world.jobs()
     await world.firsts()
     await world.gates()
+    await world.asks()
     await world.batches()
     await world.stops()
     await world.misfits(_nothing)
@@ -197,6 +198,16 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 ids = [task_id for _, found in popped for task_id in found] + some()[:1]
                 batch = await store.claim("executor-1", f"nonce-{number}", ids, chance.choice([PLENTY, 300, 10]))
                 tokens.extend(held(batch.claims))
+                nonces = [f"ask-{chance.randrange(number + 1)}" for _ in range(2)]
+                takers = [Taker("executor-1", nonce, chance.randrange(1, 3)) for nonce in dict.fromkeys(nonces)]
+                taken = await store.next_claims(
+                    partition, [[QUEUE]], takers, want=3, max_bytes=chance.choice([PLENTY, 300, 10])
+                )
+                tokens.extend(each for claims in taken.claims.values() for each in held(claims))
+                await store.claims_of("executor-1", nonces[0])
+                await store.filled_queues(partition)
+                if chance.random() < 0.3:
+                    await store.give_up_asks(nonces[:1])
             case 7:
                 await store.heartbeat(
                     [ClaimRenewal(each, chance.random() < 0.7, "", chance.choice(LOGS)) for each in mine()]

@@ -40,6 +40,7 @@ _PARTS = {
     "<job>": rf"{_NAME}/.{{1,255}}",
     "<pool>": r"[A-Za-z0-9._-]{0,64}",
     "<field>": "[A-Za-z]{1,4}",
+    "<nonce>": "[!-~]{1,64}",
 }
 
 
@@ -67,6 +68,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await world.store.pause_lambda(LAMBDA)
     await world.store.resume_lambda(LAMBDA)
     await world.gates(look)
+    await world.asks(look)
     await look()
     claims = await world.run("a", "b", "c", "d", "e", retention_us=US)
     await world.schedule("k1", "k2", ordering_key="k")

@@ -6,8 +6,10 @@ that a header names is made, from each state that the header names.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import fakeredis
@@ -19,14 +21,15 @@ from atf.runtime import SystemRuntime
 from atf.store import keys, library
 from atf.store.store import Store
 from atf.store.values.batches import ItemTerms, NewItem
-from atf.store.values.claims import HeldClaim, Outcome
+from atf.store.values.claims import HeldClaim, Outcome, Taker
 from atf.store.values.jobs import ReplaceJob
 from atf.task import MOVES, Status
+from tests.claiming import claim
 from tests.known import know
 from tools.move_headers import NAMED, moves_of
 
 from .test_concurrency import CANCEL_RUNNING, add
-from .test_moves import JOB, WALKED, Call, cast, lease_ends, of_a_job, paused
+from .test_moves import JOB, SIGNATURE, WALKED, Call, cast, lease_ends, met, of_a_job, paused
 from .versions import in_place
 from .watched import watched
 from .world import LAMBDA, Clock, World, held
@@ -72,6 +75,46 @@ async def _displaced(world: World, _: list[HeldClaim]) -> None:
     await world.store.enqueue(0, 0)
 
 
+async def _asked(world: World, claims: list[HeldClaim], signatures: Mapping[str, str] = MappingProxyType({})) -> None:
+    await claim(world.store, "executor-2", "asked", [each.task_id for each in claims], signatures=signatures)
+
+
+async def _asked_past_a_gate(world: World, claims: list[HeldClaim], action: str) -> None:
+    await world.gate(action)
+    await _asked(world, claims)
+
+
+async def _asked_again(world: World, claims: list[HeldClaim]) -> None:
+    await world.store.hand_back(claims, [])
+    await _asked(world, claims)
+    await world.store.claims_of("executor-2", "asked")
+    await world.store.next_claims(0, [], [Taker("executor-2", "asked", 1)], want=1)
+
+
+async def _given_up(world: World, claims: list[HeldClaim]) -> None:
+    """The newest claim is an ask's, which is given up."""
+    await world.store.link.client.set("atf:{0}:ask:" + claims[0].nonce, claims[0].task_id)
+    await world.store.give_up_asks([claims[0].nonce])
+
+
+async def _stopped_and_given_up(world: World, claims: list[HeldClaim]) -> None:
+    await world.store.cancel_tasks([each.task_id for each in claims])
+    await _given_up(world, claims)
+
+
+def _of_asks() -> Iterator[Case]:
+    """The ways of test_moves.py by which a claim begins or is handed back, by asks."""
+    unfit = partial(_asked, signatures={LAMBDA: SIGNATURE})
+    yield Case("claim", Status.ENQUEUED, _asked)
+    yield Case("park", Status.ENQUEUED, partial(_asked_past_a_gate, action="delay"))
+    yield Case("drop", Status.ENQUEUED, partial(_asked_past_a_gate, action="drop"))
+    yield Case("leave to others", Status.ENQUEUED, met(unfit))
+    yield Case("heartbeat", Status.CLAIMED, _asked_again)
+    yield Case("hand back", Status.CLAIMED, _given_up)
+    yield Case("stop", Status.CLAIMED, _stopped_and_given_up)
+    yield Case("hold back", Status.CLAIMED, of_a_job(paused, _given_up))
+
+
 def cases() -> Iterator[Case]:
     """The ways of test_moves.py, and those to make the same moves by other functions."""
     for way, _, source in WALKED:
@@ -88,6 +131,7 @@ def cases() -> Iterator[Case]:
         yield Case("stop", source, _stopped)
         yield Case("hold back", source, of_a_job(paused, lease_ends), {"max_losses": 9})
         yield Case("cancel a running task", source, _displaced, keyed)
+    yield from _of_asks()
 
 
 async def _batch(world: World, name: str, numbers: range) -> list[str]:

@@ -231,7 +231,7 @@ def _flagged(verb: str) -> Call:
     return call
 
 
-def _met(then: Call, attempts: int = 9) -> Call:
+def met(then: Call, attempts: int = 9) -> Call:
     """Of a task that does not fit SIGNATURE, and has waited for another one for long when it is due; it has so many attempts."""
 
     async def call(world: World, claims: list[HeldClaim]) -> object:
@@ -327,10 +327,10 @@ WAYS = [
     Way("gate", "pass", _gated("admit", _due)),
     Way("park", "claim", _gated("admit", _due_or_claimed)),
     Way("drop", "pass or claim", _gated("drop", _due_or_claimed)),
-    Way("leave to others", "claim", _met(_claim_signed)),
-    Way("leave to others", "pass", _met(_due)),
-    Way("misfit fails", "pass", _met(_due)),
-    Way("misfit fails for good", "pass", _met(_due, attempts=1)),
+    Way("leave to others", "claim", met(_claim_signed)),
+    Way("leave to others", "pass", met(_due)),
+    Way("misfit fails", "pass", met(_due)),
+    Way("misfit fails for good", "pass", met(_due, attempts=1)),
     Way("let through", "pass", _gated("admit", _lifted)),
     Way("hold", "pause", of_a_job(paused)),
     Way("hold back", "pause", of_a_job(paused), only=Status.ENQUEUED),

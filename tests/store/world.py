@@ -20,7 +20,16 @@ from atf.store.store import Store
 from atf.store.user_keys import HeldUniqueKey
 from atf.store.values.audit import AuditEntry
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, ItemTerms, NewItem
-from atf.store.values.claims import ClaimedTask, ClaimRenewal, FirstTimeKey, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import (
+    ClaimedTask,
+    ClaimRenewal,
+    FirstTimeKey,
+    HeldClaim,
+    Outcome,
+    RunResult,
+    Taker,
+    Verdict,
+)
 from atf.store.values.jobs import NewJob, ReplaceJob, Tick
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
@@ -544,6 +553,25 @@ class World:
         await self.passes()
         await look()
         await self.store.pop(0, [[f"{name}:1"]], 1, signatures={name: "bbb"})
+
+    async def asks(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Two asks of a host share four tasks, three of which fit; one is repeated, and one is given up."""
+        name = "shop/asked"
+        await self.store.register_lambdas([LambdaRecord(name, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
+        ids = await self.schedule(*(f"asked{number}" for number in range(4)), lambda_name=name, spec=b"x" * 500)
+        await self.passes()
+        assert f"{name}:1" in await self.store.filled_queues(0)
+        takers = [Taker("executor-1", "asked-1", 2), Taker("executor-2", "asked-2", 2)]
+        taken = await self.store.next_claims(0, [[f"{name}:1"]], takers, want=4, max_bytes=2500)
+        assert taken.served == {f"{name}:1": 3}
+        assert await self.store.claims_of("executor-1", "asked-1") == taken.claims["asked-1"]
+        if look is not None:
+            await look()
+        await self.store.give_up_asks(["asked-1"])
+        again = await self.store.next_claims(0, [[f"{name}:1"]], takers, want=4)
+        assert (again.claims["asked-2"], again.given_up) == (taken.claims["asked-2"], frozenset({"asked-1"}))
+        await self.store.cancel_tasks(ids)
+        await self.finish(Outcome.SUCCEEDED, *held(again.claims["asked-2"]))
 
     async def placed(self, look: Callable[[], Awaitable[None]]) -> None:
         """Tasks of two lambdas with a placement: some are left to another host."""

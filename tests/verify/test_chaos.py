@@ -16,7 +16,7 @@ from atf.errors import Unavailable
 from proof.chaos import frame
 from proof.chaos.frame import Progress, Row, Trial
 from proof.chaos.proxy import Proxy
-from proof.chaos.steal import Taken
+from proof.chaos.steal import ProcessorTime
 
 
 def row(run: Any, **more: Any) -> Row:
@@ -34,13 +34,13 @@ class Host:
         self.steals, self.used, self.stolen, self.looks = 0.0, 0, 0, 0
         self.calm_after = 0
 
-    def taken(self) -> Taken:
+    def taken(self) -> ProcessorTime:
         self.looks += 1
         if self.looks == self.calm_after:
             self.steals = 0.0
         self.used += round(1000 * (1 - self.steals))
         self.stolen += round(1000 * self.steals)
-        return Taken(self.used, self.stolen)
+        return ProcessorTime(self.used, self.stolen)
 
 
 class World:
@@ -81,7 +81,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[st
 
     def tried(world: World, count: int, host: Host | None = None, **more: Any) -> dict[str, Any]:
         host = host or Host()
-        monkeypatch.setattr(Taken, "now", host.taken)
+        monkeypatch.setattr(ProcessorTime, "now", host.taken)
         world.host = host
         progress = Progress(lambda _line: None, host.taken)
         return asyncio.run(
@@ -307,14 +307,14 @@ def test_a_row_without_a_bar_on_time_waits_for_no_calm() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("cpu  5 1 2 90 3 1 1 40 7 0", Taken(10, 40)),
-        ("cpu  5 1 2 90 3 1 1", Taken(10, 0)),
-        ("cpu 5 1 2 9", Taken(8, 0)),
+        ("cpu  5 1 2 90 3 1 1 40 7 0", ProcessorTime(10, 40)),
+        ("cpu  5 1 2 90 3 1 1", ProcessorTime(10, 0)),
+        ("cpu 5 1 2 9", ProcessorTime(8, 0)),
     ],
 )
-def test_the_kernel_says_what_was_stolen(line: str, expected: Taken) -> None:
-    assert Taken.parsed(line) == expected
-    assert Taken(10, 40).since(Taken(0, 0)) == 0.8
+def test_the_kernel_says_what_was_stolen(line: str, expected: ProcessorTime) -> None:
+    assert ProcessorTime.parsed(line) == expected
+    assert ProcessorTime(10, 40).since(ProcessorTime(0, 0)) == 0.8
     assert expected.since(expected) == 0
 
 

@@ -21,6 +21,35 @@ class ClaimedTask(NamedTuple):
     logs: str = ""  # of which runs the log is kept, by its word; "": as by default
 
 
+class Taker(NamedTuple):
+    """An ask that may be given tasks: one call of an executor for work."""
+
+    owner: str  # the executor
+    nonce: str  # of the ask, unguessable: what it claims bears that
+    room: int  # tasks that it takes at most; 1 at least
+
+
+class Taken(NamedTuple):
+    """What one call of next_claims has claimed."""
+
+    claims: dict[str, list[ClaimedTask]]  # by the nonces of the takers
+    served: dict[str, int]  # queue -> tasks of it that were claimed
+    filled: list[str]  # queues that may hold more for these takers: they had to stand back, or not all was wanted
+    left_to: frozenset[
+        str
+    ]  # hosts to which some was left, where fewer were found than wanted: it is anybody's before long
+    given_up: frozenset[str]  # nonces of takers that were given up: they get nothing any more
+
+    @property
+    def left(self) -> bool:
+        """Whether some was left to other hosts."""
+        return bool(self.left_to)
+
+    def taken(self) -> int:
+        """How many tasks were claimed."""
+        return sum(self.served.values())
+
+
 class ClaimBatch(NamedTuple):
     """What became of the ids of one ClaimTasks."""
 

@@ -31,8 +31,14 @@ local function shares_of(text, queues)
   return found
 end
 
+-- Keeps what is left of credits, where that has changed.
+local function keep(P, name, field, before, over)
+  local text = table.concat(over, ' ')
+  if text ~= (before or '') then redis.call('HSET', lambda_key(P, name), field, text) end
+end
+
 -- Deals places among queues of a lambda: each says in `wants` how many it could use, and `gets` so many. `field` of the lambda's
--- record is where this keeps the credits.
+-- record is where this keeps the credits. Puts the queues in order: most urgent first, but before them those that had a whole place to their credit.
 function fair_shares.deal(P, name, queues, places, field)
   local text, before = fields_of(lambda_key(P, name), 'settings', field)
   local wanted, shares, credit, left, over = 0, shares_of(registry.settings_of(text).shares, queues), {}, places, {}
@@ -41,7 +47,8 @@ function fair_shares.deal(P, name, queues, places, field)
   for _, each in ipairs(queues) do wanted = wanted + each.wants end
   for _, each in ipairs(queues) do
     local digit = string.sub(each.queue, -1)
-    each.credit = (credit[digit] or 0) + places * shares[digit]
+    each.carried, each.share = credit[digit] or 0, shares[digit]
+    each.credit = each.carried + places * each.share
     each.gets = wanted <= places and each.wants or math.min(math.floor(each.credit / WHOLE), each.wants)
     left = left - each.gets
   end
@@ -51,6 +58,20 @@ function fair_shares.deal(P, name, queues, places, field)
     local parts = each.gets < each.wants and each.credit - each.gets * WHOLE or 0
     if parts > 0 then over[#over + 1] = string.sub(each.queue, -1) .. ':' .. fmt(parts) end
   end
-  over = table.concat(over, ' ')
-  if over ~= (before or '') then redis.call('HSET', lambda_key(P, name), field, over) end
+  keep(P, name, field, before, over)
+  table.sort(queues, function(a, b)
+    if (a.carried < WHOLE) ~= (b.carried < WHOLE) then return b.carried < WHOLE end
+    return a.queue < b.queue
+  end)
+end
+
+-- Fewer places were there than were dealt: `gets` says now what each queue had. So each has its credit of these only.
+function fair_shares.correct(P, name, queues, field)
+  local places, over = 0, {}
+  for _, each in ipairs(queues) do places = places + each.gets end
+  for _, each in ipairs(queues) do
+    local parts = each.gets < each.wants and each.carried + places * each.share - each.gets * WHOLE or 0
+    if parts > 0 then over[#over + 1] = string.sub(each.queue, -1) .. ':' .. fmt(parts) end
+  end
+  keep(P, name, field, nil, over)
 end

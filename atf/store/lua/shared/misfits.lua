@@ -8,7 +8,7 @@
 -- grace counts from when the last executors were gone that it might fit, however long it stood beside its queue for them.
 
 -- The sets that hold something, "<queue> <digest>,<digest>"; and such a set.
-local apart_key = remembered(function(P) return P .. ':misfits' end)
+misfits.sets_key = remembered(function(P) return P .. ':misfits' end)
 local set_key = remembered(function(P, name) return P .. ':m:' .. name end)
 
 -- The field mf: since when it fits nobody (0: it has been read since), how long that may last, the wait before its next attempt and before
@@ -49,7 +49,7 @@ local function note_lambda(P, name, now) redis.call('HSET', lambda_key(P, name),
 
 -- Such a set has lost tasks.
 local function forget_empty(P, name)
-  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', apart_key(P, ''), name) end
+  if redis.call('EXISTS', set_key(P, name)) == 0 then redis.call('SREM', misfits.sets_key(P, ''), name) end
 end
 
 -- A task out of the set in which it stands.
@@ -67,7 +67,7 @@ function misfits.join(P, id, queue, m, now)
     redis.call('HSET', task_key(P, id), 'mf', text_of(m))
   end
   redis.call('ZADD', set_key(P, name), 'NX', fmt(now), id)
-  redis.call('SADD', apart_key(P, ''), name)
+  redis.call('SADD', misfits.sets_key(P, ''), name)
 end
 
 -- It fits nobody from now on, unless that was so before.
@@ -223,8 +223,31 @@ end
 
 -- The names of the sets that hold something: for executors that have another signature.
 function misfits.apart(P)
-  if redis.call('EXISTS', apart_key(P, '')) == 0 then return NOTHING end
-  return redis.call('SMEMBERS', apart_key(P, ''))
+  if redis.call('EXISTS', misfits.sets_key(P, '')) == 0 then return NOTHING end
+  return redis.call('SMEMBERS', misfits.sets_key(P, ''))
+end
+
+-- The sets from which executors of a pool with these signatures may take (" lambda=digest lambda=digest ..."): their names, queues and lengths.
+function misfits.fitting(P, signatures, pool)
+  local found = {}
+  for _, name in ipairs(misfits.apart(P)) do
+    local queue, digests = string.match(name, '^(%S+) (%S+)$')
+    local _, stop = string.find(signatures, ' ' .. lambda_of(queue) .. '=', 1, true)
+    local digest = stop and string.match(signatures, '^%S+', stop + 1)
+    if digest and not misfits.has(digests, digest) and registry.gives_to(P, lambda_of(queue), pool) then
+      found[#found + 1] = {set = name, queue = queue, length = redis.call('ZCARD', set_key(P, name)), gets = 0}
+    end
+  end
+  return found
+end
+
+-- Some of such a set, those that have stood there longest: `count` of them behind the first `from`.
+function misfits.stand(P, name, from, count) return redis.call('ZRANGE', set_key(P, name), from, from + count - 1) end
+
+-- Takes these out of it.
+function misfits.taken(P, name, ids)
+  if #ids > 0 then redis.call('ZREM', set_key(P, name), unpack(ids)) end
+  forget_empty(P, name)
 end
 
 -- Strikes off those that have ended where they stood: of each set the first few, now and then.

@@ -119,9 +119,19 @@ function placement.draw(P, found, count, host, now)
   return found.wants
 end
 
--- Takes found.gets of the tasks that were drawn, and puts the others back. Returns their ids, and whether some were left to other hosts.
+-- Adds hosts to those to which something is left.
+local function note_left(left, hosts)
+  local known = {}
+  for _, host in ipairs(left) do known[host] = true end
+  for _, host in ipairs(hosts) do
+    if not known[host] then left[#left + 1] = host end
+  end
+  return left
+end
+
+-- Takes found.gets of the tasks that were drawn, and puts the others back. Returns their ids, and where some were left to other hosts, these.
 function placement.take(P, found, host, now, hungry)
-  local taken, back, last, ids, left, near, away = {}, {}, 0, {}, false, {}, {}
+  local taken, back, last, ids, left, leave, near, away = {}, {}, 0, {}, nil, nil, {}, {}
   for i, each in ipairs(found.tasks) do
     each.place = i
     if each.free and #taken < found.gets then
@@ -140,7 +150,7 @@ function placement.take(P, found, host, now, hungry)
     local fields = {}
     if each.place < last then fields[1], fields[2] = 'e', fmt(gone + i) end
     if each.leave and (each.place < last or hungry) then
-      left = left or hungry
+      if hungry and each.leave ~= leave then left, leave = note_left(left or {}, each.leave), each.leave end
       if not each.since then fields[#fields + 1] = 'pb'; fields[#fields + 1] = fmt(now) end
     end
     if #fields > 0 and each.waits then redis.call('HSET', task_key(P, each.id), unpack(fields)) end

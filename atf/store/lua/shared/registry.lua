@@ -9,11 +9,11 @@ end
 
 function registry.settings(P, name) return registry.settings_of(redis.call('HGET', lambda_key(P, name), 'settings')) end
 
--- Whether tasks of a lambda may be given to a pool now; and how it says that they are to be placed, where it does.
+-- Whether tasks of a lambda may be given to a pool now; how it says that they are to be placed, where it does; and the limit of its queues.
 function registry.gives_to(P, name, pool)
-  local paused, text = fields_of(lambda_key(P, name), 'paused', 'settings')
+  local paused, text, limit = fields_of(lambda_key(P, name), 'paused', 'settings', 'limit')
   local settings = text and registry.settings_of(text) or NOTHING
-  return paused ~= '1' and (settings.pool or '') == pool, settings.placement
+  return paused ~= '1' and (settings.pool or '') == pool, settings.placement, tonumber(limit or DEFAULT_QUEUE_LIMIT)
 end
 
 -- Of which versions a partition knows a lambda's settings and gates.

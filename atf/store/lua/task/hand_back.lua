@@ -10,19 +10,11 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   for i = 3, 2 + 3 * claims, 3 do
     local id = args[i]
     local task, claim, nonce = moves.task(P, id, 'c', 'n')
-    local queue, counter, run, owner = task.queue, moves.claim_of(claim)
+    local counter = moves.claim_of(claim)
     if task.status ~= 'CLAIMED' or not moves.holds(task.status, args[i + 1], args[i + 2], counter, nonce) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else
-      redis.call('HSET', task_key(P, id), 'c', counter .. ' ' .. tonumber(run) - 1 .. ' ' .. owner)
-      if task.flagged then
-        moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now)
-      else
-        redis.call('HDEL', task_key(P, id), 'e')
-        moves.move(P, writes.AT_ONCE, id, queue, 'CLAIMED', 'ENQUEUED', now, now)
-        if task.watched then ticks.hold(P, writes.AT_ONCE, id, queue, 'ENQUEUED', task.watched, now, task.held, now) end
-        due_index.visit_by(P, queue, now)
-      end
+      claiming.hand_back(P, task, claim, now)
       answer[#answer + 1] = 1
     end
   end
