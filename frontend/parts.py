@@ -9,7 +9,7 @@ from atf.store.store import Store
 
 from .audit import AuditLog
 from .lambdas import Lambdas
-from .pending import PendingLimits
+from .pending import PARTS, PendingLimits
 from .pools import KnownPools
 from .redaction import Redaction
 from .standing import StandingReads
@@ -23,14 +23,15 @@ class FrontendParts:
         store: where everything is.
         settings: of the frontend.
         runtime: clocks, chance and tasks.
+        parts: into how many the room below a `max_pending` is cut (pending.py).
     """
 
-    def __init__(self, *, store: Store, settings: FrontendSettings, runtime: Runtime) -> None:
+    def __init__(self, *, store: Store, settings: FrontendSettings, runtime: Runtime, parts: int = PARTS) -> None:
         self._store, self._settings, self._runtime = store, settings, runtime
         self._cap = settings.max_attempts_cap
         self._audit = AuditLog(store, runtime)
         self._lambdas = Lambdas(store, runtime)
-        self._pending = PendingLimits(store, runtime)
+        self._pending = PendingLimits(store, runtime, parts)
         self._pools = KnownPools(store, self._lambdas)
         self._redaction = Redaction(self._lambdas)
         self._standing = StandingReads(store, self._lambdas, runtime)

@@ -1,7 +1,7 @@
 """Refuses a Schedule beyond a lambda's `max_pending`, by a count of its unfinished tasks.
 
 The store's counters are read, over all partitions, for those lambdas alone that have a bound: at least once a second, and again when
-this frontend has let in a `PARTS`-th of the room that it found, which at fewer than `PARTS` places is each time. What others let in
+this frontend has let in a `PARTS`-th (that of a direct client: a `PARTS_OF_DIRECT`-th) of the room that it found, which at fewer than `PARTS` places is each time. What others let in
 meanwhile is not seen. So the bound is exceeded by what is in flight among all frontends at that instant, and by what is left of the
 parts of those that counted before others took the room, within one second: together at most a `PARTS`-th of the bound for each frontend
 but one. Calls that come to all alike exceed it only where there are more than `PARTS` frontends; those that come to one alone never do.
@@ -23,6 +23,8 @@ from .lambdas import KnownLambda
 FRESH_S: Final = 1.0
 PARTS: Final = 32
 """Of the room that was found, a frontend lets in one part before it counts anew: no more is lost where so many frontends do so at once."""
+PARTS_OF_DIRECT: Final = 1_024
+"""The same of the frontend of a direct client, of which there may be very many."""
 KEPT_S: Final = 60.0
 """For so long what a partition said last counts, while its server is away: nobody can store a task there meanwhile."""
 RETRY_AFTER_S: Final = 1.0
@@ -33,8 +35,8 @@ _MOST_RETRY_AFTER_S: Final = 60.0
 class _UnfinishedCount:
     """Of one lambda: its unfinished tasks, as they were read and as they have grown since."""
 
-    def __init__(self, store: Store, runtime: Runtime, name: str) -> None:
-        self._store, self._runtime, self._name = store, runtime, name
+    def __init__(self, store: Store, runtime: Runtime, name: str, parts: int) -> None:
+        self._store, self._runtime, self._name, self._into = store, runtime, name, parts
         self._read_at = float("-inf")
         self._found = 0
         self._parts: dict[int, tuple[int, float]] = {}  # by partition: what was found, and when
@@ -50,7 +52,7 @@ class _UnfinishedCount:
     async def freshen(self, most: int) -> None:
         """Reads, where that may make a difference."""
         room = most - self._found
-        if self._runtime.monotonic() - self._read_at > FRESH_S or self.stored + self.under_way > room // PARTS:
+        if self._runtime.monotonic() - self._read_at > FRESH_S or self.stored + self.under_way > room // self._into:
             await self._read()
 
     async def _count(self) -> None:
@@ -88,10 +90,16 @@ class Admission:
 
 
 class PendingLimits:
-    """The counts of all lambdas that have a bound."""
+    """The counts of all lambdas that have a bound.
 
-    def __init__(self, store: Store, runtime: Runtime) -> None:
-        self._store, self._runtime = store, runtime
+    Args:
+        store: where tasks are counted.
+        runtime: its clock.
+        parts: into how many the room is cut that was found.
+    """
+
+    def __init__(self, store: Store, runtime: Runtime, parts: int = PARTS) -> None:
+        self._store, self._runtime, self._parts = store, runtime, parts
         self._counts: dict[str, _UnfinishedCount] = {}
 
     async def enter(
@@ -111,7 +119,7 @@ class PendingLimits:
         if not most:
             self._counts.pop(name, None)
             return Admission()
-        count = self._counts.setdefault(name, _UnfinishedCount(self._store, self._runtime, name))
+        count = self._counts.setdefault(name, _UnfinishedCount(self._store, self._runtime, name, self._parts))
         held = len(stored_ids)
         count.under_way += held  # at once: calls beside this one must see them
         refusals: dict[int, TooManyPending] = {}

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from atf.config.loading import load
 from atf.config.settings import FRONTEND_PORT, setting
+from atf.config.store_urls import is_store_url
 from atf.errors import Unavailable
 from atf.rpc import api
+from atf.runtime import SystemRuntime
 
 from .options import kept
 
@@ -47,7 +49,7 @@ async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -
         try:
             return await question(stub)
         except Unavailable as error:
-            if "can't reach" not in str(error):
+            if "can't reach" not in str(error) or is_store_url(address):
                 raise
             where = "is `atf up` running? Give its address by --frontend or ATF_FRONTEND"
             raise Unavailable(f"no frontend answers at {address}: {where}") from None
@@ -55,7 +57,8 @@ async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -
 
 @asynccontextmanager
 async def connect(address: str) -> AsyncIterator[api.Frontend]:
-    """The frontend at `address`, host:port. A call that has no time of its own takes as long as a client's."""
+    """The frontend at `address`, host:port, or one of its own on a task store. A call that has no time of its own takes as long as a client's."""
+    from atf.client.own_frontend import open_frontend
     from atf.client.retrying import DEFAULT_TIMEOUT, call_timeout
     from atf.rpc.channel import open_channel
     from atf.rpc.stubs import FrontendStub
@@ -65,7 +68,7 @@ async def connect(address: str) -> AsyncIterator[api.Frontend]:
             return await super()._call(method, request, seconds if timeout == DEFAULT_TIMEOUT else timeout)
 
     seconds = call_timeout(None)
-    channel = open_channel(address)
+    channel = open_frontend(address, SystemRuntime()) if is_store_url(address) else open_channel(address)
     try:
         yield PatientFrontend(channel)
     finally:

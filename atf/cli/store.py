@@ -1,4 +1,4 @@
-"""`atf store export|import|timing`: finds the store, opens it, shows how far it is. What a file holds is atf/store/backup/exporting.py's matter."""
+"""`atf store export|import|timing|direct`: finds the store, opens it, shows how far it is. What a file holds is atf/store/backup/exporting.py's matter."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StoreFlags:
 def store() -> None:
     """Move live tasks between a task store and a file: for a backup, another store, another number of partitions.
 
-    And show or change how long its leases last.
+    And show or change how long its leases last, and whether clients may be their own frontend.
     """
 
 
@@ -214,6 +214,26 @@ def timing_command(seconds: float | None, all_stopped: bool, **flags: Any) -> No
         then = "start them anew: HSCs, controllers, executors, then the others"
         lines.append(f"set it for every role (ATF_HEARTBEAT_TIMEOUT), and {then}")
     show({"heartbeat_timeout_us": timeout_us}, *lines)
+
+
+@store.command("direct")
+@settings_flags(StoreFlags)
+@click.option("--allow/--refuse", "allowed", default=None, help="Let clients be their own frontend, or no more.")
+@as_json
+def direct_command(allowed: bool | None, **flags: Any) -> None:
+    """Show or change whether the store takes direct clients: those that are given its address in place of a frontend's.
+
+    At first it takes none. A client looks when it opens the store; one that is open goes on. This keeps programs from going past the
+    frontends by mistake. It keeps nobody out who has the store's password: only the store's own access control does (atf doctor --acl).
+    """
+
+    async def work(opened: Store, _progress: Progress) -> bool:
+        if allowed is not None:
+            await opened.allow_direct(allowed)
+        return await opened.direct_allowed()
+
+    takes = _with_store(flags, work)
+    show({"direct": takes}, f"direct clients are {'allowed' if takes else 'refused'}")
 
 
 def _with_store(flags: dict[str, Any], work: Callable[[Store, Progress], Awaitable[R]], *, create: bool = False) -> R:

@@ -6,11 +6,10 @@ Turns messages into plain values and back, and gives every task its id; retrying
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
 
-from atf.config.settings import FRONTEND_PORT
+from atf.config.store_urls import shown_url
 from atf.errors import AtfError
 from atf.rpc import api, frontend_pb2 as f
 from atf.runtime import Runtime, SystemRuntime, new_id
@@ -31,7 +30,7 @@ from .gates import GateCalls
 from .jobs import JobCalls
 from .lambdas import LambdaCalls
 from .loop_bridge import OwnLoop
-from .retrying import call_timeout
+from .retrying import call_address, call_timeout
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -48,7 +47,8 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
     `batch.wait`, `batch.results` …) are repeated for as long as they may take themselves.
 
     Args:
-        address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
+        address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401. Or the address of the task store, such as
+            redis://HOST:PORT: then the client is a frontend of its own (docs/how-to/client.md).
         timeout: how long a call may take, with all its tries, before it fails with Unavailable or DeadlineExceeded: seconds, a timedelta
             or text such as "5s"; default ATF_TIMEOUT, then 10 s.
         frontend: what to call instead of a connection to `address`; for tests.
@@ -65,11 +65,12 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         runtime: Runtime | None = None,
         loop_bridge: LoopBridge | None = None,
     ) -> None:
-        self.address = address or os.environ.get("ATF_FRONTEND") or f"localhost:{FRONTEND_PORT}"
+        target = call_address(address)
+        self.address = shown_url(target)
         self._runtime: Runtime = runtime or SystemRuntime()
         self._loop_bridge: LoopBridge = loop_bridge or OwnLoop()
         self.timeout = call_timeout(timeout)
-        self._calls = Calls(self.address, self.timeout, frontend, self._runtime)
+        self._calls = Calls(target, self.timeout, frontend, self._runtime)
 
     async def __aenter__(self) -> Self:
         return self

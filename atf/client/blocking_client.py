@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from itertools import islice
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from atf.config.store_urls import has_one_server, is_store_url
 from atf.rpc import api
 from atf.runtime import Runtime, SystemRuntime
 from atf.sdk.batch_handle import Batch
@@ -28,8 +29,9 @@ from .batch_upload import BatchPlan, add_note
 from .info import TaskInfo
 from .loop_bridge import BackgroundLoop, ClientBridge
 from .matching import StatusLike, TaskConditions
+from .retrying import call_address
 from .submit import Chunker, check_count, count_of
-from .thread_coalescing import Direct
+from .thread_coalescing import ThreadScheduling
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -41,7 +43,7 @@ class Client(Bridged):
     Connects at the first call, and again after a fork. Tasks that threads schedule at the same time share a call.
 
     Args:
-        address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401.
+        address: as of AsyncClient.
         timeout: as of AsyncClient.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
@@ -61,12 +63,14 @@ class Client(Bridged):
         self._core = AsyncClient(
             address, timeout=timeout, frontend=frontend, runtime=runtime, loop_bridge=self._loop_bridge
         )
-        short = frontend is None and loop_bridge is None
-        self._direct = Direct(self._core.address, self._core.timeout, runtime or SystemRuntime()) if short else None
+        self._short: ThreadScheduling | None = None
+        target = call_address(address)
+        if frontend is None and loop_bridge is None and (has_one_server(target) or not is_store_url(target)):
+            self._short = ThreadScheduling(target, self._core.timeout, runtime or SystemRuntime())
 
     @property
     def address(self) -> str:
-        """host:port of the frontend."""
+        """Of the frontend, or of the task store without its password."""
         return self._core.address
 
     def __enter__(self) -> Self:
@@ -77,8 +81,8 @@ class Client(Bridged):
 
     def close(self) -> None:
         """Ends the connection and the background thread; calls of other threads that wait fail with Unavailable."""
-        if self._direct is not None:
-            self._direct.close()
+        if self._short is not None:
+            self._short.close()
         self._loop_bridge.run(self._core.close())
         self._loop_bridge.stop()
 
@@ -92,11 +96,11 @@ class Client(Bridged):
         self, task: Any, payload: Mapping[str, Any] | bytes | None = None, /, **options: Unpack[CallOptions]
     ) -> Handle[Any]:
         """See AsyncClient.schedule."""
-        if self._direct is None:
+        if self._short is None:
             return self._loop_bridge.run(self._core.schedule(task, payload, **options))
         prepared = self._core.prepared(task, payload, options)
         with scheduling([prepared.request]) as span:
-            return self._core.stored(prepared, self._direct.schedule(prepared.request), span)
+            return self._core.stored(prepared, self._short.schedule(prepared.request), span)
 
     @overload
     async def schedule_async(self, task: Prepared[R], /) -> Handle[R]: ...

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from atf.calls.retry import RetryPolicy, retry
+from atf.config.settings import FRONTEND_PORT
+from atf.config.store_urls import is_store_url
 from atf.errors import InvalidArgument, Unavailable
 from atf.rpc import api
 from atf.runtime import Runtime
@@ -23,9 +25,10 @@ from atf.sdk.payload import short
 from atf.task import US
 
 from .fork import FORK_GUARD
+from .own_frontend import open_frontend
 
 if TYPE_CHECKING:
-    from .transport import ForkSafeChannel
+    from atf.rpc.channel import StreamingChannel
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -44,6 +47,11 @@ LATE: Final = 2.0
 """Seconds beyond the caller's own time that the last answer of a wait may take."""
 NOW: Final = 0.001
 """Seconds that are too few to wait for."""
+
+
+def call_address(given: str | None) -> str:
+    """Where a client's calls go: as given, else as ATF_FRONTEND says."""
+    return given or os.environ.get("ATF_FRONTEND") or f"localhost:{FRONTEND_PORT}"
 
 
 def call_timeout(given: Duration | None) -> float:
@@ -73,7 +81,7 @@ class RepeatingCalls:
     """Makes calls of the frontend, each again and again until it is answered or its time is over.
 
     Args:
-        address: host:port to connect to.
+        address: host:port to connect to, or a task store's.
         timeout: seconds that a call may take, with all its tries.
         frontend: what to call instead.
         runtime: clocks and chance.
@@ -84,7 +92,7 @@ class RepeatingCalls:
         self.timeout = timeout
         self._frontend = frontend
         self._runtime = runtime
-        self._channel: ForkSafeChannel | None = None
+        self._channel: StreamingChannel | None = None
         self._closed = False
         self._heard_at = -math.inf
 
@@ -102,11 +110,16 @@ class RepeatingCalls:
             with FORK_GUARD.loading():
                 from atf.rpc.stubs import FrontendStub
 
-                from .transport import ForkSafeChannel
-
-            self._channel = ForkSafeChannel(self._address)
+                self._channel = self._open()
             self._frontend = FrontendStub(self._channel)
         return self._frontend
+
+    def _open(self) -> StreamingChannel:
+        if is_store_url(self._address):
+            return open_frontend(self._address, self._runtime)
+        from .transport import ForkSafeChannel
+
+        return ForkSafeChannel(self._address)
 
     def repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
         """Calls until it is answered.

@@ -1,4 +1,4 @@
-"""Sends what a thread schedules on that very thread, by gRPC's blocking API, and shares calls with other threads.
+"""Sends what a thread schedules on that very thread, by gRPC's blocking API or to its own frontend, and shares calls with other threads.
 
 No event loop and no other thread takes part, which halves the CPU of a call. A thread that finds nobody calling makes a call at
 once. While it is under way, other threads queue; when it is back, the first of them makes the next call, for all that wait by
@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from atf.calls.coalescing import Pending, again
 from atf.calls.retry import retry_blocking
+from atf.config.store_urls import is_store_url
 from atf.errors import AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 
 from .calls import LIMITS, answer_of
 from .fork import FORK_GUARD
+from .own_frontend import open_blocking_frontend
 from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 
 if TYPE_CHECKING:
+    from atf.direct.blocking_channel import DirectBlockingChannel
+
     from .transport import ForkSafeBlockingChannel
 
-_PATH: Final = "/atf.v1.Frontend/ScheduleMany"
+_ONE: Final = "/atf.v1.Frontend/Schedule"
+_MANY: Final = "/atf.v1.Frontend/ScheduleMany"
 _GONE_S: Final = TRY_TIMEOUT + 5
 """Seconds that no call takes."""
 
@@ -48,13 +53,13 @@ class ThreadCoalescer:
     """Gathers what the threads of a process schedule into calls, each made by one of these threads.
 
     Args:
-        send: makes a call, which takes at most so many seconds.
+        send: makes a call, which takes at most so many seconds; one answer for each request.
         monotonic: the clock.
     """
 
     def __init__(
         self,
-        send: Callable[[f.ScheduleManyRequest, float], f.ScheduleManyReply],
+        send: Callable[[Sequence[f.ScheduleRequest], float], Sequence[f.ScheduleReply | AtfError]],
         monotonic: Callable[[], float],
     ) -> None:
         self._send = send
@@ -103,9 +108,9 @@ class ThreadCoalescer:
             timeout = max(
                 0.001, mine.until - self._monotonic()
             )  # the others wait no longer than they may, whatever this one does
-            reply = self._send(f.ScheduleManyRequest(requests=[each.request for each in batch]), timeout)
-            for each, result in zip(batch, reply.results, strict=True):
-                each.answer = answer_of(result)
+            answers = self._send([each.request for each in batch], timeout)
+            for each, answer in zip(batch, answers, strict=True):
+                each.answer = answer
         except AtfError as error:
             failure = error
         finally:
@@ -140,11 +145,11 @@ class ThreadCoalescer:
         return []
 
 
-class Direct:
+class ThreadScheduling:
     """Schedules for threads.
 
     Args:
-        address: host:port of the frontend.
+        address: of the frontend, or of the task store.
         timeout: seconds that a call may take, with all its tries.
         runtime: clocks and chance.
         sleep: waits so many seconds.
@@ -158,7 +163,7 @@ class Direct:
         self._runtime = runtime
         self._sleep = sleep
         self._calls = ThreadCoalescer(self._send, runtime.monotonic)
-        self._channel: ForkSafeBlockingChannel | None = None
+        self._channel: ForkSafeBlockingChannel | DirectBlockingChannel | None = None
         self._closed = threading.Event()
 
     def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
@@ -174,16 +179,28 @@ class Direct:
         if self._closed.is_set():
             raise error
 
-    def _send(self, request: f.ScheduleManyRequest, timeout: float) -> f.ScheduleManyReply:
+    def _send(self, requests: Sequence[f.ScheduleRequest], timeout: float) -> Sequence[f.ScheduleReply | AtfError]:
+        channel = self._opened()
+        if len(requests) == 1:  # of a lone thread: less to pack, to look at and to answer
+            return [channel.call(_ONE, requests[0], f.ScheduleReply, timeout)]
+        many = channel.call(_MANY, f.ScheduleManyRequest(requests=requests), f.ScheduleManyReply, timeout)
+        return [answer_of(each) for each in many.results]
+
+    def _opened(self) -> ForkSafeBlockingChannel | DirectBlockingChannel:
         channel = self._channel
         if channel is None:
             with FORK_GUARD.loading():
-                from .transport import ForkSafeBlockingChannel
-
                 if self._closed.is_set():
                     raise Unavailable("the client is closed")
-                channel = self._channel = ForkSafeBlockingChannel(self._address)
-        return channel.call(_PATH, request, f.ScheduleManyReply, timeout)
+                channel = self._channel = self._open()
+        return channel
+
+    def _open(self) -> ForkSafeBlockingChannel | DirectBlockingChannel:
+        if is_store_url(self._address):
+            return open_blocking_frontend(self._address, time_of_try(self._timeout, self._timeout))
+        from .transport import ForkSafeBlockingChannel
+
+        return ForkSafeBlockingChannel(self._address)
 
     def close(self) -> None:
         """Ends the connection. Calls of other threads, and later ones, raise Unavailable."""

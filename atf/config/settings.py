@@ -13,6 +13,7 @@ from atf.task import MAX_RUNNING, US, check_pool
 from .allowed_hosts import AllowedHosts
 from .allowed_programs import AllowedPrograms
 from .dapr_names import check_app_id
+from .store_urls import check_no_store
 from .web import check_base_path, check_editor_url, check_loopback, host_names
 
 FRONTEND_PORT: Final = 7401
@@ -347,6 +348,7 @@ class ControllerSettings:
 
     def __post_init__(self) -> None:
         _pool(self.pool)
+        check_no_store(self.frontend, "a controller")
         _within(self, "executors", 0, 10_000)
         _within(self, "spares", 0, 100)
         _within(self, "start_retries", 0, 1 << 31)
@@ -394,6 +396,7 @@ class ExecutorSettings:
 
     def __post_init__(self) -> None:
         _pool(self.pool)
+        check_no_store(self.frontend, "an executor")
         if self.threads < 1 or self.async_tasks < 1:
             raise ConfigError(f"threads = {self.threads}, async_tasks = {self.async_tasks}: at least 1 each")
         if self.threads + self.async_tasks > MAX_RUNNING:

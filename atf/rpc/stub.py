@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Any, ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from .channel import Channel, StreamingChannel
+if TYPE_CHECKING:  # it loads gRPC, of which a frontend within this process has no need
+    from .channel import Channel, StreamingChannel
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -105,6 +105,7 @@ class SharedCalls(Generic[T, R]):
         kind: items of one call have this in common.
         runtime: spawns the calls.
         name: of their asyncio tasks.
+        alone: whether nobody calls while another call is under way, so that there is nothing to share.
     """
 
     def __init__(
@@ -115,14 +116,16 @@ class SharedCalls(Generic[T, R]):
         kind: Callable[[T], Hashable] = lambda _: None,
         runtime: Runtime,
         name: str,
+        alone: bool = False,
     ) -> None:
         self.size, self.kind = size, kind
         self._call = call
+        self._least = 1 if alone else SHARED
         self._shared = KeyedCoalescer(self._call_of, size=size, limits=LIMITS, runtime=runtime, name=name)
 
     async def ask(self, partition: int, items: list[T]) -> Sequence[R]:
         """The answers to some items of a kind, in their order. What a caller asked that is cancelled before it is sent is not sent."""
-        if len(items) >= SHARED:
+        if len(items) >= self._least:
             return await self._call(partition, items)
         return await self._shared.of((partition, self.kind(items[0]))).ask(items)
 

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 KEYS: Final = {
-    "atf:{p}": "hash: the partition's record: number of partitions, version of the data, heartbeat timeout, server last seen, until when no claims are"
+    "atf:{p}": "hash: the partition's record: number of partitions, version of the data, heartbeat timeout, whether direct clients are allowed, server last seen, until when no claims are"
     " given and why, how far TIME has come and when it last went back, versions, when finished tasks last went before their retention, how long the audit log is; KEYS[1] of every function",
     "atf:{p}:roster": "hash: who may have been answered leases, by the names under which they were -> the number of the last call that gave or renewed some",
     "atf:{p}:asked": "hash: the same of before a restart, of those who have not said yet that they were answered no higher number; @ -> the pause that they may end",

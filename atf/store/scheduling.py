@@ -30,7 +30,10 @@ class ScheduleVerbs(Partitions):
         def size(task: NewTask) -> int:
             return len(task.spec)
 
-        return SharedCalls(self._schedule, size=size, kind=self._demand, runtime=self._runtime, name="schedule")
+        alone = self._link.blocks
+        return SharedCalls(
+            self._schedule, size=size, kind=self._demand, runtime=self._runtime, name="schedule", alone=alone
+        )
 
     async def schedule(self, items: Sequence[NewTask]) -> list[Scheduled]:
         """(no record) → NEW. Idempotent by id; see Scheduled.conflict for an id taken by another request.

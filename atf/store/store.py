@@ -75,7 +75,14 @@ class Store(
 
     @classmethod
     async def open(
-        cls, settings: StoreSettings, timing: Timing, runtime: Runtime, *, fake: Any = None, agree: bool = True
+        cls,
+        settings: StoreSettings,
+        timing: Timing,
+        runtime: Runtime,
+        *,
+        fake: Any = None,
+        agree: bool = True,
+        blocking: bool = False,
     ) -> Store:
         """Connects, checks the server, loads the function library and the partition record.
 
@@ -86,12 +93,14 @@ class Store(
             fake: a fakeredis.FakeServer to use instead of a real server.
             agree: whether the heartbeat timeout on record must be this one. Without, the one on record is taken: for tools,
                 which give no leases.
+            blocking: whether its calls block the thread that makes them (servers/blocking.py); only where the store is one server.
 
         Raises:
             Unavailable: the server can't be reached, is loading, or is set so that tasks would be lost; trying again makes sense.
             FailedPrecondition: the server or its data don't fit; trying again does not help.
         """
-        store = cls(open_link(settings) if fake is None else fake_link(fake), settings, timing, runtime)
+        link = open_link(settings, blocking=blocking) if fake is None else fake_link(fake)
+        store = cls(link, settings, timing, runtime)
         try:
             if fake is None:
                 store.check_results = await checks.check(store._link, runtime)
@@ -107,6 +116,16 @@ class Store(
         for partition in range(self.partitions):
             await self._call("retime", partition, [heartbeat_timeout_us])
         self._lease_us = heartbeat_timeout_us
+
+    async def allow_direct(self, allowed: bool) -> None:
+        """Notes whether clients may be a frontend of their own (atf/direct)."""
+        await self._call("allow_direct", REGISTRY_PARTITION, [int(allowed)])
+
+    async def direct_allowed(self) -> bool:
+        """Whether they may; until an operator says so they may not."""
+        record = keys.record(REGISTRY_PARTITION)
+        said = await self._link.command("HGET", record, "direct", key=record)
+        return bool(said == b"1")
 
     @property
     def heartbeat_timeout_us(self) -> int:

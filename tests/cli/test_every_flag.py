@@ -36,9 +36,19 @@ APART = {
         "demo",
         "doctor",
     ),
-    *("store export", "store import", "store timing", "lambda check", "status", "slo", "pause", "resume"),
+    *(
+        "store export",
+        "store import",
+        "store timing",
+        "store direct",
+        "lambda check",
+        "status",
+        "slo",
+        "pause",
+        "resume",
+    ),
 }
-"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, and below."""
+"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py, and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"], "count": [],
     "logs": ["0-a"],

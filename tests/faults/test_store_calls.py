@@ -188,6 +188,7 @@ async def _restore(world: World) -> None:
     await world.sure(store.pause_claims)
     await world.sure(store.claim_pauses)
     await world.sure(lambda: store.retime(store.heartbeat_timeout_us))
+    await world.sure(lambda: store.allow_direct(True))
     await world.sure(lambda: store.restore([task]))
     window = HeldUniqueKey("f/step:once", f"{store.partition_for('once')}-x", world.store_clock_us() + 60 * US)
     await world.sure(lambda: store.restore_unique_keys([window]))

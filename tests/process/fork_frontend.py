@@ -25,13 +25,15 @@ class Frontend:
     async def _refuse(self, request: object) -> Message:
         raise Internal("this frontend only schedules and waits")
 
+    async def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
+        if getattr(request.spec, "lambda") != "fork/slow":
+            self.payloads[f"0-{request.id}"] = request.spec.payload
+        return f.ScheduleReply(id=f"0-{request.id}")
+
     async def schedule_many(self, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
-        results = []
-        for each in request.requests:
-            if getattr(each.spec, "lambda") != "fork/slow":
-                self.payloads[f"0-{each.id}"] = each.spec.payload
-            results.append(f.ScheduleResult(reply=f.ScheduleReply(id=f"0-{each.id}")))
-        return f.ScheduleManyReply(results=results)
+        return f.ScheduleManyReply(
+            results=[f.ScheduleResult(reply=await self.schedule(each)) for each in request.requests]
+        )
 
     async def wait_tasks(self, request: f.WaitTasksRequest) -> f.WaitTasksReply:
         done = [each for each in request.ids if each in self.payloads]

@@ -53,11 +53,11 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
 ) -> None:
     scheduled: list[f.ScheduleRequest] = []
 
-    async def schedule_many(_self: FakeFrontend, request: f.ScheduleManyRequest) -> f.ScheduleManyReply:
-        scheduled.extend(request.requests)
-        return f.ScheduleManyReply(results=[f.ScheduleResult(reply=f.ScheduleReply(id="0-made"))])
+    async def schedule(_self: FakeFrontend, request: f.ScheduleRequest) -> f.ScheduleReply:
+        scheduled.append(request)
+        return f.ScheduleReply(id="0-made")
 
-    monkeypatch.setattr(FakeFrontend, "schedule_many", schedule_many, raising=False)
+    monkeypatch.setattr(FakeFrontend, "schedule", schedule, raising=False)
     async with guarded(app="isolated:app") as world:
         worker = (await world.event())["pid"]
         found = await ended(

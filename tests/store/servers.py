@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -95,6 +96,16 @@ class Server:
                     break
             if RESTRICTED:
                 client.execute_command("ACL", "SETUSER", *user()[1:])  # type: ignore[no-untyped-call]
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Within the block it takes what it is sent, and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -134,6 +134,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.open_partition(0)
     await store.retime(20 * US)
     await store.retime(16 * US)
+    await store.allow_direct(True)
     await store.pause_claims()
     await store.claim_pauses()
     await store.link.call("barrier", keys.record(0), [clock()])

@@ -366,3 +366,11 @@ async def test_how_full_the_server_of_a_partition_is(embedded: Server, real: red
     real.config_set("maxmemory", str(2 * real.info("memory")["used_memory"]))
     assert await store.memory_ratio(1) == pytest.approx(0.5, abs=0.1)
     await store.close()
+
+
+async def test_a_store_takes_no_direct_clients_until_its_operator_says_so(open_store: OpenStore) -> None:
+    store, another = await open_store(), await open_store()
+    assert not await another.direct_allowed()
+    for allowed in (True, False):
+        await store.allow_direct(allowed)
+        assert await another.direct_allowed() is allowed

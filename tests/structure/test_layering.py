@@ -95,10 +95,12 @@ def test_a_role_imports_no_other_role(role: str) -> None:
 
 
 def test_roles_are_started_by_the_command_line_and_put_together_by_the_server_and_the_testing_kit_alone() -> None:
-    shared = (
-        path for path in sources() if path.parts[0] == "atf" and path.parts[1] not in {"cli", "server", "testing"}
-    )
+    """But for the frontend that a direct client has in its own process."""
+    rooms = {"cli", "direct", "server", "testing"}
+    shared = (path for path in sources() if path.parts[0] == "atf" and path.parts[1] not in rooms)
     assert offenders(shared, *(f"atf.{role}" for role in ROLES), *ROLES) == []
+    direct = (path for path in sources() if path.parts[:2] == ("atf", "direct"))
+    assert offenders(direct, *(f"atf.{role}" for role in ROLES if role != "frontend")) == []
 
 
 def test_only_the_store_speaks_to_redis() -> None:

@@ -6,6 +6,7 @@ Nothing here retries a command: a popped id must not be popped twice. Whoever ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import redis.asyncio as aioredis
@@ -38,6 +39,8 @@ class Link:
         server_info: what the newest connection met; None: there was none yet, or the server is a fake in this process.
     """
 
+    blocks = False
+    """Whether a call blocks its thread, so that no other one begins meanwhile."""
     in_process = False
     proves = True
     """Whether it can be asked to wait until a write is on a disk."""
@@ -68,7 +71,6 @@ class Link:
         self.library = library.CURRENT
         self.pool = pool
         self._connections = KeptConnections(pool, keep)
-        self._client = aioredis.Redis(connection_pool=pool)
         self._blocking = blocking
         self.in_process = server is not None
         self.proves = not self.in_process
@@ -76,18 +78,21 @@ class Link:
         self._durable = DurableWrites(where, self.alone, wait, floor)
 
     @classmethod
-    def to(cls, options: Mapping[str, Any], where: str, settings: StoreSettings) -> Self:
+    def to(
+        cls, options: Mapping[str, Any], where: str, settings: StoreSettings, make: Any = BlockingConnectionPool
+    ) -> Self:
         """A link over the network or a Unix socket. Connects on first use.
 
         Args:
             options: of a connection, its address among them.
             where: the server's name for people.
             settings: timeouts and bounds.
+            make: makes the pool of its connections.
         """
         timeout = settings.store_timeout
         bounds = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "client_name": library.CURRENT.name}
         # the client's name is the library's, so that CLIENT LIST tells which libraries are in use
-        pool = BlockingConnectionPool(
+        pool = make(
             max_connections=settings.store_connections,
             timeout=timeout,
             retry=Retry(NoBackoff(), 0),
@@ -238,10 +243,10 @@ class Link:
         synced = link is not None and link.server_info is not None and link.server_info.synced
         return max(demand, Durability.DISK if synced else Durability.RELAXED)
 
-    @property
+    @cached_property
     def client(self) -> Any:
         """A client of the redis library, for tools."""
-        return self._client
+        return aioredis.Redis(connection_pool=self.pool)
 
     def blocking_client(self) -> Any:
         """A blocking one, for libraries that want one. Close it."""
@@ -255,5 +260,4 @@ class Link:
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._client.aclose()
         await self._connections.close()

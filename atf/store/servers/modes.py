@@ -8,6 +8,7 @@ from typing import Any, Final
 from atf.config.settings import StoreSettings
 
 from .address import parse
+from .blocking import BlockingLink
 from .cluster import ClusterLink
 from .connection import Link
 from .sentinel import SentinelLink
@@ -16,13 +17,19 @@ _KEPT: Final = 8
 """Connections to fakeredis that are kept at hand between calls."""
 
 
-def open_link(settings: StoreSettings) -> Link:
+def open_link(settings: StoreSettings, *, blocking: bool = False) -> Link:
     """The link to a store. Connects on first use.
+
+    Args:
+        settings: where it is.
+        blocking: whether its calls block their thread; only where it is one server.
 
     Raises:
         ConfigError: the address of the store has no form that can be one.
     """
     address = parse(settings.redis_url)
+    if blocking:
+        return BlockingLink.over(address.options, address.where, settings)
     match address.kind:
         case "sentinel":
             return SentinelLink(address, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from atf.calls.coalescing import Pending
 from atf.client import fork, thread_coalescing, transport
-from atf.client.thread_coalescing import Direct, ThreadCoalescer
+from atf.client.thread_coalescing import ThreadCoalescer, ThreadScheduling
 from atf.errors import AlreadyExists, AtfError, DeadlineExceeded, Unavailable
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import SystemRuntime
@@ -61,26 +61,20 @@ class Line:
         """Whether a call is under way."""
         return len(self.timeouts) > self._ended
 
-    def __call__(self, request: f.ScheduleManyRequest, timeout: float, /) -> f.ScheduleManyReply:
-        self.calls.append([each.id for each in request.requests])
+    def __call__(
+        self, requests: Sequence[f.ScheduleRequest], timeout: float, /
+    ) -> Sequence[f.ScheduleReply | AtfError]:
+        self.calls.append([each.id for each in requests])
         self.timeouts.append(timeout)
         self.under_way.release()
         assert self.may_end.acquire(timeout=WAIT)
         self._ended += 1
         if self.fail:
             raise self.fail.pop()
-        reply = f.ScheduleManyReply()
-        for each in request.requests:
-            result = reply.results.add()
-            if each.id == self.refused:
-                result.error.code, result.error.reason, result.error.message = (
-                    "ALREADY_EXISTS",
-                    "ALREADY_EXISTS",
-                    "taken",
-                )
-            else:
-                result.reply.id = f"0-{each.id}"
-        return reply
+        return [
+            AlreadyExists("taken") if each.id == self.refused else f.ScheduleReply(id=f"0-{each.id}")
+            for each in requests
+        ]
 
 
 class Interrupted:
@@ -351,7 +345,7 @@ def test_a_frontend_that_is_away_is_asked_again_until_the_time_is_over(monkeypat
             raise Unavailable("away")
 
     monkeypatch.setattr(transport, "ForkSafeBlockingChannel", Away)
-    direct = Direct("nowhere:1", 10.0, runtime, runtime.sleep)
+    direct = ThreadScheduling("nowhere:1", 10.0, runtime, runtime.sleep)
     with pytest.raises(Unavailable, match="away"):
         direct.schedule(request("a"))
     assert len(tries) > 5
@@ -361,7 +355,7 @@ def test_a_frontend_that_is_away_is_asked_again_until_the_time_is_over(monkeypat
 
 
 def test_a_closed_client_says_so() -> None:
-    direct = Direct("nowhere:1", 10.0, Clock())
+    direct = ThreadScheduling("nowhere:1", 10.0, Clock())
     direct.close()
     with pytest.raises(AtfError, match="the client is closed"):
         direct.schedule(request("a"))
