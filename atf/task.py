@@ -71,7 +71,7 @@ _HELD = (_S.CLAIMED, _S.PROCESSING)
 # fmt: off
 MOVES: Final[tuple[Move, ...]] = (
     Move("schedule", (None,), _S.NEW, "the id is free", "frontend", "the instant asked for"),
-    Move("enqueue", (_S.NEW, _S.RETRIABLE_FAILURE), _S.ENQUEUED, "due, queue not full", "store consumer", "now + enqueue_timeout"),
+    Move("enqueue", (_S.NEW, _S.RETRIABLE_FAILURE), _S.ENQUEUED, "due, queue not full", "store consumer, or who made it due", "now + enqueue_timeout"),
     Move("enqueue again", (_S.ENQUEUED,), _S.ENQUEUED, "expired and gone from its queue", "store consumer", "now + enqueue_timeout"),
     Move("claim", (_S.ENQUEUED,), _S.CLAIMED, "gives a new token", "hsc", "now + heartbeat_timeout"),
     Move("heartbeat", _HELD, None, "same token", "hsc", "now + heartbeat_timeout"),
@@ -90,12 +90,12 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("cancel", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "", "frontend", None),
     Move("cancel a running task", _HELD, None, "flags it; the next heartbeat tells", "frontend", "unchanged"),
     Move("stop", _HELD, _S.CANCELLED, "flagged: any end but success, or lost", "hsc, store consumer", None),
-    Move("gate", (_S.NEW, _S.RETRIABLE_FAILURE), None, "due, and a gate keeps it", "store consumer", "none until the gate lets it pass"),
+    Move("gate", (_S.NEW, _S.RETRIABLE_FAILURE), None, "due, and a gate keeps it", "store consumer, or who made it due", "none until the gate lets it pass"),
     Move("park", (_S.ENQUEUED,), _S.NEW, "pushed before the gate that keeps it was set", "hsc", "none until the gate lets it pass"),
     Move("leave to others", (_S.ENQUEUED,), _S.NEW, "it did not fit the signature of the executor that would get it; or those have gone whose signature it might fit", "hsc, store consumer", "as for misfit"),
     Move("misfit fails", (_S.NEW, _S.RETRIABLE_FAILURE), _S.RETRIABLE_FAILURE, "due, deploy_grace is over, and no executor runs a signature that it has not met; attempts left", "store consumer", "now + backoff"),
     Move("misfit fails for good", (_S.NEW, _S.RETRIABLE_FAILURE), _S.FATAL_FAILURE, "as for misfit fails; no attempts left", "store consumer", None),
-    Move("drop", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "due, and a gate drops it, or its concurrency key has no slot for it or needs its slot", "store consumer, hsc", None),
+    Move("drop", (_S.NEW, _S.ENQUEUED, _S.RETRIABLE_FAILURE), _S.CANCELLED, "due, and a gate drops it, or its concurrency key has no slot for it or needs its slot", "store consumer, hsc, or who made it due", None),
     Move("let through", (_S.NEW, _S.RETRIABLE_FAILURE), None, "its gate was lifted or has ended, or its delay is over", "store consumer", "when it was due"),
     Move("hold", (_S.NEW, _S.RETRIABLE_FAILURE), None, "a tick whose job is paused", "frontend", "none until its job goes on"),
     Move("hold back", (_S.ENQUEUED, *_HELD), _S.NEW, "a tick whose job is paused: it stands in its queue, or its run was cut, handed back or lost", "frontend, hsc, store consumer", "none until its job goes on"),

@@ -15,7 +15,7 @@ from atf.task import MOVES, Move, Status
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the tools are not installed
 
-from tools.move_headers import NAMED  # noqa: E402
+from tools.move_headers import OWN, PUSHED, PUSHING  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "lifecycle.md"
 MARK = "<!-- {name}: drawn from MOVES in atf/task.py by tools/draw_lifecycle.py -->"
@@ -76,7 +76,9 @@ def table(moves: tuple[Move, ...]) -> str:
         source = ", ".join("–" if each is None else each.name for each in move.sources)
         target = "unchanged" if move.target is None else move.target.name
         verbs = ", ".join(
-            f"`{verb}`" for verb, rows_of in NAMED.items() if move.name in {each.name for each in rows_of}
+            f"`{verb}`"
+            for verb, rows_of in {**OWN, PUSHING: PUSHED}.items()
+            if move.name in {each.name for each in rows_of}
         )
         rows.append(
             f"| {move.name} | {source} | {target} | {move.guard or '–'} | {move.who} | {verbs} | {move.next_at or 'none'} |"

@@ -2,6 +2,8 @@
 
 The form is `<move>, <move>: <STATE>, <STATE> -> <STATE>; ...`. A function may name fewer states than the row starts from. Without an
 arrow the state stays, and `(no record)` stands for a task that is not stored yet.
+
+A function that pushes what it makes due makes the moves of lua/shared/pushing.lua as well, also of tasks that it has just moved itself.
 """
 
 from __future__ import annotations
@@ -52,5 +54,22 @@ def _clause(text: str) -> list[Move]:
     return [replace(move, sources=states) for move in moves]
 
 
-NAMED: Final = {verb: moves for verb, text in library.VERBS.items() if (moves := moves_of(text))}
+PUSHING: Final = "pushing"
+"""The file of lua/shared that makes moves for several functions."""
+PUSHED: Final = moves_of(library.SHARED[PUSHING])
+PUSHES: Final = {verb for verb, text in library.VERBS.items() if f"{PUSHING}.around(" in text}
+"""The functions that push what they make due."""
+OWN: Final = {verb: moves for verb, text in library.VERBS.items() if (moves := moves_of(text))}
+"""Each function that moves tasks, with the rows that its header names."""
+NAMED: Final = {verb: [*moves, *(PUSHED if verb in PUSHES else [])] for verb, moves in OWN.items()}
 """Each function that moves tasks, with the rows that it makes."""
+
+
+def at_once(verb: str, source: Status | None, target: Status) -> list[tuple[Move, Move]]:
+    """The ways in which a function makes two moves of a task in one call: one of its own, and one by which it pushes what is due then."""
+    return [
+        (first, then)
+        for first in (OWN.get(verb, []) if verb in PUSHES else [])
+        for then in PUSHED
+        if source in first.sources and first.target in then.sources and (then.target or first.target) is target
+    ]

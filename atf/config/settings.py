@@ -138,6 +138,10 @@ class StoreSettings:
         True, "whether to sleep until the store says that something is due; off: poll_interval alone"
     )
     poll_interval: float = setting(1.0, "seconds between two looks when no notification comes")
+    push_when_scheduled: bool = setting(
+        True,
+        "whether whoever stores a task that is due also pushes it onto its queue, where nothing holds it; off: store consumers push all",
+    )
     durability: str = setting(
         "relaxed",
         "relaxed, disk (the store's disk has it) or replicated (a replica has it): what must have happened to every task and"
@@ -258,7 +262,9 @@ class StoreConsumerSettings:
     )
     metrics_listen: str = _metrics_listen()
     poll_on_request: bool = setting(
-        False, "whether to make a pass only when the RPC Poll asks for one, and nothing by itself"
+        False,
+        "whether to make a pass only when the RPC Poll asks for one, and nothing by itself; other roles still push what is due at once, unless"
+        " push_when_scheduled is off",
     )
     sweep_interval: float = setting(5.0, "seconds between two sweeps of expired records")
     max_finished: int = setting(1_000_000, "finished tasks kept per lambda, status and partition; the oldest go first")

@@ -152,6 +152,8 @@ def _texts(*folders: str) -> dict[str, str]:
 
 VERBS: Final = _texts(*_FOLDERS)
 """The verbs, each with the text of its file: one function of the same name."""
+SHARED: Final = _texts("shared")
+"""What the verbs share, each with the text of its file."""
 
 _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
     "record": {"INLINE": RECORD_INLINE_BYTES},
@@ -236,20 +238,19 @@ def _declared(names: set[str]) -> str:
 
 
 def _code() -> str:
-    shared = _texts("shared")
-    everywhere = _names("\n".join(shared.values()))
+    everywhere = _names("\n".join(SHARED.values()))
     parts = [
         _declared(everywhere) + "local function register(name, flags, callback)\n"
         "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
         "end"
     ]
-    rooms = [name for name in shared if name not in _PLAIN]
+    rooms = [name for name in SHARED if name not in _PLAIN]
     for name in rooms:
         constants = ", ".join(f"{each} = {value}" for each, value in _OF_ROOMS.get(name, {}).items())
         parts.append(f"local {name} = {{{constants}}}")
-    parts += (shared[name] for name in _PLAIN)
+    parts += (SHARED[name] for name in _PLAIN)
     # Lua allows 200 local variables at once: those of a file end with it, but for its table.
-    parts += (f"do\n{shared[name]}end" for name in rooms)
+    parts += (f"do\n{SHARED[name]}end" for name in rooms)
     for text in VERBS.values():
         parts.append(f"do local function verb()\n{_declared(_names(text) - everywhere)}{text}end verb() end")
     return "\n".join(parts) + "\n"

@@ -160,6 +160,8 @@ class Partitions:
     ) -> Any:
         """Calls one function on one partition; its first argument, the instant, is put before `args`."""
         record, now = keys.record(partition), self.now() if self.now else ""
+        if not self.settings.push_when_scheduled:
+            now = f"-{now}"
         again = self._ready and verb not in {"open_partition", "pause_claims"}
         if again and partition not in self._opened:
             await self.open_partition(partition)  # it was away when this role started, or failed to be opened since

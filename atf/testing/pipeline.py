@@ -133,7 +133,8 @@ class HarnessRoles:
         before, hooks = asyncio.all_tasks(), WorkerHooks(apps, _run_hook)
         await hooks.start()
         of_hooks = asyncio.all_tasks() - before
-        settings = _Patient(partitions=partitions, poll_interval=_RARELY_S)
+        # Nothing runs unasked: tasks are pushed by the passes that a test asks for.
+        settings = _Patient(partitions=partitions, poll_interval=_RARELY_S, push_when_scheduled=False)
         store = await GatedStore.open(settings, timing, runtime, fake=fakeredis.FakeServer())
         assert isinstance(store, GatedStore)
         store.now = runtime.wall_us

@@ -19,6 +19,7 @@ DRAINING_IN_A_ROW: Final = 3
 UNSTARTED_IN_A_ROW: Final = 2
 _HELD: Final = ("CLAIMED", "PROCESSING")
 _RESTING: Final = frozenset(each.name for each in FINISHED)
+_RETRIES: Final = {"retry_tasks", "redrive"}
 _FINISH, _LOSE, _BEAT = 11, 3, 6
 """Arguments of one run, one claim, one beat."""
 Token = tuple[str, int, str]
@@ -122,7 +123,8 @@ class Counts:
         for task_id in before.keys() - after.keys():
             self.tallies.pop(task_id, None)
         for task_id, (status, _) in after.items():
-            if task_id not in before or (status == "NEW" and before[task_id][0] in _RESTING):
+            was = before.get(task_id, ("",))[0]
+            if task_id not in before or (was in _RESTING and (was != status or verb in _RETRIES)):
                 self.tallies[task_id] = Tally()
         match verb:
             case "heartbeat" if str(args[3]) == "1" and reply[0] != b"unlisted":

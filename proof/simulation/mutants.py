@@ -40,6 +40,7 @@ from . import deploys
 from .jobs import may_have_job
 from .link import SimLink
 from .loop import PROCESS
+from .pushes import pushes
 from .starts import has_bad_release
 from .stops import has_stops
 
@@ -328,6 +329,23 @@ MUTANTS: Final[dict[str, Mutant]] = {
         "the store consumer looks two seconds ahead",
         {"pushed_early": "local ids = due_to_leave(P, queue, status, now + 2000000, left, firsts)"},
         by="EARLY",
+    ),
+    "pushed_past_older": Mutant(
+        "what is due when it is stored is pushed although older tasks of its queue are due",
+        {"pushed_past_older": ""},
+        by="ODD",
+        seeds=pushes,
+    ),
+    "pushed_past_limit": Mutant(
+        "what is due when it is stored is pushed past its lambda's gates, limits and keys",
+        {"pushed_past_limit": ""},
+        seeds=pushes,
+    ),
+    "pushed_when_paused": Mutant(
+        "what is due when it is stored is pushed although its lambda is paused",
+        {"pushed_when_paused": "return visit.unfit or visit.left or visit.length >= visit.limit"},
+        by="ODD",
+        seeds=pushes,
     ),
     "permits_not_counted": Mutant(
         "a partition uses its permits again while their tasks run",

@@ -25,9 +25,9 @@ from atf.testing.runtime import EPOCH_US
 from atf.verify.events import Accepted, Called, Claimed, Forgot, Keyed, Recorded, Rescheduled
 from tests import quick_fakeredis
 from tests.store.world import read
-from tools.move_headers import NAMED
+from tools.move_headers import NAMED, PUSHES, at_once
 
-from . import answers, audits, batches, calls, cores, counts, deploys, jobs, lists, rates, unique
+from . import answers, audits, batches, calls, cores, counts, deploys, jobs, lists, pushes, rates, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
 from .pops import Pops
@@ -36,6 +36,8 @@ _READS: Final = calls.READS | {"pop", "pop_misfits", "open_partition"}
 """What changes no task's record."""
 AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
+_HELD: Final = ("CLAIMED", "PROCESSING")
+_RETRIES: Final = {"retry_tasks", "redrive"}
 _FLAGS: Final = {"cancel a running task", "run for the last time"}
 """Moves by which a running task is flagged."""
 _FINISH: Final = 11
@@ -171,31 +173,35 @@ class StoreServer:
         """
         if self.full and verb in calls.CREATES:
             raise ResourceExhausted("the task store is full (maxmemory); nothing was stored")
-        now = args[0] if args[0] != "" else self.now_us()
+        given = str(args[0])
+        minus = "-" * given.startswith("-")  # the caller leaves what it makes due to the store consumers
+        now = int(given.removeprefix("-") or self.now_us())
         self._show()
         identity = (self.run_id, "1" if self.durable else "p") if server else ()
         self.rates.look(self.offset_us)
-        standing, length = (self._standing(), self.rates.standing(self._data)) if verb == "enqueue" else ({}, 0)
+        may_push = verb == "enqueue" or verb in PUSHES
+        standing = self._standing() if verb == "enqueue" else {}
+        length = self.rates.standing(self._data) if may_push else 0
         cores_before = self._cores() if verb == "set_capacity" else {}
         try:
-            reply = self._call(f"{self.library.name}_{verb}", record, now, *identity, *args[1:])
+            reply = self._call(f"{self.library.name}_{verb}", record, f"{minus}{now}", *identity, *args[1:])
         except Exception as error:
             if "Function not found" in str(error):
                 raise
             raise translate(error, "the store") from error
         if verb == "schedule":
             at_us = self._loop.now_us
-            look = self.windows.look(int(now), args, reply, self.field, self._put_off, at_us, self._shown_since)
+            look = self.windows.look(now, args, reply, self.field, self._put_off, at_us, self._shown_since)
             self._chronicle.odd += look
         elif verb in {"skip_key", "resume_key"}:
             self._mended(args, reply)
         elif verb in {"add_audit", "replace_audit"}:
             self.audits.stored(args[1:], full=verb == "replace_audit")
-        self._watch(verb, int(now), args, reply)
+        self._watch(verb, now, args, reply)
         if verb == "pop" and len(args) > 4:  # one that asks for no queue only names what holds something
-            self._judge_left(record, int(args[1]), reply, int(now))
+            self._judge_left(record, int(args[1]), reply, now)
         self._judge_queues(standing)
-        if verb == "enqueue":
+        if may_push:
             self.rates.pushed(self.rates.standing(self._data) - length, self._loop.now_us)
         self._watch_batch()
         if verb == "set_capacity":
@@ -439,20 +445,27 @@ class StoreServer:
             instants = now_us, self._loop.now_us
             self._chronicle.odd += self.deploys.look(verb, args, reply, *written, self.field, instants)
         changed = {key for key in self._touched if key in after and after[key] != before.get(key)}
+        if verb in _RETRIES:  # those that were cancelled again at once, too
+            changed |= {
+                key for key in self._touched if key in before and key in after and before[key][0] == "CANCELLED"
+            }
         for key in self._touched:
             if key in before and key not in after:
                 self._gone(verb, now_us, args, key, before[key])
         touched = [key for key in self._touched if before.get(key, ("",))[0] == after.get(key, ("",))[0]]
+        if verb in PUSHES:
+            pushed = [key for key in changed if after[key][0] == "ENQUEUED" and before.get(key, ("",))[0] not in _HELD]
+            self._chronicle.odd += pushes.judge(self._data, pushed, self._touched, now_us)
         self._touched.clear()
         # In the order in which they lie there; a set would have one of its own.
         for key in changed if len(changed) < 2 else [key for key in self._data if key in changed]:
             self._changed(verb, now_us, key.split(b":t:", 1)[1].decode(), before.get(key), after[key])
         parked = (
             {key for key in after if self._data[key].value.get(b"g") is not None}
-            if verb in {"enqueue", "claim"}
+            if verb in {"enqueue", "claim", *PUSHES}
             else self._parked
         )
-        if verb == "enqueue":
+        if verb == "enqueue" or verb in PUSHES:
             self._chronicle.moves["gate"] += len(parked - self._parked)
             self._chronicle.moves["let through"] += len(self._parked - parked)
         self._parked = parked
@@ -476,10 +489,7 @@ class StoreServer:
         return (self.field(task_id, "mf") or "0 ")[:2] != "0 "
 
     def _changed(self, verb: str, now_us: int, task_id: str, old: State | None, new: State) -> None:
-        self.answers.saw(self._loop.now_us, task_id, new[0])
         source, target = (Status[old[0]] if old else None), Status[new[0]]
-        if source is not target:
-            self.lists.moved(now_us, task_id, source, target, self.field(task_id, "lim"))
         name = _row(
             verb,
             source,
@@ -491,10 +501,24 @@ class StoreServer:
         )
         told = f"{verb}: {source.name if source else '-'} -> {target.name}, token {new[1]}, losses {new[2]}"
         self._chronicle.say(told, task_id)
-        if name is None:
-            if source is not target:
-                self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
-            return
+        if name is not None:
+            self._moved(verb, now_us, task_id, name, told, old, new)
+        elif ways := at_once(verb, source, target):  # and pushed by the same call
+            first, then = ways[0]
+            assert first.target is not None
+            between = (first.target.name, *new[1:])
+            self._moved(verb, now_us, task_id, first.name, told, old, between)
+            self._moved(verb, now_us, task_id, then.name, told, between, new)
+        elif source is not target:
+            self._chronicle.odd.append(f"{task_id}: {told} is no row of MOVES")
+
+    def _moved(self, verb: str, now_us: int, task_id: str, name: str, told: str, old: State | None, new: State) -> None:
+        """A task has made a row of MOVES."""
+        self.answers.saw(self._loop.now_us, task_id, new[0])
+        if (old and old[0]) != new[0]:
+            self.lists.moved(
+                now_us, task_id, Status[old[0]] if old else None, Status[new[0]], self.field(task_id, "lim")
+            )
         self._chronicle.moves[name] += 1
         if name in {"schedule", *AFRESH}:
             self._waits_since[task_id] = self._loop.now_us
@@ -522,7 +546,7 @@ class StoreServer:
                 self._chronicle.event(Accepted(self._loop.now_us, task_id, now_us, self._loop.now_us))
         self._judge_stop(name, task_id, told)
         self._judge_losses(name, task_id, told, old[2] if old else 0, new[2])
-        if verb in {"retry_tasks", "redrive"} and ITEM_MARK in task_id:
+        if verb in _RETRIES and ITEM_MARK in task_id:
             self.ends.by_hand += 1
         if name in AFRESH:
             if key := self.field(task_id, "uk"):
@@ -664,6 +688,7 @@ def _row(
         rows = {move.name for move in named if move.name in {"lapse", "lose"}}
     if "hold back" in rows:
         return "hold back"
+    rows -= {"drop"} if "cancel" in rows else set()
     if len(rows) > 1:
         rows -= {"put off", "park"} if unfit else {"misfit", "leave to others"}
         rows -= {"lapse"} if counted else {"lose"}

@@ -25,6 +25,7 @@ from .host import Freezer, SimHost
 from .link import SimLink, SimNotifications
 from .loop import PROCESS, SimLoop, SimProcess
 from .net import Net, Wire
+from .pushes import pushes
 from .store import StoreServer
 
 TIMING: Final = Timing()
@@ -190,7 +191,9 @@ class World:
 
     async def open_store(self, frame: Frame) -> Store:
         """The task store, as this process reaches it."""
-        settings = StoreSettings(partitions=PARTITIONS, poll_interval=self._poll_interval)
+        settings = StoreSettings(
+            partitions=PARTITIONS, poll_interval=self._poll_interval, push_when_scheduled=pushes(self.seed)
+        )
         return await frame.retry_until_available(
             lambda: Store.open(settings, TIMING, frame.runtime, fake=self.server.fake), "the task store"
         )

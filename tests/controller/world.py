@@ -213,7 +213,7 @@ def world(
 
     @contextlib.asynccontextmanager
     async def opened(runtime: VirtualRuntime) -> AsyncIterator[World]:
-        stored = StoreSettings(partitions=partitions, wakeups=wakeups)
+        stored = StoreSettings(partitions=partitions, wakeups=wakeups, push_when_scheduled=False)  # its tests enqueue
         store = await Store.open(stored, Timing(), runtime, fake=fakeredis.FakeServer())
         store.now = runtime.wall_us
         await know(store, "shop/mail")

@@ -114,7 +114,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def bench(clock: Clock) -> AsyncIterator[Bench]:
-    settings = StoreSettings(partitions=2)
+    settings = StoreSettings(partitions=2, push_when_scheduled=False)  # tests take their tasks hop by hop
     store = await Store.open(settings, Timing(), clock, fake=fakeredis.FakeServer(version=(7, 4)))
     store.now = clock.wall_us
     bench = Bench(store, clock)

@@ -24,7 +24,8 @@ NAME = "photos/thumbnail"
 @pytest.fixture
 async def bench(clock: Clock) -> AsyncIterator[Bench]:
     """Of one partition, so that all tasks meet."""
-    store = await Store.open(StoreSettings(partitions=1), Timing(), clock, fake=fakeredis.FakeServer(version=(7, 4)))
+    settings = StoreSettings(partitions=1, push_when_scheduled=False)
+    store = await Store.open(settings, Timing(), clock, fake=fakeredis.FakeServer(version=(7, 4)))
     store.now = clock.wall_us
     bench = Bench(store, clock)
     await bench.register()

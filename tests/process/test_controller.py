@@ -118,7 +118,8 @@ async def test_a_task_passes_from_the_store_to_an_executor_s_call_and_both_roles
 
 
 async def test_a_store_consumer_that_is_polled_does_nothing_by_itself(url: str) -> None:
-    store = await Store.open(StoreSettings(redis_url=url, partitions=PARTITIONS), Timing(), SystemRuntime())
+    settings = StoreSettings(redis_url=url, partitions=PARTITIONS, push_when_scheduled=False)
+    store = await Store.open(settings, Timing(), SystemRuntime())
     await know(store, "shop/mail")
     task = NewTask("t1", 1, "shop/mail", 1, b"spec", b"digest", None, 0, 3, 3, 3600 * US)
     async with running("store-consumer", url, "--poll-on-request") as address:

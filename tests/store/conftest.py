@@ -83,7 +83,10 @@ def _param(backend: str) -> Any:
 async def open_store(
     request: pytest.FixtureRequest, server_of: Callable[[str], Any], clock: Clock
 ) -> AsyncIterator[OpenStore]:
-    """Opens stores of an empty backend; each call is another process's view of the same data."""
+    """Opens stores of an empty backend; each call is another process's view of the same data.
+
+    Only passes push, unless a test says otherwise (test_pushing.py): most tests take a task hop by hop.
+    """
     async with contextlib.AsyncExitStack() as stack:
         backend: str = request.param
         fake: Any = None
@@ -109,7 +112,7 @@ async def open_store(
             runtime: Runtime | None = None,
             **settings: Any,
         ) -> Store:
-            settings = {"partitions": partitions, **settings}
+            settings = {"partitions": partitions, "push_when_scheduled": False, **settings}
             if url:
                 if (
                     library.CURRENT is not CURRENT and library.CURRENT.name == CURRENT.name

@@ -9,7 +9,7 @@ import asyncio
 import os
 import random
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import fakeredis
@@ -112,6 +112,9 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = Clock()
+        self.opened: list[Store] = []
+        self.pushes = True
+        self.made_due: list[Model] = []
         self.store: Store = self.run(self._open())
         self.world = World(self.store, self.clock)
         self.tasks: dict[str, Model] = {}
@@ -127,6 +130,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.fake = fakeredis.FakeServer(version=(7, 4))
         store = await Store.open(StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=self.fake)
         store.now = self.clock
+        self.opened.append(store)
         await store.register_lambdas(
             [LambdaRecord(name, b"", limit, ENQUEUE_TIMEOUT_US, paused=False) for name, limit in LIMITS.items()]
         )
@@ -153,12 +157,43 @@ class StoreMachine(RuleBasedStateMachine):
             if head and line:
                 follower = self.tasks[line[0]]
                 follower.due, follower.next_us = True, max(follower.next_us, self.clock.us)
+                self.made_due.append(follower)
 
     def _joins_line(self, task: Model) -> None:
         if task.ordering_key:
             line = self.lines.setdefault(f"{task.lambda_name}:{task.ordering_key}", [])
             line.append(task.id)
             task.due = len(line) == 1
+        self.made_due.append(task)
+
+    def _look(self) -> Dump:
+        """How the store stands before a call that pushes what it makes due."""
+        self.made_due.clear()
+        return self.run(dump(self.store))
+
+    def _pushed(self, before: Dump) -> None:
+        """What such a call has made due stands in its queue, unless something leaves it to a pass."""
+        found = self.run(dump(self.store))
+        due = [task for task in self.made_due if self._waits(task)]
+        for task in due:
+            name, queue = task.lambda_name, f"{task.lambda_name}:1"
+            left = (
+                not self.pushes
+                or name in self.paused
+                or self.looked_for.get(name, 0) > self.clock.us
+                or "left" in before.hash(f"atf:{{0}}:q:{queue}")
+                or any(
+                    self._waits(each) and each.lambda_name == name for each in self.tasks.values() if each not in due
+                )
+            )
+            if found.tasks()[task.id]["s"] == "ENQUEUED":
+                assert not left, task.id
+                task.status = S.ENQUEUED
+            else:
+                assert left or self._length(found, name) >= LIMITS[name], task.id
+
+    def _waits(self, task: Model) -> bool:
+        return task.status in {S.NEW, S.RETRIABLE_FAILURE} and task.due and task.next_us <= self.clock.us
 
     def _rests(self, task: Model, status: Status) -> None:
         task.rest(status, self.clock.us)
@@ -227,8 +262,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- verbs --------------------------------------------------------------------------------------------------------
 
-    @initialize(names=st.lists(NAMES, min_size=2, max_size=4, unique=True), ordered=st.booleans())
-    def begin(self, names: list[str], ordered: bool) -> None:
+    @initialize(names=st.lists(NAMES, min_size=2, max_size=4, unique=True), ordered=st.booleans(), pushes=st.booleans())
+    def begin(self, names: list[str], ordered: bool, pushes: bool) -> None:
+        self.pushes = pushes
+        for store in self.opened:
+            store.settings = replace(store.settings, push_when_scheduled=pushes)
         for name in names:
             self.schedule(name, "m/wide", 0, ordered)
 
@@ -246,6 +284,7 @@ class StoreMachine(RuleBasedStateMachine):
             max_losses=MAX_LOSSES,
             retention_us=RETENTION_US,
         )
+        before = self._look()
         (answer,) = self.run(self.store.schedule([new]))
         known = self.tasks.get(answer.id)
         if answer.id in self.tombs:
@@ -258,6 +297,7 @@ class StoreMachine(RuleBasedStateMachine):
             at_us = self.clock.us + delay * US
             self.tasks[answer.id] = Model(answer.id, lambda_name, digest, key, at_us, at_us)
             self._joins_line(self.tasks[answer.id])
+            self._pushed(before)
 
     @rule()
     def enqueue(self) -> None:
@@ -306,8 +346,7 @@ class StoreMachine(RuleBasedStateMachine):
                 continue
             if task.lambda_name in self.paused or self._length(found, task.lambda_name) >= LIMITS[task.lambda_name]:
                 continue
-            waits = task.status in {S.NEW, S.RETRIABLE_FAILURE} and task.due and task.next_us <= self.clock.us
-            assert not waits, f"{task.id} is due and was not enqueued"
+            assert not self._waits(task), f"{task.id} is due and was not enqueued"
             if task.status is S.ENQUEUED:
                 score = found.zset(f"atf:{{0}}:s:{task.lambda_name}:1:ENQUEUED")[task.id]
                 assert score > self.clock.us, f"{task.id} should be pushed again"
@@ -427,8 +466,9 @@ class StoreMachine(RuleBasedStateMachine):
     def finish(self, which: int, outcome: Outcome, digest: str, wait_us: int) -> None:
         held = [each for each in self.tokens if each.task_id in self.tasks and self.tasks[each.task_id].holds(each)]
         token = self._pick(held if held and which % 4 else self.tokens, which)
-        retry_us = wait_us if outcome is Outcome.HANDED_BACK else BACKOFF_US
+        retry_us = BACKOFF_US if outcome is Outcome.MISFIT else wait_us
         result = RunResult(token, outcome, retry_in_us=retry_us, signature=digest, grace_us=GRACE_US)
+        before = self._look()
         verdicts = self.run(self.store.set_results([result]))
         task = self.tasks.get(token.task_id)
         if task is not None and task.finished_by == token == task.token and not task.holds(token):
@@ -456,7 +496,9 @@ class StoreMachine(RuleBasedStateMachine):
         elif outcome is Outcome.FAILED_FATAL or task.attempts >= MAX_ATTEMPTS:
             self._rests(task, S.FATAL_FAILURE)
         else:
-            task.status, task.next_us = S.RETRIABLE_FAILURE, self.clock.us + BACKOFF_US
+            task.status, task.next_us = S.RETRIABLE_FAILURE, self.clock.us + retry_us
+            self.made_due.append(task)
+        self._pushed(before)
 
     @precondition(lambda self: self.tokens)
     @rule(which=ANY)
@@ -494,6 +536,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def cancel(self, which: int) -> None:
         task = self.tasks[self._pick(sorted(self.tasks), which)]
+        before = self._look()
         (answer,) = self.run(self.store.cancel_tasks([task.id]))
         assert answer.cancel_requested == (task.status in HELD)
         if task.status in HELD:
@@ -501,11 +544,13 @@ class StoreMachine(RuleBasedStateMachine):
         elif task.status not in FINISHED:
             self._rests(task, S.CANCELLED)
         assert (answer.status, answer.cancelled) == (task.status, task.status is S.CANCELLED)
+        self._pushed(before)
 
     @precondition(lambda self: self.tasks)
     @rule(which=ANY)
     def retry(self, which: int) -> None:
         task = self.tasks[self._pick(sorted(self.tasks), which)]
+        before = self._look()
         (answer,) = self.run(self.store.retry_tasks([task.id]))
         assert answer.retried == (task.status in {S.FATAL_FAILURE, S.CANCELLED})
         if answer.retried:
@@ -513,6 +558,7 @@ class StoreMachine(RuleBasedStateMachine):
             task.next_us = task.at_us = self.clock.us
             task.finished_by = task.unfit = None
             self._joins_line(task)
+            self._pushed(before)
 
     @rule(seconds=st.sampled_from([0.000001, 1, 10, 16, 60, 700, -5]))
     def time_passes(self, seconds: float) -> None:
@@ -564,7 +610,7 @@ def test_runs_that_end_in_every_way(seed: int) -> None:
     """What the examples below come to only now and then: tasks that run several times, for executors of several signatures."""
     chance, digests, machine = random.Random(seed), ("first", "second", "third"), StoreMachine()
     try:
-        machine.begin([f"t{number}" for number in range(6)], ordered=seed % 2 == 1)
+        machine.begin([f"t{number}" for number in range(6)], ordered=seed % 2 == 1, pushes=seed > 1)
         for number in range(30):
             runs = [
                 (*chance.choices(digests, k=2), chance.choice((*Outcome, Outcome.MISFIT)))

@@ -26,13 +26,13 @@ from atf.store.values.jobs import ReplaceJob
 from atf.task import MOVES, Status
 from tests.claiming import claim
 from tests.known import know
-from tools.move_headers import NAMED, moves_of
+from tools.move_headers import OWN, PUSHED, at_once, moves_of
 
 from .test_concurrency import CANCEL_RUNNING, add
 from .test_moves import JOB, SIGNATURE, WALKED, Call, cast, lease_ends, met, of_a_job, paused
 from .versions import in_place
 from .watched import watched
-from .world import LAMBDA, Clock, World, held
+from .world import LAMBDA, Clock, World, held, labelled
 
 ITEMS = "shop/items"
 Pair = tuple[Status | None, Status]
@@ -171,6 +171,58 @@ async def _batch_retried(world: World) -> None:
     await world.deliver()
 
 
+async def _stored(world: World) -> None:
+    await world.schedule("a")
+
+
+async def _failed(world: World) -> None:
+    (claim,) = await world.run("a")
+    await world.finish(Outcome.FAILED, claim, error="it rained", retry_in_us=0)
+
+
+def _stored_behind(action: str) -> Callable[[World], Awaitable[None]]:
+    async def scene(world: World) -> None:
+        await world.gate(action, team="web")
+        await world.schedule("a", labels=labelled(team="web"))
+
+    return scene
+
+
+def _failed_behind(action: str) -> Callable[[World], Awaitable[None]]:
+    async def scene(world: World) -> None:
+        (claim,) = await world.run("a", labels=labelled(team="web"))
+        await world.gate(action, team="web")
+        await world.finish(Outcome.FAILED, claim, error="it rained", retry_in_us=0)
+
+    return scene
+
+
+def _displaced_at_once(started: bool | None) -> Callable[[World], Awaitable[None]]:
+    """A later task of its concurrency key is stored. `started`: none has claimed the task before."""
+
+    async def scene(world: World) -> None:
+        await add(world, "a", policy=CANCEL_RUNNING)
+        if started is not None:
+            claims = held(await world.claim(*await world.pop()))
+            await world.beat(*claims, started=started)
+        await add(world, "later", policy=CANCEL_RUNNING)
+
+    return scene
+
+
+AT_ONCE: dict[tuple[str, Status], Callable[[World], Awaitable[None]]] = {
+    ("enqueue", Status.NEW): _stored,
+    ("enqueue", Status.RETRIABLE_FAILURE): _failed,
+    ("gate", Status.NEW): _stored_behind("pause"),
+    ("gate", Status.RETRIABLE_FAILURE): _failed_behind("pause"),
+    ("drop", Status.NEW): _stored_behind("drop"),
+    ("drop", Status.RETRIABLE_FAILURE): _failed_behind("drop"),
+    ("drop", Status.ENQUEUED): _displaced_at_once(None),
+    ("cancel a running task", Status.CLAIMED): _displaced_at_once(False),
+    ("cancel a running task", Status.PROCESSING): _displaced_at_once(True),
+}
+"""The moves of lua/shared/pushing.lua, and calls of which the last one makes each: mostly of a task that it has just brought into that state."""
+
 SCENES: list[Callable[[World], Awaitable[object]]] = [World.jobs, World.stops, _batch_cancelled, _batch_retried]
 
 
@@ -192,10 +244,11 @@ class Ear:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[tuple[World, Ear]]:
+async def opened(*, pushes: bool = False) -> AsyncIterator[tuple[World, Ear]]:
     """A world of its own."""
     fake, clock = fakeredis.FakeServer(version=(7, 4)), Clock()
-    store = await Store.open(StoreSettings(partitions=2), Timing(), SystemRuntime(), fake=fake)
+    settings = StoreSettings(partitions=2, push_when_scheduled=pushes)
+    store = await Store.open(settings, Timing(), SystemRuntime(), fake=fake)
     store.now = clock
     await know(store, LAMBDA)
     yield World(store, clock), Ear(fake)
@@ -209,13 +262,11 @@ def made_by(calls: Iterator[tuple[str, list[Pair]]], move: str, start: Status | 
     """
     made = set()
     for verb, pairs in calls:
-        for row in NAMED.get(verb, []):
+        for row in OWN.get(verb, []):
             if row.name == move and start in row.sources and row.target in {None, start}:
                 made.add((verb, move, start))
         for source, target in pairs:
-            rows = [
-                each for each in NAMED.get(verb, []) if source in each.sources and (each.target or source) is target
-            ]
+            rows = [each for each in OWN.get(verb, []) if source in each.sources and (each.target or source) is target]
             made |= {(verb, each.name, source) for each in rows if each.name == move or len(rows) == 1}
     return made
 
@@ -240,8 +291,22 @@ async def test_each_move_that_a_header_names_is_made() -> None:
             async with opened() as (world, ear):
                 await scene(world)
                 made |= made_by(ear.heard(), "", None)
-    named = {(verb, move.name, source) for verb, moves in NAMED.items() for move in moves for source in move.sources}
+    named = {(verb, move.name, source) for verb, moves in OWN.items() for move in moves for source in move.sources}
     assert named - made == set()
+
+
+async def test_each_move_by_which_a_call_pushes_is_made() -> None:
+    assert {(move.name, source) for move in PUSHED for source in move.sources} == AT_ONCE.keys()
+    with in_place(watched(library.CURRENT, tells=True)):
+        for (name, source), scene in AT_ONCE.items():
+            async with opened(pushes=True) as (world, ear):
+                await scene(world)
+                (*_, (verb, pairs)) = ear.heard()
+                made = {(then.name, first.target) for pair in pairs for first, then in at_once(verb, *pair)}
+                made |= {(each.name, start) for start, end in pairs for each in PUSHED if (each.target or start) is end}
+                assert (name, source) in made
+                parked = await world.store.link.client.hexists("atf:{0}:t:0-a", "g")
+                assert bool(parked) == (name == "gate")
 
 
 async def test_a_move_that_no_header_names_fails() -> None:
@@ -254,7 +319,7 @@ async def test_a_move_that_no_header_names_fails() -> None:
 
 
 def test_each_row_is_named_by_a_function_from_each_of_its_states() -> None:
-    named = {(move.name, source) for moves in NAMED.values() for move in moves for source in move.sources}
+    named = {(move.name, source) for moves in OWN.values() for move in moves for source in move.sources}
     assert named == {(move.name, source) for move in MOVES for source in move.sources}
 
 

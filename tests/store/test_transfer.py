@@ -33,7 +33,7 @@ PARTITIONS = 3
 
 
 async def another_store(clock: Clock, partitions: int = PARTITIONS) -> Store:
-    settings = StoreSettings(partitions=partitions)
+    settings = StoreSettings(partitions=partitions, push_when_scheduled=False)
     store = await Store.open(settings, Timing(), SystemRuntime(), fake=fakeredis.FakeServer(version=(7, 4)))
     store.now = clock
     return store

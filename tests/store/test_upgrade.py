@@ -196,6 +196,7 @@ class MixedMachine(test_model.StoreMachine):
         with in_place(OTHER):
             old = await Store.open(StoreSettings(partitions=1), Timing(), SystemRuntime(), fake=self.fake)
         old.now = self.clock
+        self.opened.append(old)
         return cast("Store", Relay([new, old], seed=7))
 
 

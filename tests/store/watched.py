@@ -16,7 +16,7 @@ from typing import Final
 
 from atf.store.library import Library
 from atf.task import Move, Status
-from tools.move_headers import NAMED
+from tools.move_headers import NAMED, PUSHED, PUSHES
 
 _FIRST_KEY: Final = """
     GET HDEL HEXISTS HGET HGETALL HINCRBY HMGET HSET HSETNX LINDEX LLEN LPOP LPOS LPUSH LREM RPUSH SADD SET SMEMBERS SREM
@@ -79,13 +79,20 @@ local redis = {
 """
 
 
-def _pairs(moves: Sequence[Move]) -> set[str]:
-    """What the states of some rows look like before and after: "NEW>ENQUEUED"; "" is no record."""
-    return {
-        f"{source.name if source else ''}>{(move.target or source or Status.NEW).name}"
+def _pairs(moves: Sequence[Move], then: Sequence[Move] = ()) -> set[str]:
+    """What the states of some rows look like before and after: "NEW>ENQUEUED"; "" is no record. `then`: rows that may follow in the same call."""
+    pairs = {
+        (source.name if source else "", (move.target or source or Status.NEW).name)
         for move in moves
         for source in move.sources
     }
+    pairs |= {
+        (start, move.target.name)
+        for start, between in pairs
+        for move in then
+        if move.target and Status[between] in move.sources
+    }
+    return {f"{start}>{end}" for start, end in pairs}
 
 
 def watched(library: Library, more: str = "", *, tells: bool = False) -> Library:
@@ -96,7 +103,7 @@ def watched(library: Library, more: str = "", *, tells: bool = False) -> Library
     """
     first, rest = library.source.split("\n", 1)
     named = (
-        f"{verb} = {{{', '.join(f'[{pair!r}] = true' for pair in sorted(_pairs(moves)))}}}"
+        f"{verb} = {{{', '.join(f'[{pair!r}] = true' for pair in sorted(_pairs(moves, PUSHED if verb in PUSHES else ())))}}}"
         for verb, moves in NAMED.items()
     )
     watch = _WATCH.replace("FIRST_KEYS", ", ".join(f"{name} = true" for name in _FIRST_KEY.split()))

@@ -4,11 +4,11 @@
 -- ARGV     now, job, id, queue, spec, digest, limits ("" = defaults), affinity key ("" = none), labels ("" = none),
 --          entries of the index ("" = none)
 -- RETURNS  {what, at}: what is 0 stored, 1 the same request was stored before, 2 another request holds the id, 3 there is no such job
-register('run_job_now', {}, function(keys, args)
+register('run_job_now', {}, pushing.around(function(keys, args)
   local P, now, name, id, queue = keys[1], instant(args[1]), args[2], args[3], args[4]
   local digest, scheduled_at = fields_of(task_key(P, id), 'd', 'at')
   if digest then return {digest == args[6] and 1 or 2, scheduled_at or '0'} end
   if redis.call('EXISTS', job_key(P, name)) == 0 then return {3, '0'} end
   ticks.store(P, name, ticks.BESIDE, id, queue, fmt(now), args[6], args[5], now, {'lim', args[7], 'af', args[8], 'lb', args[9], 'ix', args[10]})
   return {0, fmt(now)}
-end)
+end))

@@ -5,7 +5,7 @@
 --          why ("" = none were), retention of its record, and the task: its tick, when it is due, id ("" = none), queue, spec,
 --          limits ("" = defaults), labels ("" = none), entries of the index ("" = none)
 -- RETURNS  per job 1 done, 0 not: somebody else has done it, or the job is another one now
-register('tick', {}, function(keys, args)
+register('tick', {}, pushing.around(function(keys, args)
   local P, now, answer = keys[1], instant(args[1]), {}
   for i = 2, #args, 15 do
     local name, at_generation, at_tick, following, passed, why, retention, tick, at, id, queue, spec, limits, labels, entries = unpack(args, i, i + 14)
@@ -37,4 +37,4 @@ register('tick', {}, function(keys, args)
     end
   end
   return answer
-end)
+end))

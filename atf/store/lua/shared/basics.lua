@@ -2,7 +2,7 @@
 -- its name, then the verbs.
 --
 -- A verb is called with KEYS[1] = the partition's record, "atf:{p}", and ARGV[1] = "" or, in tests, the instant to take for
--- the server's TIME. It reads everything it needs and checks it before it writes: Lua has no way back.
+-- the server's TIME; a minus before it says that the call pushes nothing itself (pushing.lua). It reads everything it needs and checks it before it writes: Lua has no way back.
 -- Instants and durations are integer microseconds; scores hold them exactly (2^53 µs is the year 2255).
 
 local LIVE = {'NEW', 'RETRIABLE_FAILURE', 'ENQUEUED', 'CLAIMED', 'PROCESSING'}
@@ -64,7 +64,7 @@ local function remembered(make)
 end
 
 local function instant(given)
-  if given ~= '' then return tonumber(given) end
+  if given ~= '' and given ~= '-' then return math.abs(tonumber(given)) end
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000000 + tonumber(time[2])
 end

@@ -20,7 +20,7 @@ function concurrency_keys.give_slots(P, key, now)
       redis.call('ZADD', slots_key(P, key), fmt(now), id)
       redis.call('ZADD', live_key(P, queue, status), first[2], id)
       wait_notes.note(P, id, waited, 'k', now)
-      due_index.visit_by(P, queue, now)
+      pushing.due(P, queue, now, now)
       taken = taken + 1
     end
   end

@@ -8,7 +8,10 @@ function due_index.visit_by(P, queue, at)
   if redis.call('ZRANGE', index, 0, 0)[1] == queue then redis.call('SPUBLISH', P .. ':notify:due', queue) end
 end
 
--- The same for several queues, by the instants in `ats`: a few calls instead of two per queue.
+-- The same where nobody is woken: by `at` entries of the queue expire, and store consumers look at the index now and then in any case.
+function due_index.expect(P, queue, at) redis.call('ZADD', beside_key(P, 'due'), 'LT', fmt(at), queue) end
+
+-- As visit_by for several queues, by the instants in `ats`: a few calls instead of two per queue.
 function due_index.visit_all_by(P, ats)
   local index, scores, only = P .. ':due', {}, next(ats)
   if not only then return end
@@ -63,6 +66,15 @@ local queues_of = remembered(function(_, name)
   for priority = 0, MAX_PRIORITY do queues[priority + 1] = name .. ':' .. priority end
   return queues
 end)
+
+-- Whether a pass is to visit other queues of a queue's lambda now.
+function due_index.others_are_due(P, queue, now)
+  local queues = queues_of('', lambda_of(queue))
+  for number, at in ipairs(redis.call('ZMSCORE', beside_key(P, 'due'), unpack(queues))) do
+    if at and tonumber(at) <= now and queues[number] ~= queue then return true end
+  end
+  return false
+end
 
 -- The queues of a lambda that may hold live tasks, the most urgent first.
 function due_index.queues_of(P, name)

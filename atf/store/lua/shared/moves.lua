@@ -111,7 +111,7 @@ function moves.start_afresh(P, id, queue, status, key, now, at, sets)
   redis.call('HDEL', task_key(P, id), 'rc', 'a', 'n', 'l', 'y', 'm', 'err', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd', 'wr', 'wp')
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
-  if waits then due_index.wait(P, writes.AT_ONCE, queue) else due_index.visit_by(P, queue, at) end
+  if waits then due_index.wait(P, writes.AT_ONCE, queue) else pushing.due(P, queue, at, now) end
   moves.recount(P, sets or writes.AT_ONCE, id, status, 'NEW', now)
 end
 

@@ -29,7 +29,7 @@ function ordering_keys.advance(P, key, now)
         local at = math.max(tonumber(scheduled_at), free_at)
         redis.call('ZADD', live_key(P, queue, 'NEW'), fmt(at), id)
         wait_notes.note(P, id, nil, 'o', free_at)
-        due_index.visit_by(P, queue, at)
+        pushing.due(P, queue, at, now)
       end
       return
     end

@@ -3,6 +3,8 @@
 --
 -- A pass is a table of what its visits count and find (see enqueue.lua). Of a queue's lambda it has `limit`, `timeout`, `paused`, `settings` (its
 -- other settings), `gates` and `misfits_until`, as they stand in its record.
+--
+-- What a call makes due is pushed by the same steps, without a pass (pushing.lua).
 
 local LEASED = {'CLAIMED', 'PROCESSING'}
 local PUSHED = {'RETRIABLE_FAILURE', 'NEW'}
@@ -48,7 +50,14 @@ local function due_to_leave(P, queue, status, now, limit, firsts)
   return first <= now and {two[1]} or NOTHING
 end
 
-local visit = {}  -- one for all visits: to make it costs as much as a command
+local of_lambda, visit = {}, {}  -- one for all visits: to make them costs as much as a command
+
+-- Of a queue's lambda what a visit needs; it holds until the next one is read.
+function queue_visit.lambda(P, name)
+  of_lambda.limit, of_lambda.timeout, of_lambda.paused, of_lambda.settings, of_lambda.gates, of_lambda.misfits_until =
+    fields_of(lambda_key(P, name), 'limit', 'timeout', 'paused', 'settings', 'gates', 'mis')
+  return of_lambda
+end
 
 -- Begins a visit. `pushed` and `length` follow the queue as it changes; `settings` is nil where nothing has to be checked there.
 local function open_visit(P, queue, lambda, now)
@@ -60,6 +69,11 @@ local function open_visit(P, queue, lambda, now)
   visit.left, visit.unknown, visit.paused = left, not limit, lambda.paused == '1' or not limit  -- where it is not known, its limits and gates are not, either
   visit.limit, visit.expires = tonumber(limit or DEFAULT_QUEUE_LIMIT), now + tonumber(timeout or DEFAULT_ENQUEUE_TIMEOUT)
   visit.unfit, visit.looked, visit.enqueued, visit.again, visit.stuck, visit.held = misfits.lately(lambda.misfits_until, now), 0, 0, 0, false, false
+end
+
+-- What of the visited queue is empty.
+local function look_around(P, queue)
+  local list = visit.list
   local processing, retriable = live_key(P, queue, 'PROCESSING'), live_key(P, queue, 'RETRIABLE_FAILURE')
   if redis.call('EXISTS', list, processing, retriable, live_key(P, queue, 'ENQUEUED'), live_key(P, queue, 'CLAIMED')) == 0 then
     visit.firsts = {true, false, false, false, false}  -- all of it is NEW, as where many lambdas have a task each: one call instead of five
@@ -214,7 +228,7 @@ local function note_left(P, left)
   if left then redis.call('HSET', queue_key(P, visit.queue), 'left', left) else redis.call('HDEL', queue_key(P, visit.queue), 'left') end
 end
 
--- Says when the queue is to be visited next. `most`: of tasks that this visit might have looked at.
+-- When the queue is to be visited next; nil: nothing in it is due at any instant. `most`: of tasks that this visit might have looked at.
 local function close_visit(P, pass, room, most)
   local queue, now, next_at, short = visit.queue, visit.now, nil, false
   if visit.settings or visit.unfit then visit.firsts = none_read() end  -- gates, slots and permits move tasks of each status
@@ -233,11 +247,7 @@ local function close_visit(P, pass, room, most)
   elseif short or not next_at or next_at > now then
     note_left(P, short and 'l' or nil)
   end
-  if next_at then
-    redis.call('ZADD', beside_key(P, 'due'), fmt(math.max(next_at, now)), queue)
-  else
-    due_index.leave(P, queue)
-  end
+  return next_at and math.max(next_at, now)
 end
 
 -- Visits a queue, and adds what it did to the pass. Returns how many tasks it looked at: of those that are pushed for the first time `budget`
@@ -245,6 +255,7 @@ end
 function queue_visit.visit(P, queue, lambda, pass, budget_again, budget, kept)
   local now = pass.now
   open_visit(P, queue, lambda, now)
+  look_around(P, queue)
   end_leases(P, pass, budget_again)
   local room = visit.settings and not visit.paused and permits.room(P, queue, visit.settings, now) or nil
   push_again(P, pass, budget_again, room and room.bucket and room.bucket.left - kept or math.huge)
@@ -253,9 +264,58 @@ function queue_visit.visit(P, queue, lambda, pass, budget_again, budget, kept)
     room.left = math.max(room.left - kept, 0)
   end
   if not visit.paused then push_due(P, pass, room, budget - kept) end
-  close_visit(P, pass, room, budget - kept)
+  local next_at = close_visit(P, pass, room, budget - kept)
+  if next_at then redis.call('ZADD', beside_key(P, 'due'), fmt(next_at), queue) else due_index.leave(P, queue) end
   pass.enqueued, pass.again = pass.enqueued + visit.enqueued, pass.again + visit.again
+  pass.visited[#pass.visited + 1] = queue
   if visit.settings then pass.rare = true end
   if visit.enqueued + visit.again > 0 then pass.pushed[#pass.pushed + 1] = queue end
   return visit.looked
+end
+
+-- Whether due tasks of the visited queue are left to the next pass, whatever holds each of them.
+local function leaves_all()
+  return visit.paused or visit.unfit or visit.left or visit.length >= visit.limit  -- mutant: pushed_when_paused
+end
+
+-- Whether tasks wait in the queue that were due before those of this call.
+local function older_are_due(P, queue, now)
+  for _, status in ipairs(PUSHED) do
+    local first = first_score(P, queue, status)
+    if first and first <= now then return true end
+  end
+  return false
+end
+
+-- Where the next tasks would stand that are due as they are stored: behind `number` that were pushed, with room for so many, until they expire.
+-- false: they are left to the next pass; nil: each has to pass the lambda's admission.
+function queue_visit.place(P, queue, now)
+  open_visit(P, queue, queue_visit.lambda(P, lambda_of(queue)), now)
+  if redis.call('EXISTS', visit.list, live_key(P, queue, 'NEW'), live_key(P, queue, 'RETRIABLE_FAILURE')) > 0 then
+    visit.length = redis.call('LLEN', visit.list)
+    if older_are_due(P, queue, now) then return false end  -- mutant: pushed_past_older
+  end
+  if leaves_all() then return false end
+  if visit.settings then return nil end  -- mutant: pushed_past_limit
+  return {number = visit.pushed, room = visit.limit - visit.length, now = now, expires = visit.expires}
+end
+
+local own = {}  -- in the place of a pass
+
+-- Pushes the `made` tasks that a call has made due in a queue, as a pass would. Returns whether any was pushed, when the queue is to be visited
+-- next, and when what was pushed expires; nil: it has left them all to the next pass.
+function queue_visit.push_made(P, queue, made, now)
+  open_visit(P, queue, queue_visit.lambda(P, lambda_of(queue)), now)
+  look_around(P, queue)
+  if leaves_all() then return nil end
+  local due = 0
+  for _, status in ipairs(PUSHED) do due = due + redis.call('ZCOUNT', live_key(P, queue, status), '-inf', fmt(now)) end
+  if due > made then return nil end  -- others came first
+  local room = visit.settings and permits.room(P, queue, visit.settings, now) or nil
+  if room and (permits.waiting_priorities(P, room.name) ~= '' or due_index.others_are_due(P, queue, now)) then return nil end  -- a pass deals what is free
+  own.gated, own.lease_now = 0, now
+  push_due(P, own, room, made)
+  local next_at = close_visit(P, own, room, made)
+  if visit.pushed == visit.enqueued then next_at = now end  -- as pushing.put
+  return visit.enqueued > 0, next_at, visit.expires
 end

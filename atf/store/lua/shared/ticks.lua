@@ -39,7 +39,7 @@ function ticks.store(P, name, kind, id, queue, at, digest, spec, now, more)
   ticks.add(P, name, id, kind)
   redis.call('ZADD', live_key(P, queue, 'NEW'), at, id)
   lists.enter(P, writes.AT_ONCE, id, lambda_of(queue), entries, now)
-  due_index.visit_by(P, queue, tonumber(at))
+  pushing.due(P, queue, tonumber(at), now)
 end
 
 -- Strikes off a job that has no tasks left which could be cancelled.

@@ -5,6 +5,7 @@ writes.AT_ONCE = {
   ZADD = function(key, score, member) redis.call('ZADD', key, score, member) end,
   ZREM = function(key, member) redis.call('ZREM', key, member) end,
   NOTE = function(P, list, newest) lists.note(P, list, newest) end,
+  PUSH = function(P, queue, id) pushing.put(P, queue, {id}) end,
   COUNT = function(P, batch, from, to, now) batch_parts.count(P, batch, {[from] = -1, [to] = 1}, now) end,
 }
 
@@ -13,7 +14,7 @@ writes.AT_ONCE = {
 -- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
 function writes.gather(tasks, work, ...)
   if tasks == 1 then return work(writes.AT_ONCE, ...) end
-  local order, values, noted, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil
+  local order, values, noted, pushes, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil, nil
   local function list(command, key)
     local into = values[command][key]
     if not into then
@@ -38,6 +39,11 @@ function writes.gather(tasks, work, ...)
       noted[of] = true
       lists.note(P, of, newest)
     end,
+    PUSH = function(P, queue, id)
+      pushes = pushes or {P = P, of = {}}
+      local ids = pushes.of[queue]
+      if ids then ids[#ids + 1] = id else pushes.of[queue] = {id} end
+    end,
     COUNT = function(P, batch, from, to, now)
       counts = counts or {P = P, now = now, of = {}}
       local mine = counts.of[batch]
@@ -55,6 +61,7 @@ function writes.gather(tasks, work, ...)
       end
     end
   end
+  for queue, ids in pairs(pushes and pushes.of or {}) do pushing.put(pushes.P, queue, ids) end
   for batch, mine in pairs(counts and counts.of or {}) do batch_parts.count(counts.P, batch, mine, counts.now) end
   if not done then error(failure, 0) end
 end

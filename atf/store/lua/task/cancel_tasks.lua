@@ -3,7 +3,7 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, then the ids
 -- RETURNS  per id {status after it ("" = no such task), 1 cancelled now or before, 1 flagged, its lambda ("" = no such task)}
-register('cancel_tasks', {'allow-oom'}, function(keys, args)
+register('cancel_tasks', {'allow-oom'}, pushing.around(function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
   for i = 2, #args do
@@ -13,4 +13,4 @@ register('cancel_tasks', {'allow-oom'}, function(keys, args)
     answer[#answer + 1] = done
   end
   return answer
-end)
+end))

@@ -11,7 +11,7 @@
 -- ARGV     now, believed (no lease ends after this instant; 0 = no bound), items at most, jobs at most, the last step back of
 --          TIME since which this store consumer has seen a heartbeat timeout go by ("" = it has just started), heartbeat timeout
 -- RETURNS  now, µs until the next visit is due (-1 = none; of jobs only if some are wanted), enqueued, enqueued again, lost,
---          {queues that got entries}, {number, target, body, ... of the outbox records to apply},
+--          {queues that it visited}, {number, target, body, ... of the outbox records to apply},
 --          {name, generation, tick, ticks before it, tick that has not ended ("" = none), when the last one had, base, spec, ... of the jobs that are due},
 --          tasks that gates have kept, dropped or let pass,
 --          {lambdas of which so many runs failed for good that their automatic gate may have to close}, standing, the last step back of
@@ -87,7 +87,7 @@ local function queues_due(index, now)
   return first <= now and {two[1]} or NOTHING, second <= now + BESIDE_WITHIN
 end
 
-local pass, lambda = {}, {}  -- one for all calls: to make them costs as much as a command
+local pass = {}  -- one for all calls: to make it costs as much as a command
 
 -- What a pass counts and finds. `each`: items of one visit at most. `rare`: whether there may be gates, jobs, or keys for which tasks wait.
 -- Nothing that a pass pushes is seen before the pass is over: where there are others, no queue makes them wait for long.
@@ -101,14 +101,13 @@ local function begin_pass(P, now, lease_now, budget, due, beside)
   local rare = redis.call('EXISTS', beside_key(P, 'gates'), beside_key(P, 'lines'), beside_key(P, 'jobs')) > 0  -- mostly there is none of these
   pass.now, pass.lease_now, pass.budget, pass.each, pass.rare, pass.next_in = now, lease_now, budget, each, rare, -1
   pass.enqueued, pass.again, pass.lost, pass.gated, pass.standing = 0, 0, 0, 0, 0
-  pass.pushed, pass.expired, pass.failing, pass.outbox, pass.jobs = {}, {}, NOTHING, NOTHING, NOTHING
+  pass.visited, pass.pushed, pass.expired, pass.failing, pass.outbox, pass.jobs = {}, {}, {}, NOTHING, NOTHING, NOTHING
 end
 
 -- Visits the due queues of one lambda. What is dealt to a queue is kept from those that are visited before it.
 local function visit_lambda(P, queues)
   local name = lambda_of(queues[1])
-  lambda.limit, lambda.timeout, lambda.paused, lambda.settings, lambda.gates, lambda.misfits_until =
-    fields_of(lambda_key(P, name), 'limit', 'timeout', 'paused', 'settings', 'gates', 'mis')
+  local lambda = queue_visit.lambda(P, name)
   local places, kept = math.min(pass.budget, pass.each * #queues), 0
   if not lambda.limit then registry.ask_of(P, name, pass.now) end
   local order, shares = by_shares(P, queues, lambda, pass.now, places)
@@ -149,7 +148,7 @@ register('enqueue', {'allow-oom'}, function(keys, args)
   local first_in, late = due_index.first_in(beside_key(P, 'due'), now)
   local wait = sooner(pass.next_in, first_in)
   return {
-    fmt(now), fmt(wait), pass.enqueued, pass.again, pass.lost, pass.pushed, pass.outbox, pass.jobs, pass.gated, pass.failing, pass.standing,
+    fmt(now), fmt(wait), pass.enqueued, pass.again, pass.lost, pass.visited, pass.outbox, pass.jobs, pass.gated, pass.failing, pass.standing,
     stepped, over and 1 or 0, pass.expired, misfits.failed, late > 0 and fmt(late) or 0,
   }
 end)

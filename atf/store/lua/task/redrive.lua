@@ -3,7 +3,7 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, when the redrive began, then per task: id, after how long it is due
 -- RETURNS  per task 1 started afresh, 0 it is neither, or another task holds its unique key
-register('redrive', {'allow-oom'}, function(keys, args)
+register('redrive', {'allow-oom'}, pushing.around(function(keys, args)
   local P, now, begun, answer = keys[1], instant(args[1]), tonumber(args[2]), {}
   for i = 3, #args, 2 do
     local status, queue, ordering = fields_of(task_key(P, args[i]), 's', 'q', 'k')
@@ -15,4 +15,4 @@ register('redrive', {'allow-oom'}, function(keys, args)
     answer[#answer + 1] = done and 1 or 0
   end
   return answer
-end)
+end))

@@ -4,7 +4,7 @@
 -- ARGV     now, then the ids
 -- RETURNS  per id {status after it ("" = no such task), 1 retried, the unfinished task that holds its unique key ("" = none): nothing is done,
 --          its lambda ("" = no such task)}
-register('retry_tasks', {'allow-oom'}, function(keys, args)
+register('retry_tasks', {'allow-oom'}, pushing.around(function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
   for i = 2, #args do
@@ -19,4 +19,4 @@ register('retry_tasks', {'allow-oom'}, function(keys, args)
     end
   end
   return answer
-end)
+end))

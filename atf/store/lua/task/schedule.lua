@@ -64,7 +64,7 @@ local function stands_for(P, id, digest, other, at, now)
   redis.call('ZADD', P .. ':tombs', fmt(now + TOMBSTONE), id)
 end
 
-local function store_each(sets, P, now, args, starts, records, all_new, answers, earliest, keyed)
+local function store_each(sets, P, now, args, starts, records, all_new, answers, keyed)
   for number, i in ipairs(starts) do
     local key, id, queue, spec, digest, count = records[number], args[i], args[i + 1], args[i + 2], args[i + 3], tonumber(args[i + 6])
     local stored, stored_at
@@ -87,7 +87,7 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
         if policy ~= THROTTLE then
           put_off(P, first, queue, at, spec, more)
           open_window(P, unique, first.id, at)
-          earliest[queue] = math.min(earliest[queue] or at, at)
+          pushing.due(P, queue, at, now)
         end
         local when = policy ~= THROTTLE and fmt(at) or first.at or '0'
         stands_for(P, id, digest, first.id, when, now)
@@ -101,27 +101,32 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
           if not score then due_index.wait(P, sets, queue) end
         end
         spec = record.put(P, id, 'spec', spec, true)
-        redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec,
-          unpack(args, i + 7, i + 6 + count))
-        if unique then redis.call('HSET', key, 'uk', unique) end
         -- at once, where the next request of this call may put it off
         local written = unique and writes.AT_ONCE or sets
-        written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+        local number = score == now and pushing.number(P, queue, now, more.kc)
+        if number then
+          redis.call('HSET', key, 's', 'ENQUEUED', 'q', queue, 'at', fmt(at), 't1', fmt(now), 't2', fmt(now), 'e', number, 'd', digest, 'spec', spec,
+            unpack(args, i + 7, i + 6 + count))
+          sets.PUSH(P, queue, id)
+        else
+          redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec, unpack(args, i + 7, i + 6 + count))
+          written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+          if score then pushing.due(P, queue, score, now) end
+        end
+        if unique then redis.call('HSET', key, 'uk', unique) end
         lists.enter(P, written, id, lambda_of(queue), more.ix, now)
         if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
-        if score then earliest[queue] = math.min(earliest[queue] or score, score) end
         answers[#answers + 1] = {0, fmt(at), ''}
       end
     end
   end
 end
 
-register('schedule', {}, function(keys, args)
+register('schedule', {}, pushing.around(function(keys, args)
   local P, now = keys[1], instant(args[1])
-  local answers, earliest, keyed = {}, {}, {}
+  local answers, keyed = {}, {}
   local starts, records, all_new = tasks_of(P, args)
-  writes.gather(#records, store_each, P, now, args, starts, records, all_new, answers, earliest, keyed)
+  writes.gather(#records, store_each, P, now, args, starts, records, all_new, answers, keyed)
   for queue in pairs(keyed) do redis.call('HSET', queue_key(P, queue), 'keyed', '1') end
-  due_index.visit_all_by(P, earliest)
   return answers
-end)
+end))

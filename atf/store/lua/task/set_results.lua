@@ -30,7 +30,7 @@ local function goes_on(P, sets, task, to, at, now, ...)
   moves.move(P, sets, id, queue, task.status, to, at, now, 'e', '', ...)
   if waits then moves.let_go(P, id, queue, task.held, now) end
   if task.watched then ticks.hold(P, sets, id, queue, to, task.watched, at, not waits and task.held or nil, now) end
-  due_index.visit_by(P, queue, at)
+  if waits then pushing.due(P, queue, at, now) else due_index.visit_by(P, queue, at) end
 end
 
 -- What is counted of a queue: runs that ended and those that failed for good, for its lambda's automatic gate; of the runs that ended those of
@@ -110,7 +110,7 @@ local function record_each(sets, P, now, args, answer, ends)
   end
 end
 
-register('set_results', {'allow-oom'}, function(keys, args)
+register('set_results', {'allow-oom'}, pushing.around(function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer, ends = {}, {}
   writes.gather((#args - 1) / 11, record_each, P, now, args, answer, ends)
@@ -120,4 +120,4 @@ register('set_results', {'allow-oom'}, function(keys, args)
     if counts[ENDED] > 0 then run_ends.count(P, lambda_of(queue), counts[ENDED], counts[FATAL] or 0, now) end
   end
   return answer
-end)
+end))
