@@ -2,11 +2,6 @@
 
 Roles never call time.time, uuid or threading themselves. Given another Runtime they run on virtual time, and every run can
 be repeated. Waiting is asyncio's: `asyncio.sleep`, `asyncio.timeout` and events (`happens`) follow the loop's own clock.
-
-The clocks, and what each is for:
-    monotonic   intervals within this process
-    boottime    leases, between the processes of one host: it counts on while the machine sleeps, as a lease does
-    wall        a first guess at the store's clock, never a decision by itself
 """
 
 from __future__ import annotations
@@ -14,33 +9,21 @@ from __future__ import annotations
 import asyncio
 import platform
 import random
-import time
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from .process.clocks import ProcessClocks, SystemClocks
+
 T = TypeVar("T")
 
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # only Linux has the first
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Runtime(Protocol):
+class Runtime(ProcessClocks, Protocol):
     """Clocks, chance and spawning, for one role in one process."""
 
     random: random.Random
-
-    def monotonic(self) -> float:
-        """Seconds; only differences mean something."""
-        ...
-
-    def boottime_us(self) -> int:
-        """Microseconds since the host booted, the same for all its processes."""
-        ...
-
-    def wall_us(self) -> int:
-        """Microseconds since the Unix epoch by the host's clock."""
-        ...
 
     def boot_id(self) -> str:
         """Names this boot of this host."""
@@ -51,21 +34,12 @@ class Runtime(Protocol):
         ...
 
 
-class SystemRuntime:
+class SystemRuntime(SystemClocks):
     """The real clocks and the operating system's chance."""
 
     def __init__(self) -> None:
         self.random: random.Random = random.SystemRandom()
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def boottime_us(self) -> int:
-        return time.clock_gettime_ns(_BOOT_CLOCK) // 1000
-
-    def wall_us(self) -> int:
-        return time.time_ns() // 1000
 
     def boot_id(self) -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else platform.node()

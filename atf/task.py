@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -305,6 +304,8 @@ def id_of_key(key: str, what: str = "key") -> str:
     if isinstance(key, str) and _ID.fullmatch(key):
         return key
     start = _NO_ID.sub("_", check_key(key, what))[:_ID_START]
+    import hashlib  # here: it loads OpenSSL, and a guard has no keys
+
     return f"{start}-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
 
 

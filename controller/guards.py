@@ -51,7 +51,7 @@ def command(
         logs: what it says.
     """
     executor = replace(executor, controller=controller, hsc=settings.hsc, frontend=settings.frontend)
-    line = [sys.executable, "-P", "-m", "atf.cli", "executor", *apps]
+    line = [sys.executable, "-P", "-m", "atf.executor.main", *apps]
     for group in (executor, timing, logs):
         for each in fields(group):
             line += [f"--{each.name.replace('_', '-')}", str(getattr(group, each.name))]

@@ -1,5 +1,8 @@
 """`atf executor`: this process becomes the guard of one worker, and ends with it.
 
+A controller starts it by `python -m atf.executor.main`, with every setting spelled out: without the command line's library and an event
+loop a guard takes a third less memory.
+
 Starts the worker in a session of its own, with the table of what it holds and a pipe that ends if the guard does; has it watched
 (guarding/guard.py); and tells a controller what became of it. The worker's own process is worker_main.py.
 """
@@ -13,14 +16,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from atf.config.settings import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_OK, EXIT_UNAVAILABLE, READY_FD
+from atf.process.clocks import SystemClocks
 from atf.process.descriptors import error_text
 from atf.process.forks import FORK_SUPPORT
 from atf.process.stops import stop_signals
-from atf.runtime import SystemRuntime, new_id
+from atf.process.streams import protect
 
 from .guarding.group import Group
 from .guarding.guard import Guard
@@ -29,6 +33,8 @@ from .guarding.stand_by import StandBy
 from .guarding.start_notes import StartNotes
 from .guarding.worker_end import DEATH_CLAIMS, death
 from .table import SPARE_SLOTS, Table, memory_file
+
+S = TypeVar("S", ExecutorSettings, Timing, LogSettings)
 
 _LAST_LINES_S: Final = 0.5
 """Seconds that a dead worker's last lines have."""
@@ -53,8 +59,7 @@ def main(
     Returns:
         The worker's exit code, see atf/exits.py; 128 + n if signal n ended it.
     """
-    runtime = SystemRuntime()
-    executor_id = f"{os.uname().nodename.split('.')[0][:24]}-{os.getpid()}-{new_id(runtime.random, 32)}"
+    executor_id = f"{os.uname().nodename.split('.')[0][:24]}-{os.getpid()}-{os.urandom(4).hex()}"
     memory = memory_file(settings.threads + settings.async_tasks + SPARE_SLOTS)
     table, notes = Table.mapped(memory), StartNotes.new()
     signals = _catch_signals()
@@ -96,7 +101,7 @@ def main(
         slow=slow,
         settings=settings,
         timing=timing,
-        runtime=runtime,
+        clocks=SystemClocks(),
     )
     ended = guard.watch(signals, None if events_fd is None else 0)
     told = death(executor_id, group.pid, ended, table)
@@ -140,3 +145,32 @@ def _tell(descriptor: int | None, event: Mapping[str, Any]) -> None:
             line = line[os.write(descriptor, line) :]
     except OSError:
         pass  # the controller is gone; the leases will end by themselves
+
+
+def _started_by_controller(words: Sequence[str]) -> int:
+    """As `atf executor` with these words, which the controller has made (controller/guards.py); returns the exit code."""
+    apps, given, left = [], {}, iter(words)
+    for word in left:
+        if word == "--stand-by":
+            given[word] = ""
+        elif word.startswith("--"):
+            given[word] = next(left)
+        else:
+            apps.append(word)
+    settings = _spelled(ExecutorSettings, given), _spelled(Timing, given), _spelled(LogSettings, given)
+    return main(*settings, apps, int(given["--events-fd"]), "--stand-by" in given)
+
+
+def _spelled(kind: type[S], given: Mapping[str, str]) -> S:
+    """Settings of which all are given, as text."""
+    values: dict[str, Any] = {}
+    for each in fields(kind):
+        form: Any = type(each.default)
+        text = given[f"--{each.name.replace('_', '-')}"]
+        values[each.name] = text == str(True) if form is bool else form(text)
+    return kind(**values)
+
+
+if __name__ == "__main__":
+    protect()
+    sys.exit(_started_by_controller(sys.argv[1:]))

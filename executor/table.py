@@ -27,7 +27,6 @@ import enum
 import mmap
 import os
 import struct
-import tempfile
 from typing import Final, NamedTuple
 
 from atf.task import MAX_BATCH, MAX_NONCE_CHARS
@@ -194,5 +193,7 @@ def nameless_file(what: str) -> int:
     """The descriptor of a file in memory that has no name, so nothing is left of it when its processes end. `what`: for those who list descriptors."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(what, os.MFD_CLOEXEC)
+    import tempfile
+
     with tempfile.TemporaryFile() as file:  # no Linux
         return os.dup(file.fileno())

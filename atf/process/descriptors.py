@@ -7,13 +7,14 @@ accept no connection.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from atf.errors import message_of
-from atf.runtime import Runtime
+
+if TYPE_CHECKING:
+    from atf.runtime import Runtime
 
 LOOK_S: Final = 1.0
 """Seconds between two looks; each is two system calls."""
@@ -74,6 +75,8 @@ def has_no_descriptors() -> bool:
 
 async def watch(runtime: Runtime, log: ErrorLog) -> None:
     """Says when this process has used up its file descriptors, once a minute while that lasts; until cancelled."""
+    import asyncio  # here: a guard needs the sentences alone
+
     said_at: float | None = None
     while True:
         now = runtime.monotonic()

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 from atf.config.settings import ExecutorSettings, Timing
 from atf.executor.table import SlotState, Stage, Table
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_FORKED, EXIT_OK, EXIT_UNAVAILABLE
+from atf.process.clocks import ProcessClocks
 from atf.process.stops import AT_ONCE, StopRequests
-from atf.runtime import Runtime
 from atf.task import US
 
 from .group import Group
@@ -67,7 +67,7 @@ class Guard:
     """Told where the worker stands while its start takes long."""
     settings: ExecutorSettings
     timing: Timing
-    runtime: Runtime
+    clocks: ProcessClocks
 
     def __post_init__(self) -> None:
         timing = self.timing
@@ -75,7 +75,7 @@ class Guard:
         self._lease_us = round((timing.heartbeat_timeout - timing.kill_time - timing.drift) * US)
         self._asked = StopRequests()
         self._asked_to_end = False
-        self._began = self._said_slow = self.runtime.monotonic()
+        self._began = self._said_slow = self.clocks.monotonic()
         self._drain_by, self._drain_why = 0.0, ""
 
     @property
@@ -86,7 +86,7 @@ class Guard:
     def drain(self, why: str) -> None:
         """Tells the worker to drain. It learns so from the pipe, whatever its lambdas do with signals. May be called again."""
         if not self.draining:
-            self._drain_by = self.runtime.monotonic() + self.settings.drain_timeout + DRAIN_SLACK_S
+            self._drain_by = self.clocks.monotonic() + self.settings.drain_timeout + DRAIN_SLACK_S
             self._drain_why = why
             self.let_go()
             self.drains(why, sum(each.state is not SlotState.HELD for each in self.table.entries()))
@@ -94,7 +94,7 @@ class Guard:
     def signalled(self, number: int) -> KillReason | None:
         """Takes a signal that asks to end."""
         self._asked_to_end = True
-        if self._asked.at_once(number, self.runtime.monotonic()):
+        if self._asked.at_once(number, self.clocks.monotonic()):
             return KillReason("asked twice to end", ordered=True)
         self.drain(f"{signal.Signals(number).name} asks for it")
         return None
@@ -116,7 +116,7 @@ class Guard:
         elif stage is not Stage.WORKS:
             self.drain("it drains by itself")
         oldest = self.table.oldest_lease_us
-        if oldest and self.runtime.boottime_us() >= oldest + self._lease_us:
+        if oldest and self.clocks.boottime_us() >= oldest + self._lease_us:
             return KillReason("its leases were about to end: it was frozen or starved")
         if settings.max_rss_mib or settings.rss_kill_mib:
             taken = self.group.memory_bytes() // _MIB
@@ -124,13 +124,13 @@ class Guard:
                 return KillReason(f"it took {taken} MiB of memory; max_rss_kill_mib is {settings.rss_kill_mib}")
             if settings.max_rss_mib and taken >= settings.max_rss_mib:
                 self.drain(f"it took {taken} MiB of memory; max_rss_mib is {settings.max_rss_mib}")
-        if self.draining and self.runtime.monotonic() >= self._drain_by:
+        if self.draining and self.clocks.monotonic() >= self._drain_by:
             return KillReason(f"it did not drain within {settings.drain_timeout:g} s", ordered=True)
         return None
 
     def _look_at_start(self, stage: Stage) -> KillReason | None:
         """Looks at a worker that does not work yet."""
-        now, limit = self.runtime.monotonic(), self.settings.start_timeout
+        now, limit = self.clocks.monotonic(), self.settings.start_timeout
         if stage is Stage.IMPORTS and self._asked_to_end:  # it does not listen, and nothing is lost
             return KillReason("it was asked to end while it imported its apps", ordered=True)
         if stage is Stage.IMPORTS and limit and now - self._began >= limit:
@@ -151,9 +151,9 @@ class Guard:
         """Seconds until the next look."""
         waits = [TICK_S]
         if oldest := self.table.oldest_lease_us:
-            waits.append((oldest + self._lease_us - self.runtime.boottime_us()) / US)
+            waits.append((oldest + self._lease_us - self.clocks.boottime_us()) / US)
         if self.draining:
-            waits.append(self._drain_by - self.runtime.monotonic())
+            waits.append(self._drain_by - self.clocks.monotonic())
         return max(0.0, min(waits))
 
     def watch(self, signals: int, controller: int | None) -> WorkerEnd:

@@ -160,7 +160,7 @@ class SimGuardProcess:
             slow=lambda why: self._say({"event": "slow", "executor": worker.name, "why": why}),
             settings=SETTINGS,
             timing=TIMING,
-            runtime=frame.runtime,
+            clocks=frame.runtime,
         )
         verdict: KillReason | None = None
         while verdict is None and worker.alive:

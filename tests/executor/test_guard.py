@@ -57,7 +57,7 @@ class Worker:
             slow=self.slow.append,
             settings=ExecutorSettings(**settings),
             timing=Timing(),
-            runtime=self.clock,  # type: ignore[arg-type]
+            clocks=self.clock,  # type: ignore[arg-type]
         )
 
     def memory_bytes(self) -> int:

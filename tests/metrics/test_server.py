@@ -13,8 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from atf.errors import ConfigError
 from atf.metrics import server as module
+from atf.metrics.http_server import MAX_CONNECTIONS
 from atf.metrics.metrics import Metrics
-from atf.metrics.server import MAX_CONNECTIONS, MetricsServer
+from atf.metrics.server import MetricsServer
 from atf.metrics.table import LEASES_LOST, RPC_SECONDS, TASKS
 
 
