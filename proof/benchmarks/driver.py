@@ -61,6 +61,12 @@ class SystemClient:
         """Schedules one task, as a synchronous caller does, and returns when it is stored."""
         raise self._lacking("one")
 
+    def prompt(self, number: int) -> int:
+        """Schedules one task, as a lone caller of its kind does; when the call began, in ns of the monotonic clock."""
+        began = time.monotonic_ns()
+        self.one(number)
+        return began
+
     def many(self, numbers: Sequence[int]) -> None:
         """Schedules tasks by the fastest documented way that tells whether they are stored."""
         raise self._lacking("many")
@@ -199,6 +205,10 @@ def _single(client: SystemClient, first: int, count: int) -> dict[str, Any]:
     return {"calls_ns": sorted(calls)}
 
 
+def _prompt(client: SystemClient, number: int) -> dict[str, Any]:
+    return {"called": client.prompt(number)}
+
+
 def _many(client: SystemClient, first: int, count: int) -> dict[str, Any]:
     client.many(range(first, first + count))
     return {}
@@ -263,6 +273,7 @@ def _ahead(
 
 VERBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "one": _single,
+    "prompt": _prompt,
     "many": _many,
     "concurrent": _concurrent,
     "burst": _burst,

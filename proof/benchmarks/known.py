@@ -16,6 +16,9 @@ AT_DEFAULTS: Final = tuple(f"{each}-defaults" for each in PEERS if each != "huey
 """The peers that can be at least once with their default settings, but for what a killed worker would cost them."""
 OURS: Final = "atf"
 NO_WAKEUPS: Final = "atf-polling"
+DIRECT: Final = "atf-direct"
+COMPACT: Final = "atf-compact"
+COMPACT_DIRECT: Final = "atf-compact-direct"
 CELERY_LATER: Final = "celery-later"
 FLOOR: Final = "floor"
 FLOOR_THEN: Final = "floor-then"
@@ -32,6 +35,8 @@ class System:
         module: in systems/, and of its environment; "": it is no process that takes tasks.
         env: variables of all its processes.
         loses: whether its documentation says that what a killed worker had taken is lost: no kill that found nothing proves otherwise.
+        direct: of ATF, whether its client is its own frontend.
+        compact: of ATF, whether its roles are one process, and its workers another.
     """
 
     name: str
@@ -39,6 +44,8 @@ class System:
     module: str = ""
     env: dict[str, str] = field(default_factory=dict)
     loses: bool = False
+    direct: bool = False
+    compact: bool = False
 
     @property
     def ours(self) -> bool:
@@ -76,6 +83,9 @@ SYSTEMS: Final = {
     for each in (
         System(OURS, "ATF", OURS),
         System(NO_WAKEUPS, "ATF, wake-ups off", OURS, {"ATF_WAKEUPS": "false"}),
+        System(DIRECT, "ATF, direct client", OURS, direct=True),
+        System(COMPACT, "ATF, compact", OURS, compact=True),
+        System(COMPACT_DIRECT, "ATF, compact, direct client", OURS, direct=True, compact=True),
         *_PEERS,
         *(
             replace(each, name=name, title=f"{each.title}, at its defaults", env={DEFAULTS: "1"})

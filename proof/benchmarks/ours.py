@@ -15,7 +15,11 @@ from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
 from atf.cli.local.processes import ExecutorPids, executors_of
 from atf.cli.local.role_process import RoleProcess
+from atf.config.settings import StoreSettings, Timing
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
 
+from .far import FarHosts
 from .roles import GRACE_S, LOOK_S, UP_S, BenchError, kill_all
 
 EXECUTORS: Final = 2
@@ -52,11 +56,29 @@ class OurRoles:
         env: of all processes.
         say: takes a process's name and a line of it.
         layout: how many.
+        compact: whether the roles are one process, and the workers another.
+        direct: whether the client is its own frontend.
+        far: what stands between the hosts of the client, the roles, the store and the workers; None: all are one. The store's URL is that
+            of its far end.
     """
 
-    def __init__(self, url: str, env: Mapping[str, str], say: Any, layout: Layout = AS_ATF_UP) -> None:
+    def __init__(
+        self,
+        url: str,
+        env: Mapping[str, str],
+        say: Any,
+        layout: Layout = AS_ATF_UP,
+        *,
+        compact: bool = False,
+        direct: bool = False,
+        far: FarHosts | None = None,
+    ) -> None:
         self._each = EXECUTORS // layout.controllers
-        settings = ClusterSettings(redis_url=url, partitions=layout.partitions, executors=self._each, free_ports=True)
+        self._url, self._compact, self._direct, self._far = url, compact, direct, far
+        self._frontends: list[str] = []
+        settings = ClusterSettings(
+            redis_url=url, partitions=layout.partitions, executors=self._each, free_ports=True, compact=compact
+        )
         self.cluster = Cluster(settings, [APP], env=env, say=say)
         self._env, self._say, self._layout = {**env, "ATF_REDIS_URL": url}, say, layout
         self._more: dict[str, list[RoleProcess]] = {}
@@ -69,10 +91,30 @@ class OurRoles:
             "store-consumer": self._layout.store_consumers,
         }
         await asyncio.gather(*(self._start_more(role, count) for role, count in counts.items()))
-        if workers:
+        if self._direct:
+            await _allow_direct(self._url)
+        self._frontends = [await self._from_afar(each) for each in self._addresses("frontend")]
+        if self._far is not None:
+            await self.cluster.halt("controller")
+            await self._far_workers()
+        elif workers:
             await self._controllers()
         else:
             await self.cluster.halt("controller")
+
+    async def _from_afar(self, address: str) -> str:
+        return address if self._far is None else await self._far.link(address)
+
+    async def _far_workers(self) -> None:
+        """Those of a host that is apart from the roles, in place of the cluster's own."""
+        role = "worker" if self._compact else "controller"
+        hsc = await self._from_afar(self.cluster.addresses["hsc"])
+        words = [sys.executable, "-P", "-m", "atf.cli", role, "--listen", "127.0.0.1:0", "--hsc", hsc]
+        words += ["--frontend", self._frontends[0], "--executors", str(self._each), APP]
+        process = RoleProcess(f"{role} afar", partial(_as_it_is, words), self._env, self._say)
+        self._more["controller"] = [process]
+        await process.start()
+        await self._executors_up()
 
     async def start_workers(self) -> None:
         await self.cluster.resume("controller")
@@ -96,6 +138,9 @@ class OurRoles:
     async def _controllers(self) -> None:
         """Starts those beyond the first; returns when all executors are up."""
         await self._start_more("controller", self._layout.controllers)
+        await self._executors_up()
+
+    async def _executors_up(self) -> None:
         until = time.monotonic() + UP_S
         while len(self._executors()) < EXECUTORS:
             if time.monotonic() > until:
@@ -131,7 +176,15 @@ class OurRoles:
 
     @property
     def client_envs(self) -> list[dict[str, str]]:
-        return [{"ATF_FRONTEND": address} for address in self._addresses("frontend")]
+        if self._direct:
+            return [{"ATF_FRONTEND": self._url}]
+        return [{"ATF_FRONTEND": address} for address in self._frontends]
+
+
+async def _allow_direct(url: str) -> None:
+    store = await Store.open(StoreSettings(redis_url=url), Timing(), SystemRuntime(), agree=False)
+    await store.allow_direct(True)
+    await store.close()
 
 
 def _as_it_is(words: Sequence[str], _before: str) -> Sequence[str]:

@@ -176,6 +176,7 @@ class Question:
         budget: µs of CPU per task that each role of ATF may take; compared with the figures "cpu_us".
         paired: whether every other system runs directly before or after `pivot`, which then runs several times in a round. Without it each
             runs once: where it takes long, and what the machine does meanwhile changes little.
+        beside: the pivot, where it is another one than the bars' own system.
         every: whether the rounds of every system decide something, not only those of the best ones.
         ways: figures of a round, of which `figure` is one: ATF's the first, a peer's the one with the best median over all its rounds.
     """
@@ -196,12 +197,13 @@ class Question:
     budget: Mapping[str, float] = field(default_factory=dict)
     ways: tuple[str, ...] = ()
     paired: bool = True
+    beside: str = ""
     every: bool = False
 
     @property
     def pivot(self) -> str:
         """The system that the others are compared with."""
-        return self.bars[0].of if self.bars else OURS
+        return self.beside or (self.bars[0].of if self.bars else OURS)
 
 
 def all_questions() -> dict[str, Question]:

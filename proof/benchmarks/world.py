@@ -28,6 +28,7 @@ from atf.bench import proc
 from atf.embedded import DataDir, EmbeddedStore, find_binary
 
 from .driver import STORE
+from .far import FarHosts
 from .known import ROOT, System
 from .ledger import LEDGER, RunsLedger
 from .ours import AS_ATF_UP, Layout, OurRoles
@@ -59,6 +60,7 @@ class BenchmarkWorld:
         durability: of the store: relaxed, or disk.
         cluster: whether the store is, on TCP, one server (False) or a cluster (True), both relaxed; None: on a Unix socket.
         env: more variables of all its processes.
+        far: makes the hosts of client, roles, store and workers far from one another; None: all are one. The store is on a Unix socket.
 
     Attributes:
         clients: one, or one for each frontend.
@@ -74,7 +76,9 @@ class BenchmarkWorld:
         durability: str = "relaxed",
         cluster: bool | None = None,
         env: Mapping[str, str] = MappingProxyType({}),
+        far: FarHosts | None = None,
     ) -> None:
+        self._far = far
         self.system, self.tasks = system, tasks
         self.folder = Path(tempfile.mkdtemp(prefix="atf-bench-"))
         self.ledger = RunsLedger.create(tasks + 2 * WARM)
@@ -89,11 +93,12 @@ class BenchmarkWorld:
         self._warm = 0
         self.env = environment(self.folder) | {
             LEDGER: str(self.ledger.path),
-            STORE: self.store.url.removeprefix("unix://"),
+            STORE: self.socket if far is None else str(self.folder / "far"),
         }
         self.env |= {**system.env, **env}
+        url = self.store.url if far is None else f"unix://{self.env[STORE]}"
         self.roles: BenchmarkRoles = (
-            OurRoles(self.store.url, self.env, self._say, layout)
+            OurRoles(url, self.env, self._say, layout, compact=system.compact, direct=system.direct, far=far)
             if system.ours
             else PeerRoles(system, self.env, self._say)
         )
@@ -101,6 +106,8 @@ class BenchmarkWorld:
     async def __aenter__(self) -> Self:
         try:
             await self.store.start()
+            if self._far is not None:
+                await self._far.link(self.socket, self.env[STORE])
             await self.roles.start(self._workers)
             self.clients = await asyncio.gather(
                 *(
@@ -131,6 +138,11 @@ class BenchmarkWorld:
             shutil.rmtree(self.folder / "store", ignore_errors=True)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def socket(self) -> str:
+        """The path of the store's own socket."""
+        return self.store.url.removeprefix("unix://")
 
     @property
     def client(self) -> ClientProcess:
@@ -210,7 +222,7 @@ class BenchmarkWorld:
 
     async def used_bytes(self) -> int:
         """Bytes that the store says it uses for its data."""
-        reader, writer = await asyncio.open_unix_connection(self.env[STORE])
+        reader, writer = await asyncio.open_unix_connection(self.socket)
         try:
             writer.write(b"INFO memory\r\n")
             size = int((await reader.readline())[1:])

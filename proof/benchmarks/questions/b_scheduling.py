@@ -11,7 +11,7 @@ import random
 from atf.bench import proc
 from proof.benchmarks.driver import SAME
 from proof.benchmarks.empty_call import EmptyCall
-from proof.benchmarks.known import EMPTY_CALL, OURS, PEERS, System
+from proof.benchmarks.known import DIRECT, EMPTY_CALL, OURS, PEERS, System
 from proof.benchmarks.question import Bar, Figures, Question, Sizes, able, per_task_us, ran
 from proof.benchmarks.stats import percentile
 from proof.benchmarks.world import BenchmarkWorld
@@ -89,6 +89,10 @@ def _per_s(told: Figures, tasks: int) -> float:
     return round(tasks / seconds, 1)
 
 
+def _rate(words: str, limit: float, of: str, *against: str) -> Bar:
+    return Bar(words=words, figure="per_s", limit=limit, least=True, against=against, of=of)
+
+
 QUESTIONS = [
     Question(
         name="schedule-sync",
@@ -98,9 +102,14 @@ QUESTIONS = [
         more=True,
         measure=schedule_sync,
         sizes=("tasks",),
-        systems=(OURS, EMPTY_CALL, *PEERS),
+        systems=(OURS, "celery", DIRECT, EMPTY_CALL, *(each for each in PEERS if each != "celery")),
         also=("call_us.p50", "call_us.p99", "cpu_us_total", "cpu_us"),
-        bars=(Bar(words="as fast as RQ and Celery", figure="per_s", limit=1.0, least=True, against=("celery", "rq")),),
+        bars=(
+            _rate("through a frontend: 0.45 × Celery's rate", 0.45, OURS, "celery"),
+            _rate("direct: 1.2 × RQ's and Celery's", 1.2, DIRECT, "celery", "rq"),
+            _rate("direct: 0.8 × Dramatiq's", 0.8, DIRECT, "dramatiq"),
+        ),
+        beside=DIRECT,
     ),
     Question(
         name="schedule-async",

@@ -22,6 +22,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -60,6 +61,14 @@ class Client(driver.SystemClient):
         self._loop = driver.Loop(uvloop.new_event_loop)
         self._loop.run(broker.startup())
         self._loop.run(source.startup())
+
+    def prompt(self, number: int) -> int:
+        async def call() -> int:
+            began = time.monotonic_ns()
+            await noop.kiq(ledger.payload(number))
+            return began
+
+        return self._loop.run(call())
 
     def many(self, numbers: Sequence[int]) -> None:
         async def call(number: int) -> None:
