@@ -162,3 +162,30 @@ async def test_a_connection_that_is_closed_while_it_is_used_is_unavailable(openi
     pool.made[-1].broken = RuntimeError("nobody thought of this")
     with pytest.raises(RuntimeError, match="nobody"):
         await linked.command("PING")
+
+
+class Writer:
+    """A stream's writer, of which so many bytes wait to be sent."""
+
+    def __init__(self, unsent: int) -> None:
+        self.written: list[bytes] = []
+        self.transport = self
+        self._unsent = unsent
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self._unsent
+
+
+@pytest.mark.parametrize(("unsent", "waits"), [(0, 0), (1 << 20, 1)])
+async def test_a_write_waits_only_where_much_waits_to_be_sent(unsent: int, waits: int) -> None:
+    pool = Pool(1)
+    linked = link(pool, keep=1)
+    await linked.command("PING")  # opens it
+    (connection,) = pool.made
+    setattr(connection, "_writer", writer := Writer(unsent))  # noqa: B010  as the library names it
+    assert await linked.command("PING") == b"PONG"
+    assert writer.written == [b"*1\r\n$4\r\nPING\r\n"]
+    assert connection.sent == 1 + waits

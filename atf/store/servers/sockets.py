@@ -18,6 +18,9 @@ Arg = str | bytes | int
 BROKEN: Final = (rx.ConnectionError, rx.TimeoutError, OSError)
 """What the library raises when the connection failed, rather than the server refused. Whether it carried the call out is unknown."""
 
+_MUCH_UNSENT: Final = 64 << 10
+"""Bytes that wait to be sent, at which no more are added: about as many as the buffer of asyncio's own streams holds before they wait."""
+
 _CLOSED: Final = "the handler is closed"
 """How uvloop ends its RuntimeError of a transport that has been closed."""
 
@@ -95,7 +98,7 @@ class KeptConnections:
 async def send(connection: AbstractConnection, *command: Arg) -> Any:
     """Sends one command, and reads its answer."""
     try:
-        await connection.send_packed_command([_packed(connection, command)])
+        await _write(connection, _packed(connection, command))
         return await connection.read_response()
     except rx.ResponseError:
         raise
@@ -109,7 +112,7 @@ async def send_all(connection: AbstractConnection, commands: Sequence[tuple[Arg,
     """Sends some commands at once, and reads their answers; a refusal is one."""
     answers: list[Any] = []
     try:
-        await connection.send_packed_command([_packed(connection, each) for each in commands])
+        await _write(connection, b"".join([_packed(connection, each) for each in commands]))
         for _ in commands:
             try:
                 answers.append(await connection.read_response())
@@ -119,6 +122,18 @@ async def send_all(connection: AbstractConnection, commands: Sequence[tuple[Arg,
         await connection.disconnect(nowait=True)  # as in `send`
         raise
     return answers
+
+
+async def _write(connection: AbstractConnection, data: bytes) -> None:
+    """Sends bytes. redis-py starts an asyncio task for each write, to bound its time; but a write takes time only where much waits to be sent."""
+    real = isinstance(getattr(connection, "_reader", None), asyncio.StreamReader)
+    writer = getattr(connection, "_writer", None) if real else None
+    if writer is None:  # it is not open yet; or a fake's, or one that blocks
+        await connection.send_packed_command([data])
+        return
+    writer.write(data)
+    if writer.transport.get_write_buffer_size() > _MUCH_UNSENT:
+        await connection.send_packed_command([])  # waits until there is room, as long as a write may take
 
 
 def _packed(connection: AbstractConnection, command: tuple[Arg, ...]) -> bytes:
