@@ -75,7 +75,7 @@ class NextClaimVerbs(RosterVerbs):
             args += (len(group), *group)
         reply = await self._lease("next_claims", partition, args, demand=self.settings.floor)
         _check_pause(reply)
-        found, filled, left_to, given_up = reply
+        found, filled, left_to, given_up = reply if len(reply) > 1 else (*reply, (), (), ())
         claims: dict[str, list[ClaimedTask]] = {each.nonce: [] for each in takers}
         served: dict[str, int] = {}
         for queue, number, entry in _entries(found):

@@ -246,7 +246,7 @@ def test_a_verb_is_registered_under_its_name_with_its_flag(verb: str) -> None:
         r"'(?:HSET|HSETNX|HDEL|HINCRBY|ZADD|ZREM|SADD|SREM|DEL|RPUSH|LPUSH|LPOP|LREM|PUBLISH)'", LUA[verb]
     )
     helpers = re.search(
-        r"\b(?:batch_parts\.(?:count|sync)|batches\.(?!key|EXTRA)\w+|due_index\.(?!sets_of|queues)\w+|gate_records\.(?!lines|tally_key)\w+"
+        r"\b(?:batch_parts\.(?:count|sync)|batches\.(?!key|EXTRA)\w+|claiming\.\w+|taking\.(?!all_filled)\w+|due_index\.(?!sets_of|queues)\w+|gate_records\.(?!lines|tally_key)\w+"
         r"|limits_ledger\.\w+|liveness\.strike_off|loss\.\w+|misfits\.take|moves\.(?!holds)\w+|ordering_keys\.pass_over|outbox\.add|permit_part\.\w+"
         r"|registry\.(?:audit|forget|put|set_paused|write)|run_ends\.\w+|store_clock\.(?:note\w*|pause_claims))\(",
         LUA[verb],

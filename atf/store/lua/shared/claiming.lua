@@ -5,22 +5,69 @@
 
 claiming.GIVEN_UP = '-'  -- what is remembered of an ask that nobody takes the answers of: it claims nothing any more
 
-local call = {}  -- one for all calls: to make it costs as much as a command
+local call = {}  -- one for all calls: to make it costs as much as a command. No field of it is ever nil: to set one to nil makes it anew each time
 
--- Begins a call that gives claims. `gated`: whether any lambda here has gates that look at single tasks; `logs`: whether any says of which runs the
--- log is kept. `bytes`: what the specs and their overhead may come to; with `any_size` a first one that is larger is given alone.
-function claiming.begin(P, now, timeout, gated, logs, signatures, bytes, any_size)
+-- What a call gives claims by. `bytes`: what the specs and their overhead may come to; with `any_size` a first one that is larger is given alone.
+function claiming.prepare(now, timeout, signatures, bytes, any_size)
   call.now, call.timeout, call.signatures, call.bytes, call.any_size = now, timeout, signatures, bytes, any_size
-  call.gates, call.logs, call.kept, call.leased = gated and {} or nil, logs and {} or nil, nil, {}
-  call.alive, call.traces = nil, nil
+  call.kept, call.alive, call.traces, call.queue, call.leased, claiming.begun, claiming.refusal = false, false, false, false, false, false, false
 end
 
--- Ends it. The queue's next visit may be later than the lease's end: its enqueue timeout may be long, its lambda paused.
+-- Begins to give claims. `gated`: whether any lambda here has gates that look at single tasks; `logs`: whether any says of which runs the log is kept.
+function claiming.begin(gated, logs)
+  call.gates, call.logs, claiming.begun = gated and {}, logs and {}, true
+end
+
+-- How who asks is known: the server's run id, what it remembers (see store_clock.note_server), and its name on the roster.
+function claiming.by(server, memory, name) call.server, call.memory, call.name = server, memory, name end
+
+-- Whether claims are given; else claiming.refusal is the answer to the call. That is looked up where anything was found: a call that comes too
+-- late finds nothing.
+function claiming.gives(P)
+  if claiming.begun then return true end
+  if claiming.refusal then return false end
+  local pause, gated, clock, logged = store_clock.note_server(P, call.server, call.memory, call.now, call.timeout, 'logged')
+  call.last = roster.last(P, call.name)
+  if not call.last then
+    claiming.refusal = {'unlisted'}
+    return false
+  end
+  store_clock.note(P, call.now, clock, store_clock.NOTED)
+  if pause then
+    claiming.refusal = {'paused', unpack(roster.pause(P, call.now))}
+    return false
+  end
+  claiming.begin(gated, tonumber(logged or 0) > 0)
+  return true
+end
+
+-- The number of a call that has ended, in which claims were given or not; '0' where nothing was found.
+function claiming.number(P, given)
+  if not claiming.begun then return '0' end
+  return given and roster.count(P, call.name, call.last, call.now) or fmt(call.last)
+end
+
+-- A task of a queue has a new lease. The queue's next visit may be later than its end: its enqueue timeout may be long, its lambda paused.
+local function note_lease(queue)
+  if call.queue == queue then return end
+  if not call.queue then
+    call.queue = queue
+    return
+  end
+  call.leased = call.leased or {[call.queue] = call.now + call.timeout}
+  call.leased[queue] = call.now + call.timeout
+end
+
+-- Ends it.
 function claiming.finish(P)
   if call.kept then
     for name, each in pairs(call.kept) do parking.note(P, name, each) end
   end
-  due_index.visit_all_by(P, call.leased)
+  if call.leased then
+    due_index.visit_all_by(P, call.leased)
+  elseif call.queue then
+    due_index.visit_by(P, call.queue, call.now + call.timeout)
+  end
 end
 
 -- Keeps a task that was pushed before a gate was set: that gate looks at it now. `call.gates`: those of lambdas as they were read in this call,
@@ -61,7 +108,7 @@ local function entry_of(P, whose, id, queue, counter, spec, scheduled_at, run, a
     call.traces = call.traces or {}
     spec = batch_parts.with_trace(P, id, spec, call.traces)
   end
-  local logs = call.logs and logs_of(P, queue)
+  local logs = call.logs and logs_of(P, queue) or nil
   if run == 1 then return {whose, id, counter, spec, scheduled_at, logs} end
   return {whose, id, counter, spec, scheduled_at, tonumber(attempts or 0) + 1, run, tonumber(losses or 0), tonumber(alone or 0), logs}
 end
@@ -84,8 +131,8 @@ function claiming.give(P, sets, whose, id, owner, nonce)
   if call.gates and kept_at_claim(P, sets, id, queue) then return false end  -- mutant: no_gate_at_the_claim
   if misfit and unfit(P, sets, id, queue, misfit) then return false end  -- mutant: misfit_offered_again
   counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
-  moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + call.timeout, now, 'c', fmt(counter) .. ' ' .. run .. ' ' .. owner, 'n', nonce)
-  call.leased[queue] = now + call.timeout
+  moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + call.timeout, now, 'c', fmt(counter) .. ' ' .. fmt(run) .. ' ' .. owner, 'n', nonce)
+  note_lease(queue)
   return entry_of(P, whose, id, queue, counter, spec, scheduled_at, run, attempts, losses, alone), queue
 end
 
@@ -100,7 +147,7 @@ function claiming.again(P, whose, id, owner, nonce, renew)
   call.bytes, call.any_size = call.bytes - weight, false
   if renew then
     redis.call('ZADD', live_key(P, queue, status), fmt(call.now + call.timeout), id)
-    call.leased[queue] = call.now + call.timeout
+    note_lease(queue)
   end
   local attempts, losses, alone = fields_of(task_key(P, id), 'a', 'l', 'z')
   return entry_of(P, whose, id, queue, tonumber(counter), spec, scheduled_at, tonumber(run), attempts, losses, alone), queue
@@ -123,13 +170,13 @@ end
 
 function claiming.ask_key(P, nonce) return P .. ':ask:' .. nonce end
 
--- What an ask has claimed here: the ids with a blank between two; GIVEN_UP; false: nothing.
-function claiming.asked(P, nonce)
-  return redis.call('GET', claiming.ask_key(P, nonce))
+-- What an ask has claimed here, by its key: the ids with a blank between two; GIVEN_UP; false: nothing.
+function claiming.asked(key)
+  return redis.call('GET', key)
 end
 
-function claiming.remember(P, nonce, text, timeout)
-  redis.call('SET', claiming.ask_key(P, nonce), text, 'PX', math.floor(timeout / 500))
+function claiming.remember(key, text, timeout)
+  redis.call('SET', key, text, 'PX', fmt(math.floor(timeout / 500)))
 end
 
 -- The claims that an ask holds here and has not started, with new leases. Adds to `answer` the name of a queue before claims of it.

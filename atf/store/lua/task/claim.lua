@@ -32,7 +32,8 @@ register('claim', {'allow-oom'}, function(keys, args)
   if pause then return {'paused', unpack(roster.pause(P, now))} end
 
   local answer = {}
-  claiming.begin(P, now, timeout, gated, tonumber(logged or 0) > 0, args[10], tonumber(args[8]), args[9] == '1')
+  claiming.prepare(now, timeout, args[10], tonumber(args[8]), args[9] == '1')
+  claiming.begin(gated, tonumber(logged or 0) > 0)
   writes.gather(#args - 10, give_each, P, args, answer)
   claiming.finish(P)
   local gives = false

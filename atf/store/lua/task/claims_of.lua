@@ -6,18 +6,12 @@
 -- RETURNS  {"unlisted"} = the name is not on the roster; {"paused", then as of `claim_pauses`} while no claims are given; else as of `next_claims`, whose
 --          taker 1 this is, queues before their tasks; and then the call's number
 register('claims_of', {'allow-oom'}, function(keys, args)
-  local P, now, timeout = keys[1], instant(args[1]), tonumber(args[5])
-  local pause, _, clock, logged = store_clock.note_server(P, args[2], args[3], now, timeout, 'logged')
-  local last = roster.last(P, args[4])
-  if not last then return {'unlisted'} end
-  store_clock.note(P, now, clock, store_clock.NOTED)
-  if pause then return {'paused', unpack(roster.pause(P, now))} end
-
-  local answer, text = {}, claiming.asked(P, args[7])
-  if text and text ~= claiming.GIVEN_UP then
-    claiming.begin(P, now, timeout, false, tonumber(logged or 0) > 0, '', tonumber(args[8]), true)
-    claiming.repeated(P, answer, 1, text, args[6], args[7])
-    claiming.finish(P)
-  end
-  return {answer, #answer > 0 and roster.count(P, args[4], last, now) or fmt(last)}
+  local P, answer = keys[1], {}
+  claiming.prepare(instant(args[1]), tonumber(args[5]), '', tonumber(args[8]), true)
+  claiming.by(args[2], args[3], args[4])
+  local text = claiming.asked(claiming.ask_key(P, args[7]))
+  if not claiming.gives(P) then return claiming.refusal end
+  if text and text ~= claiming.GIVEN_UP then claiming.repeated(P, answer, 1, text, args[6], args[7]) end
+  claiming.finish(P)
+  return {answer, claiming.number(P, #answer > 0)}
 end)

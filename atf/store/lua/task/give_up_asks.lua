@@ -7,7 +7,8 @@
 register('give_up_asks', {'allow-oom'}, function(keys, args)
   local P, now, handed_back = keys[1], instant(args[1]), 0
   for i = 3, #args do
-    local text = claiming.asked(P, args[i])
+    local key = claiming.ask_key(P, args[i])
+    local text = claiming.asked(key)
     for id in string.gmatch(text or '', '%S+') do
       local task, claim, nonce = moves.task(P, id, 'c', 'n')
       if task.status == 'CLAIMED' and nonce == args[i] then  -- mutant: give_up_hands_back_started
@@ -15,7 +16,7 @@ register('give_up_asks', {'allow-oom'}, function(keys, args)
         handed_back = handed_back + 1
       end
     end
-    claiming.remember(P, args[i], claiming.GIVEN_UP, tonumber(args[2]))
+    claiming.remember(key, claiming.GIVEN_UP, tonumber(args[2]))
   end
   return handed_back
 end)

@@ -9,72 +9,74 @@
 -- RETURNS  {"unlisted"} = the name is not on the roster; {"paused", then as of `claim_pauses`} while no claims are given; else
 --          {queue, {number of the taker, id, counter, spec, scheduled at}, ... of its tasks, queue, ...}: a task that ran before has attempt, run, losses
 --          and alone behind that, and where its lambda says so, of which runs the log is kept comes last;
---          {queues that may hold more}, {hosts to which some was left, where fewer were found than wanted}, {nonces that were given up},
---          and the call's number
+--          unless all three are empty {queues that may hold more}, {hosts to which some was left, where fewer were found than wanted},
+--          {nonces that were given up}; and the call's number
 
 local ROUNDS = 4  -- over the queues, where what is taken is not claimable: was cancelled, or is kept by a gate
 
--- Whether claims are given. That is asked where anything was found: a call that comes too late finds nothing.
-local function begins(P, asked, args)
-  if asked.begun ~= nil then return asked.begun end
-  local now, timeout = asked.now, tonumber(args[5])
-  local pause, gated, clock, logged = store_clock.note_server(P, args[2], args[3], now, timeout, 'logged')
-  asked.last = roster.last(P, args[4])
-  if asked.last then store_clock.note(P, now, clock, store_clock.NOTED) end
-  if not asked.last then
-    asked.refusal = {'unlisted'}
-  elseif pause then
-    asked.refusal = {'paused', unpack(roster.pause(P, now))}
-  else
-    claiming.begin(P, now, timeout, gated, tonumber(logged or 0) > 0, asked.signatures, tonumber(args[7]), true)
-  end
-  asked.begun = not asked.refusal
-  return asked.begun
-end
+local takers = {}  -- one for all calls: to make it costs as much as a command
 
--- The takers, args[12] on. Those that have claimed here before, or were given up, take nothing; the others may take no more than is wanted.
-local function read_takers(P, asked, args)
-  local count, keys = tonumber(args[11]), {misfits.sets_key(P, '')}
-  for i = 1, count do
-    local at = 9 + 3 * i
-    asked.takers[i] = {owner = args[at], nonce = args[at + 1], room = math.max(tonumber(args[at + 2]), 0), ids = {}}
-    keys[i + 1] = claiming.ask_key(P, args[at + 1])
-  end
-  local room = 0
-  if redis.call('EXISTS', unpack(keys)) > 0 then
-    asked.apart = asked.signatures ~= '' and redis.call('EXISTS', keys[1]) == 1
-    for number, taker in ipairs(asked.takers) do
-      local text = claiming.asked(P, taker.nonce)
-      if text then taker.room = 0 end
+-- Those that have claimed here before get that once more, and nothing else; those that were given up get nothing. Returns the room of the others, and the
+-- nonces that were given up.
+local function look_back(P, count, room, answer)
+  local given_up = {}
+  for number = 1, count do
+    local taker = takers[number]
+    local text = claiming.asked(taker.key)
+    if text then
+      room, taker.room = room - taker.room, 0
       if text == claiming.GIVEN_UP then
-        asked.given_up = {taker.nonce, unpack(asked.given_up)}
-      elseif text and asked.begins(P) then
-        claiming.repeated(P, asked.answer, number, text, taker.owner, taker.nonce)
+        given_up[#given_up + 1] = taker.nonce
+      elseif claiming.gives(P) then
+        claiming.repeated(P, answer, number, text, taker.owner, taker.nonce)
       end
     end
   end
-  for _, taker in ipairs(asked.takers) do room = room + taker.room end
-  asked.want = math.min(tonumber(args[6]), room)
+  return room, given_up
+end
+
+-- A call's takers, args[12] on. Returns for how many tasks they have room, the nonces that were given up, and whether there are tasks beside queues.
+local function read_takers(P, args, count, answer)
+  local room, sets = 0, misfits.sets_key(P, '')
+  for i = 1, count do
+    local at, taker = 9 + 3 * i, takers[i] or {}
+    taker.owner, taker.nonce, taker.room, taker.ids, taker.key = args[at], args[at + 1], tonumber(args[at + 2]), false, claiming.ask_key(P, args[at + 1])
+    takers[i], room = taker, room + taker.room
+  end
+  for i = #takers, count + 1, -1 do takers[i] = nil end
+  local exists
+  if count == 1 then
+    exists = redis.call('EXISTS', sets, takers[1].key)
+  else
+    local keys = {sets}
+    for i = 1, count do keys[i + 1] = takers[i].key end
+    exists = redis.call('EXISTS', unpack(keys))
+  end
+  if exists == 0 then return room, NOTHING, false end
+  local left, given_up = look_back(P, count, room, answer)
+  return left, given_up, redis.call('EXISTS', sets) == 1
 end
 
 register('next_claims', {'allow-oom'}, function(keys, args)
-  local P = keys[1]
-  local asked = {
-    now = instant(args[1]), pool = args[8], host = args[9], signatures = args[10], takers = {}, turn = 1, answer = {}, filled = NOTHING, left_to = NOTHING,
-    given_up = NOTHING,
-  }
-  asked.begins = function() return begins(P, asked, args) end
-  read_takers(P, asked, args)
-  local rounds, first = 0, 12 + 3 * #asked.takers
-  while not asked.refusal and rounds < ROUNDS and taking.round(P, asked, args, first) do rounds = rounds + 1 end
-  if asked.refusal then return asked.refusal end
-  local number = '0'
-  if asked.begun then
-    claiming.finish(P)
-    for _, taker in ipairs(asked.takers) do
-      if #taker.ids > 0 then claiming.remember(P, taker.nonce, table.concat(taker.ids, ' '), tonumber(args[5])) end
+  local P, now, timeout, signatures, count = keys[1], instant(args[1]), tonumber(args[5]), args[10], tonumber(args[11])
+  local answer, filled = {}, NOTHING
+  claiming.prepare(now, timeout, signatures, tonumber(args[7]), true)
+  claiming.by(args[2], args[3], args[4])
+  local room, given_up, apart = read_takers(P, args, count, answer)
+  if not claiming.refusal then
+    taking.begin(args, 12 + 3 * count, takers, math.min(tonumber(args[6]), room), now, args[8], args[9], signatures)
+    local more, rounds = true, 0
+    while more and rounds < ROUNDS do
+      filled, more = taking.round(P, answer, apart and signatures ~= '')
+      rounds = rounds + 1
     end
-    number = #asked.answer > 0 and roster.count(P, args[4], asked.last, asked.now) or fmt(asked.last)
   end
-  return {asked.answer, asked.filled, asked.left_to, asked.given_up, number}
+  if claiming.refusal then return claiming.refusal end
+  claiming.finish(P)
+  for _, taker in ipairs(takers) do
+    if taker.ids then claiming.remember(taker.key, table.concat(taker.ids, ' '), timeout) end
+  end
+  local number, left_to = claiming.number(P, #answer > 0), taking.left_to()
+  if filled == NOTHING and left_to == NOTHING and given_up == NOTHING then return {answer, number} end  -- mostly
+  return {answer, filled, left_to, given_up, number}
 end)
