@@ -7,7 +7,6 @@ registered it a moment ago.
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -145,6 +144,8 @@ class Lambdas:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The nearest names, to stand behind a sentence; empty where none is near."""
+    import difflib
+
     near = difflib.get_close_matches(name, sorted(names), n=_NEAREST, cutoff=0.6)
     return f". Did you mean {' or '.join(near)}?" if near else ""
 

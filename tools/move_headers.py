@@ -56,10 +56,10 @@ def _clause(text: str) -> list[Move]:
 
 PUSHING: Final = "pushing"
 """The file of lua/shared that makes moves for several functions."""
-PUSHED: Final = moves_of(library.SHARED[PUSHING])
-PUSHES: Final = {verb for verb, text in library.VERBS.items() if f"{PUSHING}.around(" in text}
+PUSHED: Final = moves_of(library.shared()[PUSHING])
+PUSHES: Final = {verb for verb, text in library.verbs().items() if f"{PUSHING}.around(" in text}
 """The functions that push what they make due."""
-OWN: Final = {verb: moves for verb, text in library.VERBS.items() if (moves := moves_of(text))}
+OWN: Final = {verb: moves for verb, text in library.verbs().items() if (moves := moves_of(text))}
 """Each function that moves tasks, with the rows that its header names."""
 NAMED: Final = {verb: [*moves, *(PUSHED if verb in PUSHES else [])] for verb, moves in OWN.items()}
 """Each function that moves tasks, with the rows that it makes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -60,6 +59,8 @@ def refuse_word(ctx: click.Context, word: str, known: Iterable[str]) -> None:
     Raises:
         click.UsageError: names those that are nearest.
     """
+    import difflib
+
     nearest = difflib.get_close_matches(word, [*known], n=2)
     hint = f". Did you mean {' or '.join(nearest)}?" if nearest else ""
     raise click.UsageError(f"No such command {word[:80]!r}{hint}", ctx=ctx)

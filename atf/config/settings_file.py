@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +56,8 @@ def _check(path: Path, name: str, table: str, tables: Tables) -> None:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name.lower().replace("-", "_"), known, n=1)
     return f"; did you mean {near[0]}?" if near else "; atf ROLE --help lists those that a role has"
 

@@ -98,20 +98,20 @@ class MetricsServer:
         self._ended = True
         if self._socket is not None:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
-            self._socket.close()
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
 
     def _run(self, listening: socket.socket) -> None:
         """Takes connections until the end. It looks at nothing while there are none."""
-        select.select([listening], [], [])
-        if self._ended:
-            return
-        from .http_server import HttpServer, rendering
+        with listening:
+            select.select([listening], [], [])
+            if self._ended:
+                return
+            from .http_server import HttpServer, rendering
 
-        self._render = rendering(self._process.metrics)
-        server = HttpServer(listening, self.answer)
-        while not self._ended:
-            server.handle_request()
+            self._render = rendering(self._process.metrics)
+            server = HttpServer(listening, self.answer)
+            while not self._ended:
+                server.handle_request()
 
     def answer(self, asked: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         """One request; runs on a thread of its own."""

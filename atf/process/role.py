@@ -28,6 +28,7 @@ from atf.runtime import SystemRuntime, happens
 from . import streams
 from .descriptors import error_text, is_out_of_descriptors, watch
 from .forks import keep_signals_from_children
+from .memory import give_memory_back
 from .stops import StopRequests, stop_signals
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Process:
         """Says that the role serves, at `address` if it listens; and at `more` addresses by name, where they are not empty."""
         also = {name: each for name, each in {**more, "metrics": self.metrics_address}.items() if each}
         self._serves = True
+        give_memory_back()
         self.log.info("ready", address=address, **also)
         if self._ready_fd:
             self._tell_starter({"address": address, **also})

@@ -1,4 +1,3 @@
-from atf.rpc import call_options_pb2 as _call_options_pb2
 from atf.rpc import task_pb2 as _task_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

@@ -1,5 +1,4 @@
 from atf.rpc import batch_pb2 as _batch_pb2
-from atf.rpc import call_options_pb2 as _call_options_pb2
 from atf.rpc import job_pb2 as _job_pb2
 from atf.rpc import task_pb2 as _task_pb2
 from google.protobuf.internal import containers as _containers

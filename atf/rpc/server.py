@@ -24,7 +24,6 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from atf.errors import AtfError, ConfigError, Internal, InvalidArgument, TooManyPending
 from atf.log import get_logger
@@ -56,6 +55,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 
 MAX_SENTENCE_BYTES: Final = 1_000
 """Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
+
+_REFLECTION: Final = "grpc.reflection.v1alpha.ServerReflection"
 
 _log = get_logger()
 
@@ -126,7 +127,7 @@ async def serve(
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     names = [service.name or service.descriptor.full_name for service in services]
     described = [service.descriptor.full_name for service in services if not service.name]
-    reflection.enable_server_reflection([*described, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    server.add_generic_rpc_handlers((_reflection([*described, health.SERVICE_NAME, _REFLECTION]),))
     try:
         bound = server.add_insecure_port(listen)
     except RuntimeError as error:
@@ -138,6 +139,20 @@ async def serve(
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _reflection(names: Sequence[str]) -> Any:
+    """Tells callers which services there are and what their messages look like. Loaded when somebody asks: few do."""
+
+    async def info(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Message]:
+        from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+        asked = (reflection_pb2.ServerReflectionRequest.FromString(each) async for each in requests)
+        async for reply in reflection.aio.ReflectionServicer(names).ServerReflectionInfo(asked, context):
+            yield reply
+
+    handler = grpc.stream_stream_rpc_method_handler(info, response_serializer=lambda reply: reply.SerializeToString())
+    return grpc.method_handlers_generic_handler(_REFLECTION, {"ServerReflectionInfo": handler})
 
 
 def _handler(method: MethodDescriptor, service: Service, metrics: Metrics) -> Any:

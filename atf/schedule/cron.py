@@ -10,7 +10,6 @@ Source of the meaning: github.com/dapr/kit/cron.
 from __future__ import annotations
 
 import copy
-import difflib
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -126,6 +125,8 @@ def _macro(given: GivenText, words: list[re.Match[str]]) -> str:
     if name == "@every":
         raise given.refuse(0, "@every has no time zone, and stands first", "remove what is before it")
     if name not in MACROS:
+        import difflib
+
         near = difflib.get_close_matches(name.lower(), [*MACROS, "@every"], n=1)
         mend = f"write {near[0]}" if near else f"write one of {', '.join(MACROS)}, or @every with a duration"
         raise given.refuse(at, f"{word(name)!r} is not known", mend)

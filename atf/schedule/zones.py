@@ -5,7 +5,6 @@ zoneinfo tells the offset of an instant, and not when it changes next; that is f
 
 from __future__ import annotations
 
-import difflib
 import re
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
@@ -80,6 +79,8 @@ def zone_hint(name: str) -> str:
         return f"an abbreviation may mean several zones; {_ANY}" if name.isupper() else _ANY
     if name.startswith(_REFUSED) or any(each.startswith(f"{name}/") for each in _names()):
         return _ANY
+    import difflib
+
     near = difflib.get_close_matches(name.replace(" ", "_"), _names(), n=1, cutoff=0.7)
     return f"write {near[0]}" if near else _ANY
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -71,6 +70,8 @@ def parameters_named(
         )
     for each in given:
         if each not in parameters:
+            from difflib import get_close_matches
+
             near = [aliases[each]] if each in aliases else get_close_matches(each, parameters, n=1)
             has = f"it has {', '.join(parameters)}" if parameters else "it has none"
             hint = f"did you mean {near[0]!r}?" if near else has

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import html
 import json
 import math
 import shlex
@@ -66,6 +65,8 @@ def forms_of(leaf: Any) -> Iterator[str]:
 
 
 def _of_text(text: str) -> Iterator[str]:
+    import html  # here: its table of names takes half a MiB
+
     for plain in {text, text.strip()}:
         yield plain
         written = {repr(plain)[1:-1], ascii(plain)[1:-1], *(each[1:-1] for each in json_forms(plain))}

@@ -150,10 +150,15 @@ def _texts(*folders: str) -> dict[str, str]:
     }
 
 
-VERBS: Final = _texts(*_FOLDERS)
-"""The verbs, each with the text of its file: one function of the same name."""
-SHARED: Final = _texts("shared")
-"""What the verbs share, each with the text of its file."""
+def verbs() -> dict[str, str]:
+    """The verbs, each with the text of its file: one function of the same name."""
+    return _texts(*_FOLDERS)
+
+
+def shared() -> dict[str, str]:
+    """What the verbs share, each with the text of its file."""
+    return _texts("shared")
+
 
 _OF_ROOMS: Final[dict[str, dict[str, int]]] = {
     "record": {"INLINE": RECORD_INLINE_BYTES},
@@ -238,36 +243,48 @@ def _declared(names: set[str]) -> str:
 
 
 def _code() -> str:
-    everywhere = _names("\n".join(SHARED.values()))
+    common = shared()
+    everywhere = _names("\n".join(common.values()))
     parts = [
         _declared(everywhere) + "local function register(name, flags, callback)\n"
         "  redis.register_function{function_name = LIBRARY .. '_' .. name, callback = callback, flags = flags}\n"
         "end"
     ]
-    rooms = [name for name in SHARED if name not in _PLAIN]
+    rooms = [name for name in common if name not in _PLAIN]
     for name in rooms:
         constants = ", ".join(f"{each} = {value}" for each, value in _OF_ROOMS.get(name, {}).items())
         parts.append(f"local {name} = {{{constants}}}")
-    parts += (SHARED[name] for name in _PLAIN)
+    parts += (common[name] for name in _PLAIN)
     # Lua allows 200 local variables at once: those of a file end with it, but for its table.
-    parts += (f"do\n{SHARED[name]}end" for name in rooms)
-    for text in VERBS.values():
+    parts += (f"do\n{common[name]}end" for name in rooms)
+    for text in verbs().values():
         parts.append(f"do local function verb()\n{_declared(_names(text) - everywhere)}{text}end verb() end")
     return "\n".join(parts) + "\n"
 
 
-_CODE: Final = _code()
-NAME: Final = f"atf_{VERSION}_{hashlib.blake2b(_CODE.encode(), digest_size=4).hexdigest()}"
-SOURCE: Final = f"#!lua name={NAME}\nlocal LIBRARY = '{NAME}'\n{_CODE}"
-"""The library, as FUNCTION LOAD takes it."""
-
-
 class Library(NamedTuple):
-    """A function library: its name, which begins the names of its functions, and its text."""
+    """A function library.
+
+    Attributes:
+        name: begins the names of its functions.
+        utf8: its text, as FUNCTION LOAD takes it. As bytes, since a role keeps it: one letter beyond Latin-1 makes a text twice as large.
+    """
 
     name: str
-    source: str
+    utf8: bytes
+
+    @property
+    def source(self) -> str:
+        """Its text."""
+        return self.utf8.decode()
 
 
-CURRENT = Library(NAME, SOURCE)
+def _built() -> Library:
+    code = _code()
+    name = f"atf_{VERSION}_{hashlib.blake2b(code.encode(), digest_size=4).hexdigest()}"
+    return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{code}".encode())
+
+
+CURRENT = _built()
 """What a new Link loads and calls: this release's library. Tests put another one in its place."""
+NAME: Final = CURRENT.name

@@ -17,7 +17,7 @@ from atf.store import library
 
 FLAGS: Final[dict[str, frozenset[str]]] = {
     name: frozenset(re.findall(r"'([a-z-]+)'", flags))
-    for name, flags in re.findall(r"^register\('(\w+)', \{(.*?)\}", library.SOURCE, re.MULTILINE)
+    for name, flags in re.findall(r"^register\('(\w+)', \{(.*?)\}", library.CURRENT.source, re.MULTILINE)
 }
 """The flags with which each of the store's functions is registered."""
 CREATES: Final = frozenset(name for name, flags in FLAGS.items() if not flags & {"allow-oom", "no-writes"})

@@ -100,7 +100,7 @@ class StoreServer:
         quick_fakeredis.install()
         self._fake = fakeredis.FakeServer(version=(7, 4))
         self.client = cast("Any", fakeredis.FakeRedis(server=self._fake))
-        self.library = library.CURRENT._replace(source=source or library.CURRENT.source)
+        self.library = library.CURRENT._replace(utf8=source.encode() or library.CURRENT.utf8)
         self.client.execute_command("FUNCTION", "LOAD", self.library.source)
         self._connection = self.client.connection_pool.get_connection()
         self._touched = quick_fakeredis.watch(self._fake)

@@ -27,7 +27,7 @@ from .world import World
 
 def test_every_function_of_the_store_is_a_call_or_excepted() -> None:
     named = {each.removeprefix("store ") for each in (*calls.CALLS, *calls.EXCEPTED) if each.startswith("store ")}
-    assert named == set(library.VERBS) | set(calls.COMMANDS)
+    assert named == set(library.verbs()) | set(calls.COMMANDS)
 
 
 def test_every_rpc_is_a_call_by_the_name_that_python_calls_it() -> None:

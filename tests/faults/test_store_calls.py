@@ -26,7 +26,7 @@ from atf.task import US, Status
 from .line import SLOW_S, Fault
 from .world import PARTITIONS, TIMING, H, World, app, charge, hopeless, of, one_by_one, play, step
 
-VERBS: Final = sorted(library.VERBS)
+VERBS: Final = sorted(library.verbs())
 
 
 async def _a_day(world: World) -> None:

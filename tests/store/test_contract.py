@@ -52,7 +52,7 @@ from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump
 
 pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
 
-VERBS: Final = set(library.VERBS)
+VERBS: Final = set(library.verbs())
 EXCEPTIONS: Final = {
     "created": "a field of the partition's record: when it was opened, by the server's own TIME",
     "server": "a field of the partition's record: the server's process; fakeredis is none, and is called 'fake'",

@@ -232,7 +232,7 @@ async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenSt
 
 async def test_a_library_of_this_version_with_other_code_is_refused(open_store: OpenStore) -> None:
     store = await open_store()
-    await store.link.command("FUNCTION", "LOAD", "REPLACE", library.SOURCE + "-- changed\n")
+    await store.link.command("FUNCTION", "LOAD", "REPLACE", library.CURRENT.source + "-- changed\n")
     with pytest.raises(FailedPrecondition, match=f"FUNCTION DELETE {library.NAME}"):
         await open_store()
 

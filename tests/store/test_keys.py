@@ -203,7 +203,7 @@ def test_a_queues_name_tells_its_parts() -> None:
 
 # --- the verbs' files -------------------------------------------------------------------------------------------------
 
-LUA = library.VERBS
+LUA = library.verbs()
 HEADERS = {verb: "\n".join(header(text)) for verb, text in LUA.items()}
 CREATING = {
     "add_audit",
@@ -280,4 +280,4 @@ def test_nothing_is_used_that_differs_between_servers() -> None:
         "'SCAN'",
         "'EXPIRE'",
     ):
-        assert word not in library.SOURCE
+        assert word not in library.CURRENT.source

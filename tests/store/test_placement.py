@@ -300,7 +300,7 @@ async def test_beside_many_hosts_a_call_deals_over_some_of_them_and_the_others_j
 ) -> None:
     """As many as one call looks at in a few milliseconds; here two."""
     source = library.CURRENT.source.replace(f"LOOKS = {library.SPREAD_LOOKS}", "LOOKS = 4")
-    with in_place(library.Library("atf_1_looks", source.replace(library.CURRENT.name, "atf_1_looks"))):
+    with in_place(library.Library("atf_1_looks", source.replace(library.CURRENT.name, "atf_1_looks").encode())):
         world = World(await open_store(), clock)
     hosts, part_of = ["a", "b", "c", "d"], f"atf:{{0}}:spread:{LAMBDA}"
     await serve(world, *hosts)

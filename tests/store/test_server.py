@@ -308,7 +308,7 @@ async def test_the_trial_changes_nothing(real: redis.Redis, embedded: Server) ->
 
 def test_the_user_and_the_trial_name_the_same_rights() -> None:
     given = {word for word in permissions.acl_user().split() if word.startswith("+")}
-    called = {f"+{name.lower()}" for name in re.findall(r"redis\.call\('([A-Z]+)'", library.SOURCE)}
+    called = {f"+{name.lower()}" for name in re.findall(r"redis\.call\('([A-Z]+)'", library.CURRENT.source)}
 
     assert given - {"+multi", "+discard", "+acl|whoami"} == set(permissions.SAMPLES)
     assert called - {"+publish"} <= given

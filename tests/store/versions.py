@@ -22,10 +22,10 @@ from atf.store.servers.sockets import Arg
 from atf.store.store import Store
 
 _FILE: Final = Path(__file__).parent / "fixtures" / "atf_1_1c0a41a0.lua"
-FOUNDATION: Final = Library(_FILE.stem, _FILE.read_text(encoding="utf-8"))
+FOUNDATION: Final = Library(_FILE.stem, _FILE.read_bytes())
 CURRENT: Final = library.CURRENT
 _OTHER: Final = f"{CURRENT.name[:-8]}{'0' * 8}"
-OTHER: Final = Library(_OTHER, CURRENT.source.replace(CURRENT.name, _OTHER))
+OTHER: Final = Library(_OTHER, CURRENT.source.replace(CURRENT.name, _OTHER).encode())
 """The same functions under other names."""
 
 

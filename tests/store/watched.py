@@ -108,4 +108,4 @@ def watched(library: Library, more: str = "", *, tells: bool = False) -> Library
     )
     watch = _WATCH.replace("FIRST_KEYS", ", ".join(f"{name} = true" for name in _FIRST_KEY.split()))
     watch = watch.replace("NAMED_MOVES", ", ".join(named)).replace("TELLS", str(tells).lower())
-    return Library(library.name, f"{first}{watch}{rest}{more}")
+    return Library(library.name, f"{first}{watch}{rest}{more}".encode())

@@ -42,7 +42,7 @@ def judge_libraries(code: Mapping[str, str], used: Mapping[str, int] | None) -> 
     shown = ", ".join(
         f"{name} ({_whose(name)}{_users(name, used)})" for name in sorted(code, key=lambda name: (name != ours, name))
     )
-    if ours in code and code[ours] != library.SOURCE:
+    if ours in code and code[ours] != library.CURRENT.source:
         return refuse(
             "library",
             shown,
