@@ -29,7 +29,7 @@ KEYS: Final = {
     "atf:{p}:x:<lambda>:!<group>": "zset: dead letter of a group of those that failed alike -> when it ended",
     "atf:{p}:groups": "zset: <lambda>:!<group> that has dead letters -> when the newest of them ended",
     "atf:{p}:lists": "zset: <lambda> or <lambda>:<STATUS>:<retention> of the lists n and f that exist, by name",
-    "atf:{p}:newest": "zset: the same -> the newest instant that was ever in it",
+    "atf:{p}:newest": "zset: the same -> an instant that none which was ever in it is above: the end of the newest one's second, mostly",
     "atf:{p}:q:<queue>": "hash: what a queue was ever pushed, whether it was full at its last visit, why due tasks were left to the next one, and whether tasks of it had concurrency keys",
     "atf:{p}:gates": "zset: lambda -> when a store consumer must look at its gates: one ends, was lifted, or is to let something pass",
     "atf:{p}:g:<lambda>": "hash: tasks that its gates have dropped, by gate and together; the last pauses of the lambda; in the registry partition what people said of each gate",

@@ -1,7 +1,7 @@
 -- The lists that people look at tasks by. Each is a sorted set of task ids: of a lambda's tasks by when they were made (n), and of its
 -- finished tasks by when they ended, one for each status and retention (f). Those of live tasks are the due index itself.
 --
--- Two sets name the lists that exist: `lists` by name, and `newest` with the instant of the newest entry that each list ever had, so that
+-- Two sets name the lists that exist: `lists` by name, and `newest` with an instant that no entry which each list ever had is above, so that
 -- a page over all lambdas leaves out those that have nothing for it. A list is named "<lambda>", or "<lambda>:<STATUS>:<retention>".
 --
 -- A finished set holds tasks of one retention, so that its order by end is also that in which they expire. A lambda whose tasks ask for
@@ -13,11 +13,14 @@ local function list_name(name, status, retention) return name .. ':' .. status .
 local usual = remembered(function(_, name, status) return list_name(name, status, run_log.RETENTION) end)
 local of_items = remembered(function(_, name, status) return list_name(name, status, ITEM_RETENTION) end)
 
--- Notes that a list has an entry of this instant.
+-- Notes that a list has an entry of this instant, for the rest of its second: so most calls have nothing to write. Returns whether the list
+-- was there.
 function lists.note(P, list, newest)
-  if redis.call('ZADD', beside_key(P, 'newest'), 'GT', fmt(newest), list) == 1 then
-    redis.call('ZADD', beside_key(P, 'lists'), 0, list)
-  end
+  local noted = redis.call('ZSCORE', beside_key(P, 'newest'), list)
+  if noted and tonumber(noted) >= newest then return true end
+  redis.call('ZADD', beside_key(P, 'newest'), fmt(math.ceil(newest / 1000000) * 1000000), list)
+  if not noted then redis.call('ZADD', beside_key(P, 'lists'), 0, list) end
+  return noted
 end
 
 -- Forgets a list that is empty.
@@ -51,11 +54,12 @@ function lists.parts(list)
   return name, status, tonumber(retention)
 end
 
--- The finished set for a retention that is not usual; and the retention as text, where it was rounded up.
-local function finished_set(P, name, status, retention)
+-- The finished set for a retention that is not usual; the retention as text, where it was rounded up; and whether the set was noted, by the
+-- call that tells whether it was there.
+local function finished_set(P, name, status, retention, now)
   local list = list_name(name, status, retention)
-  if redis.call('ZSCORE', beside_key(P, 'lists'), list) then return list end
-  if #lists.finished_of(P, name) < lists.EXACT then return list end
+  if lists.note(P, list, now) or #lists.finished_of(P, name) <= lists.EXACT then return list, nil, true end
+  lists.forget(P, list)
   local rounded = 1000000
   while rounded < retention do rounded = rounded * 2 end
   return list_name(name, status, rounded), fmt(rounded)
@@ -67,11 +71,12 @@ local last = {}  -- what was asked last: the tasks of one call are mostly alike
 function lists.finished(P, name, status, retention, now)
   if retention == run_log.RETENTION then return usual('', name, status) end
   if retention == ITEM_RETENTION then return of_items('', name, status) end
+  local noted
   if last.now ~= now or last.P ~= P or last.name ~= name or last.status ~= status or last.retention ~= retention then
     last.now, last.P, last.name, last.status, last.retention = now, P, name, status, retention
-    last.list, last.rounded = finished_set(P, name, status, retention)
+    last.list, last.rounded, noted = finished_set(P, name, status, retention, now)
   end
-  return last.list, last.rounded
+  return last.list, last.rounded, noted
 end
 
 -- A finished task leaves its set.

@@ -41,7 +41,7 @@ function loss.record(P, id, now, why, shared)
     counted = not lapses
   end
   if counted then losses = losses + 1 end
-  local ran = status == 'PROCESSING' and started and now - tonumber(started)
+  local ran = status == 'PROCESSING' and started and fmt(now - tonumber(started))
   local line = 'lost: ' .. why .. (counted and '' or ' (not counted)')
   runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner or '', now, ran, tonumber(attempts or 0) + 1, line))
   if task.flagged then

@@ -66,9 +66,9 @@ function moves.end_task(P, sets, task, to, now, ...)
   local _, _, retention = run_log.limits(task.limits)
   sets.ZREM(live_key(P, queue, from), id)
   local batch = batch_of(id)
-  local list, class = lists.finished(P, name, to, retention, now)
+  local list, class, noted = lists.finished(P, name, to, retention, now)
   sets.ZADD(done_key(P, list), fmt(now), id)  -- mutant: ended_entry
-  sets.NOTE(P, list, now)
+  if not noted then sets.NOTE(P, list, now) end
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
   if class then redis.call('HSET', task_key(P, id), 'rc', class) end
   if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end

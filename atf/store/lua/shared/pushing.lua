@@ -71,16 +71,17 @@ function pushing.number(P, queue, now, keyed)
   if place and keyed then place.room = 0 end  -- from now on, tasks of the queue are looked at
   if not place or place.room <= 0 then return nil end
   place.number, place.room = place.number + 1, place.room - 1
-  return fmt(place.number)
+  return place.number
 end
 
 -- Puts tasks that have such numbers onto their queue, in their order.
 function pushing.put(P, queue, ids)
   local place, scores = call.places[queue], {}
-  for number, id in ipairs(ids) do scores[2 * number - 1], scores[2 * number] = fmt(place.expires), id end
+  local expires = fmt(place.expires)
+  for number, id in ipairs(ids) do scores[2 * number - 1], scores[2 * number] = expires, id end
   redis.call('RPUSH', list_key(P, queue), unpack(ids))
   redis.call('ZADD', live_key(P, queue, 'ENQUEUED'), unpack(scores))
-  redis.call('HSET', queue_key(P, queue), 'pushed', fmt(place.number))
+  redis.call('HSET', queue_key(P, queue), 'pushed', place.number)
   if place.number == #ids then
     due_index.visit_by(P, queue, place.now)  -- its first entries ever: a store consumer makes it known to RQ's tools
   else

@@ -1,16 +1,20 @@
 -- What a task's record says of runs that have ended.
 
 -- What a task's field `lim` says: how many attempts and how many losses it has at most, and its retention, µs.
+local last, attempts, losses, retention  -- what was asked last: tasks are mostly alike
 function run_log.limits(text)
   if not text then return run_log.ATTEMPTS, run_log.LOSSES, run_log.RETENTION end
-  local attempts, losses, retention = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(attempts), tonumber(losses), tonumber(retention)
+  if text ~= last then
+    local texts = {string.match(text, '^(%d+) (%d+) (%d+)$')}
+    last, attempts, losses, retention = text, tonumber(texts[1]), tonumber(texts[2]), tonumber(texts[3])
+  end
+  return attempts, losses, retention
 end
 
--- The field R with a run more that has ended: owner, end, for how long it ran (nothing: it had not started), attempt, why (nothing: it
+-- The field R with a run more that has ended: owner, end, for how long it ran (a text; nothing: it had not started), attempt, why (nothing: it
 -- succeeded). The last ones are kept.
 function run_log.add(runs, owner, ended, ran, attempt, why)
-  local line = owner .. string.format('\t%d\t%s\t%d\t', ended, ran and string.format('%d', ran) or '', attempt) .. why .. '\n'
+  local line = owner .. '\t' .. fmt(ended) .. '\t' .. (ran or '') .. '\t' .. attempt .. '\t' .. why .. '\n'
   if not runs then return line end
   local _, count = string.gsub(runs, '\n', '')
   if count >= ENDED_RUNS_KEPT then runs = string.match(runs, '^[^\n]*\n(.*)$') end

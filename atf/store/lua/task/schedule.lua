@@ -12,7 +12,7 @@ local MAX_UNPACKED = 1000
 -- Where the arguments of each task begin; its record; and whether none of them is there yet, as mostly, which is told by few calls
 -- instead of one per task.
 local function tasks_of(P, args)
-  local starts, records, named, all_new, i = {}, {}, {}, #args > 8 + tonumber(args[8]), 2  -- of one task the same call answers all that is asked
+  local starts, records, named, all_new, i = {}, {}, {}, true, 2
   while i <= #args do
     local key = task_key(P, args[i])
     if named[key] then all_new = false end
@@ -65,8 +65,10 @@ local function stands_for(P, id, digest, other, at, now)
 end
 
 local function store_each(sets, P, now, args, starts, records, all_new, answers, keyed)
-  for number, i in ipairs(starts) do
-    local key, id, queue, spec, digest, count = records[number], args[i], args[i + 1], args[i + 2], args[i + 3], tonumber(args[i + 6])
+  local now_text = fmt(now)
+  local stored_now = {0, now_text, ''}  -- the answer for each that is due now: to make a table costs as much as half a command
+  for place, i in ipairs(starts) do
+    local key, id, queue, spec, digest, count = records[place], args[i], args[i + 1], args[i + 2], args[i + 3], tonumber(args[i + 6])
     local stored, stored_at
     if not all_new then stored, stored_at = fields_of(key, 'd', 'at') end
     if stored then  -- mutant: schedule_overwrites
@@ -100,23 +102,24 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
           if redis.call('RPUSH', order_key(P, more.k), id) > 1 then score = nil end  -- waits behind another  -- mutant: no_order
           if not score then due_index.wait(P, sets, queue) end
         end
+        local at_text = at == now and now_text or fmt(at)
         spec = record.put(P, id, 'spec', spec, true)
         -- at once, where the next request of this call may put it off
         local written = unique and writes.AT_ONCE or sets
         local number = score == now and pushing.number(P, queue, now, more.kc)
         if number then
-          redis.call('HSET', key, 's', 'ENQUEUED', 'q', queue, 'at', fmt(at), 't1', fmt(now), 't2', fmt(now), 'e', number, 'd', digest, 'spec', spec,
+          redis.call('HSET', key, 's', 'ENQUEUED', 'q', queue, 'at', at_text, 't1', now_text, 't2', now_text, 'e', number, 'd', digest, 'spec', spec,
             unpack(args, i + 7, i + 6 + count))
           sets.PUSH(P, queue, id)
         else
-          redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', fmt(at), 't1', fmt(now), 'd', digest, 'spec', spec, unpack(args, i + 7, i + 6 + count))
-          written.ZADD(live_key(P, queue, 'NEW'), score and fmt(score) or '+inf', id)
+          redis.call('HSET', key, 's', 'NEW', 'q', queue, 'at', at_text, 't1', now_text, 'd', digest, 'spec', spec, unpack(args, i + 7, i + 6 + count))
+          written.ZADD(live_key(P, queue, 'NEW'), score and at_text or '+inf', id)
           if score then pushing.due(P, queue, score, now) end
         end
         if unique then redis.call('HSET', key, 'uk', unique) end
         lists.enter(P, written, id, lambda_of(queue), more.ix, now)
         if unique then open_window(P, unique, id, policy == THROTTLE and now + tonumber(window) or at) end
-        answers[#answers + 1] = {0, fmt(at), ''}
+        answers[#answers + 1] = at == now and stored_now or {0, at_text, ''}
       end
     end
   end

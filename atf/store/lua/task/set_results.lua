@@ -17,7 +17,8 @@ local SAID = 256  -- bytes of a run's error that are kept of it
 
 -- Why a run ended: how, and what it said first; nothing where it succeeded.
 local function why_of(outcome, said)
-  local line = outcome ~= 1 and string.match(said, '^[^\r\n]*') or ''
+  if outcome == 1 then return '' end
+  local line = string.match(said, '^[^\r\n]*')
   if #line > SAID then line = string.gsub(string.sub(line, 1, SAID), '[\192-\255]?[\128-\191]*$', '') .. '…' end
   return WHY[outcome] .. (line ~= '' and ': ' .. line or '')
 end
@@ -59,7 +60,7 @@ end
 local function record_each(sets, P, now, args, answer, ends)
   for i = 2, #args, 11 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
-    local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), tonumber(args[i + 8])
+    local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), args[i + 8] ~= '' and args[i + 8]
     local task, claim, held_with = moves.task(P, id, 'c', 'n')
     local held_by, run, owner = moves.claim_of(claim)
     if not moves.holds(task.status, counter, nonce, held_by, held_with) then  -- mutant: finish_without_token
