@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from atf.durability import Durability, durability_of
@@ -157,7 +158,7 @@ class StoreSettings:
         _within(self, "store_timeout", 0.01, _DAY_S)
         _within(self, "store_connections", 1, 10_000)
 
-    @property
+    @cached_property
     def floor(self) -> Durability:
         """The class that every task and every claim has at least.
 

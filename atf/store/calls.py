@@ -55,6 +55,10 @@ async def by_partition(
         What `call` raises: the first error, after every partition's call has ended; with `failed`, an Unavailable only where
         no partition has answered.
     """
+    if len(items) == 1:  # of a lone caller: there is nothing to cut
+        (only_item,) = items
+        (answer,) = await call(partition(only_item), [only_item])
+        return [answer]
     places: dict[int, list[int]] = defaultdict(list)
     for place, item in enumerate(items):
         places[partition(item)].append(place)

@@ -74,7 +74,7 @@ def test_a_store_that_is_silent_costs_the_time_of_the_call(store: str, server: S
             with pytest.raises((atf.Unavailable, atf.DeadlineExceeded)):
                 client.schedule(echo.prepare("a"))
         assert time.monotonic() - began < 0.5
-        assert client.schedule(echo.prepare("a")).status() is atf.Status.NEW
+        assert client.schedule(echo.prepare("a")).status() in {atf.Status.NEW, atf.Status.ENQUEUED}
 
 
 def test_closing_ends_the_call_of_another_thread(store: str, server: Server) -> None:
@@ -105,7 +105,7 @@ import os, sys, atf
 client = atf.Client(sys.argv[1], timeout=5)
 def check():
     handle = client.schedule("direct/echo", {"text": "a"})
-    assert handle.status() is atf.Status.NEW
+    assert handle.status() in {atf.Status.NEW, atf.Status.ENQUEUED}
 check()
 child = os.fork()
 check()
