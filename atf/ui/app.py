@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -59,22 +59,18 @@ _log = get_logger()
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Site(NamedTuple):
-    """The pages of one process."""
-
-    app: web.Application
-    samples: Samples
-
-
-def make_app(frontend: api.Frontend, settings: UiSettings, runtime: Runtime) -> Site:
+def make_app(
+    frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples | None = None
+) -> web.Application:
     """The pages as an application of aiohttp.
 
     Args:
         frontend: what they show, and what carries actions out.
         settings: under which path and which names, and whether they only show.
         runtime: clocks and chance.
+        samples: of the same frontend; None: none have been taken.
     """
-    site = _Pages(frontend, settings, runtime)
+    site = _Pages(frontend, settings, runtime, samples or Samples(frontend, SharedReads(runtime), runtime))
     app = web.Application(client_max_size=MAX_FORM_BYTES, middlewares=[site.guard])
     root = settings.root
     for page in PAGES:
@@ -86,15 +82,14 @@ def make_app(frontend: api.Frontend, settings: UiSettings, runtime: Runtime) -> 
     app.router.add_get(f"{root}/prefs", site.preferences)
     app.router.add_get(f"{root}/static/{{path:.+}}", site.static)
     app.router.add_post(f"{root}/do/{{action}}", site.act)
-    return Site(app, site.samples)
+    return app
 
 
 class _Pages:
-    def __init__(self, frontend: api.Frontend, settings: UiSettings, runtime: Runtime) -> None:
+    def __init__(self, frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples) -> None:
         self._frontend, self._settings, self._runtime = frontend, settings, runtime
         self._public = host_names(settings.public_hosts)
-        self._read = SharedReads(runtime)
-        self.samples = Samples(frontend, self._read, runtime)
+        self._samples, self._read = samples, samples.read
         self._logs = LogWatches(frontend, runtime)
         self._static = load_static()
         self._templates = make_environment(settings.root)
@@ -157,7 +152,7 @@ class _Pages:
             visit = Visit(
                 self._frontend,
                 self._read,
-                self.samples,
+                self._samples,
                 self._logs,
                 dict(request.query),
                 dict(request.match_info),

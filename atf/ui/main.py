@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import importlib.util
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from aiohttp import web
-
 from atf.config.settings import LogSettings, UiSettings
+from atf.errors import ConfigError
+from atf.log import get_logger
 from atf.process.role import Process, run_role
 from atf.rpc import api
 from atf.rpc.channel import open_channel
@@ -16,12 +20,13 @@ from atf.rpc.listen_address import free_address
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import Runtime, end
 
-from .app import make_app
-from .probes import add_probes
-from .samples import keep_sampling
+from .reads import SharedReads
+from .samples import Samples, keep_sampling
 
-DRAIN_S: Final = 2.0
-"""Seconds that requests under way have when the process ends."""
+_log = get_logger(duty="pages")
+
+WAITING: Final = 128
+"""Connections that nobody has taken yet, at most."""
 
 
 def main(settings: UiSettings, logs: LogSettings) -> int:
@@ -43,23 +48,67 @@ def main(settings: UiSettings, logs: LogSettings) -> int:
 async def pages(
     frontend: api.Frontend, settings: UiSettings, runtime: Runtime, serves: Callable[[], bool]
 ) -> AsyncIterator[str]:
-    """Serves the pages; gives their host:port.
+    """Serves the pages; gives their host:port. What makes them is loaded when somebody first connects: it takes 15 MiB.
 
     Args:
         frontend: whose tasks they show.
         settings: where.
         runtime: clocks, spawning.
         serves: whether the process serves now, for /readyz.
+
+    Raises:
+        ConfigError: they can't be served there, or a package is missing.
     """
-    host, port = await free_address(settings.listen)
-    site = make_app(frontend, settings, runtime)
-    add_probes(site.app, serves)
-    runner = web.AppRunner(site.app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
-    await runner.setup()
-    sampling = runtime.spawn(keep_sampling(site.samples), name="samples of counts")
+    _check_installed()
+    samples = Samples(frontend, SharedReads(runtime), runtime)
+    host, listening = await _listen(settings.listen)
+    visited, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    async def serve() -> None:
+        await visited.wait()
+        loop.remove_reader(listening)
+        try:
+            # On a thread: the loop may have other roles' work to do.
+            site = await asyncio.to_thread(importlib.import_module, "atf.ui.site")  # noqa: TID251
+            await site.serve(frontend, settings, runtime, samples, serves, listening)
+        except Exception:  # noqa: BLE001  whoever has connected can't be told, and the process may have roles that go on
+            _log.exception("the pages can't be served")
+            listening.close()
+
+    loop.add_reader(listening, visited.set)
+    duties = [
+        runtime.spawn(keep_sampling(samples), name="samples of counts"),
+        runtime.spawn(serve(), name="pages"),
+    ]
     try:
-        await web.TCPSite(runner, host.strip("[]"), port).start()
-        yield f"{host}:{runner.addresses[0][1]}"
+        yield f"{host}:{listening.getsockname()[1]}"
     finally:
-        await end([sampling])
-        await runner.cleanup()
+        if not visited.is_set():
+            loop.remove_reader(listening)
+        await end(duties)
+        listening.close()
+
+
+async def _listen(address: str) -> tuple[str, socket.socket]:
+    """The host, and a socket that listens."""
+    host, port = await free_address(address)
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    family, *_, where = found[0]
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setblocking(False)
+    try:
+        listening.bind(where)
+        listening.listen(WAITING)
+    except OSError as error:  # it was free a moment ago
+        listening.close()
+        raise ConfigError(
+            f"can't listen on {address}: {error.strerror}. Choose another address for the pages"
+        ) from None
+    return host, listening
+
+
+def _check_installed() -> None:
+    for package in ("aiohttp", "jinja2"):
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"the pages need {package}: pip install 'atf-tasks[server]'")

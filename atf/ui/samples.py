@@ -23,10 +23,14 @@ WORDS: Final = ("waiting", "running", "dead")
 
 
 class Samples:
-    """The samples of one process, oldest first."""
+    """The samples of one process, oldest first.
+
+    Attributes:
+        read: by which they are taken, and whatever else the pages show.
+    """
 
     def __init__(self, frontend: api.Frontend, read: SharedReads, runtime: Runtime) -> None:
-        self._frontend, self._read, self._runtime = frontend, read, runtime
+        self._frontend, self.read, self._runtime = frontend, read, runtime
         self._taken: deque[list[int]] = deque(maxlen=MOST)
 
     def add(self, counts: Mapping[str, int]) -> None:
@@ -42,7 +46,7 @@ class Samples:
     async def take(self) -> None:
         """Counts once. While the frontend is away there is nothing to count."""
         try:
-            found = await cluster_status(self._frontend, self._read)
+            found = await cluster_status(self._frontend, self.read)
         except AtfError:
             return
         self.add(found.counts)

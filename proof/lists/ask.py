@@ -162,7 +162,7 @@ def slowest_ms(client: redis.Redis) -> float:
 async def open_pages(service: FrontendService) -> AsyncIterator[Callable[[str], Awaitable[str]]]:
     """`atf ui` before a frontend of this process: what gets a page by its path."""
     site = make_app(service, UiSettings(), SystemRuntime())
-    runner = web.AppRunner(site.app)
+    runner = web.AppRunner(site)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:

@@ -178,12 +178,13 @@ def test_a_guard_carries_neither_grpc_nor_redis_nor_what_tasks_are_declared_with
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller", "server"])
+@pytest.mark.parametrize("role", ["frontend", "hsc", "store_consumer", "controller", "server", "ui"])
 def test_a_role_starts_without_what_it_never_needs(role: str) -> None:
-    """What tasks are declared with, and two libraries whose import takes as long as most of the others together."""
+    """What tasks are declared with, what is loaded when somebody first asks for it, and libraries that it can do without."""
     program = (
         f"import sys; from atf.cli.roles import main_of; main_of('{role}')\n"
-        "print([m for m in ('atf.public', 'rich', 'rq') if m in sys.modules]); import rich"
+        "late = ('aiohttp', 'difflib', 'grpc_reflection.v1alpha.reflection', 'jinja2', 'prometheus_client', 'wsgiref')\n"
+        "print([m for m in ('atf.public', 'opentelemetry.trace', 'rich', 'rq', *late) if m in sys.modules]); import opentelemetry, rich"
     )
     said = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True).stdout
 

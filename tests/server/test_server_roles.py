@@ -20,7 +20,7 @@ from atf.config.settings import (
     Timing,
     UiSettings,
 )
-from atf.errors import FailedPrecondition
+from atf.errors import ConfigError, FailedPrecondition
 from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, store_consumer_pb2 as s, task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import FrontendStub, HSCStub, StoreConsumerStub
@@ -35,7 +35,9 @@ REQUEST = f.ScheduleRequest(spec=t.TaskSpec(**{"lambda": SPEC.name}))  # type: i
 @asynccontextmanager
 async def serving(**consumer: bool) -> AsyncIterator[ServerRoles]:
     runtime, timing = SystemRuntime(), Timing()
-    store = await Store.open(StoreSettings(partitions=2), timing, runtime, fake=fakeredis.FakeServer())
+    store = await Store.open(
+        StoreSettings(partitions=2, push_when_scheduled=False), timing, runtime, fake=fakeredis.FakeServer()
+    )
     settings = RoleSettings(
         frontend=FrontendSettings(listen="127.0.0.1:0"),
         hsc=HscSettings(),
@@ -96,3 +98,16 @@ async def test_the_pages_ask_the_frontend_directly() -> None:
                 assert "<h1>photos/thumbnail" in await answer.text()
             async with session.get(f"http://{pages}/readyz") as answer:
                 assert answer.status == 200
+
+
+async def test_pages_that_nobody_has_looked_at_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving() as roles:
+        pages = await roles.serve_pages(UiSettings(listen="127.0.0.1:0"), lambda: True)
+        with pytest.raises(ConfigError, match="can't listen on"):
+            await roles.serve_pages(UiSettings(listen=pages), lambda: True)
+        monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+        with pytest.raises(ConfigError, match="the pages need aiohttp: pip install"):
+            await roles.serve_pages(UiSettings(listen="127.0.0.1:0"), lambda: True)
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(f"http://{pages}/")

@@ -70,8 +70,7 @@ class Browser:
 async def browsing(frontend: Any, **settings: Any) -> AsyncIterator[Browser]:
     """A browser before the pages of a frontend."""
     clock, given = TurnedClock(), UiSettings(**settings)
-    site = make_app(frontend, given, clock)
-    async with TestClient(TestServer(site.app)) as client:
+    async with TestClient(TestServer(make_app(frontend, given, clock))) as client:
         yield Browser(client, frontend, clock, given.root)
 
 

@@ -282,9 +282,9 @@ async def test_every_instant_names_its_zone() -> None:
 
 async def test_probes_say_how_the_process_stands() -> None:
     serves = True
-    site = make_app(Recorder(), UiSettings(base_path="/atf"), TurnedClock())  # type: ignore[arg-type]
-    add_probes(site.app, lambda: serves)
-    async with TestClient(TestServer(site.app)) as client:
+    app = make_app(Recorder(), UiSettings(base_path="/atf"), TurnedClock())  # type: ignore[arg-type]
+    add_probes(app, lambda: serves)
+    async with TestClient(TestServer(app)) as client:
         for path, said in {
             "/livez": "the loop turns",
             "/readyz": "serves",
