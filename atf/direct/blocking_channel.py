@@ -47,7 +47,11 @@ class DirectBlockingChannel:
         try:
             if self._closed:
                 raise Unavailable("the client is closed")
-            answer: R = self._loop.run(self._answer(path, request, until))
+            frontend = self._frontend
+            if frontend is None:
+                frontend = self._frontend = self._loop.run(self._opener(self._runtime))
+            _link(frontend).until(until)
+            answer: R = self._loop.step(frontend.method(path)(request))
         except AtfError:
             raise
         except Exception as error:
@@ -55,13 +59,6 @@ class DirectBlockingChannel:
         finally:
             self._turn.release()
         return answer
-
-    async def _answer(self, path: str, request: Message, until: float) -> Any:
-        frontend = self._frontend
-        if frontend is None:
-            frontend = self._frontend = await self._opener(self._runtime)
-        _link(frontend).until(until)
-        return await frontend.method(path)(request)
 
     def close(self) -> None:
         """Ends the connections. The call that is under way, and later ones, raise Unavailable."""

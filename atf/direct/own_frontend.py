@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from atf.errors import AtfError, FailedPrecondition, Internal
 from atf.frontend.pending import PARTS_OF_DIRECT
 from atf.frontend.service import FrontendService
 from atf.log import get_logger
+from atf.metrics.metrics import UnreadMetrics
 from atf.rpc.stub import snake_case
 from atf.runtime import Runtime
 from atf.store.store import Store
@@ -38,7 +39,7 @@ class OwnFrontend:
         self._service.drain()
 
 
-Opener = Callable[[Runtime], Awaitable[OwnFrontend]]
+Opener = Callable[[Runtime], Coroutine[Any, Any, OwnFrontend]]
 """Opens one, with the clocks of whoever turns the event loop."""
 
 
@@ -79,6 +80,7 @@ async def put_on(store: Store, settings: FrontendSettings, runtime: Runtime) -> 
     except BaseException:
         await store.close()
         raise
+    store.metrics = UnreadMetrics()
     service = FrontendService(store=store, settings=settings, runtime=runtime, parts=PARTS_OF_DIRECT)
     return OwnFrontend(store, service)
 

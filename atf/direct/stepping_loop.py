@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
+import types
 from asyncio import events
 from asyncio.base_events import BaseEventLoop
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,6 +52,19 @@ class SteppingLoop(BaseEventLoop):
         finally:
             events._set_running_loop(around)
 
+    def step(self, work: Coroutine[Any, Any, T]) -> T:
+        """As `run`, of what hardly ever waits: an asyncio task is made of it only where it does. So it may not ask for its task before."""
+        around = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            awaited = work.send(None)
+        except StopIteration as ended:
+            done: T = ended.value
+            return done
+        finally:
+            events._set_running_loop(around)
+        return self.run(_gone_on(work, awaited))
+
     def _turn(self) -> None:
         """Runs what is ready or due; if nothing is, sleeps until the next timer."""
         ready, timers = self._ready, self._scheduled
@@ -69,3 +84,26 @@ class SteppingLoop(BaseEventLoop):
 
     def __del__(self) -> None:
         """It holds nothing that had to be closed."""
+
+
+async def _gone_on(work: Coroutine[Any, Any, T], awaited: Any) -> T:
+    """The rest of a coroutine that has begun, and awaits something."""
+    done: T = await _rest(work, awaited)
+    return done
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+    go_on: Callable[[], Any]
+    while True:
+        try:
+            sent = yield awaited
+        except BaseException as error:  # noqa: BLE001  it is the coroutine's
+            go_on = partial(work.throw, error)
+        else:
+            go_on = partial(work.send, sent)
+        try:
+            awaited = go_on()
+        except StopIteration as ended:
+            done: T = ended.value
+            return done

@@ -72,3 +72,40 @@ async def test_runs_within_another_loop() -> None:
     assert stepping.run(asyncio.sleep(0, "a")) == "a"
     assert asyncio.get_running_loop() is around
     await asyncio.sleep(0)
+
+
+async def _steps(trace: list[str], waits: float) -> str:
+    try:
+        trace.append("begun")
+        if waits:
+            trace.append(await asyncio.sleep(waits, "slept"))
+            async with asyncio.timeout(1):  # it has a task by now
+                await asyncio.sleep(0)
+        if waits > 1:
+            raise ZeroDivisionError
+        return "done"
+    finally:
+        trace.append("ended")
+
+
+@pytest.mark.parametrize("waits", [0, 0.5])
+def test_a_step_has_the_result_whether_or_not_it_waits(waits: float) -> None:
+    stepping, slept = loop()
+    trace: list[str] = []
+    assert stepping.step(_steps(trace, waits)) == "done"
+    assert trace == (["begun", "slept", "ended"] if waits else ["begun", "ended"])
+    assert sum(slept) == pytest.approx(waits)
+
+
+def test_a_step_raises_what_it_raises_also_after_it_has_waited() -> None:
+    stepping, _ = loop()
+    with pytest.raises(ZeroDivisionError):
+        stepping.step(_steps([], 2))
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    trace: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        SteppingLoop(interrupt).step(_steps(trace, 0.5))
+    assert trace == ["begun", "ended"]
