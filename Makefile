@@ -121,8 +121,8 @@ dapr: .venv/.ready .build/dapr-1.16/.ready .build/dapr-1.19/.ready ## drive real
 	PYTHONPATH=. .venv/bin/python -P -m proof.chaos --row dapr-1.16,dapr-1.19 --trials "$(N)"
 
 .PHONY: upgrade
-upgrade: .venv/.ready ## replace role by role of a copy of this tree, under load, and go back
-	.venv/bin/python -P tools/rolling_upgrade.py
+upgrade: .venv/.ready ## replace role by role of a copy of this tree, under load, and go back; ARGS=--compact: server and worker
+	.venv/bin/python -P tools/rolling_upgrade.py $(ARGS)
 
 .PHONY: alerts
 alerts: .venv/.ready ## check deploy/: rules, the tests of each alert, the board; needs promtool

@@ -1,6 +1,6 @@
 """Upgrades a running system role by role, from a copy of this tree to this tree, and back again, under load; then judges it.
 
-    python tools/rolling_upgrade.py [--rate TASKS_PER_SECOND] [--seconds PER_STEP]
+    python tools/rolling_upgrade.py [--rate TASKS_PER_SECOND] [--seconds PER_STEP] [--compact]
 
 The copy's function library has another digest, so that both stand side by side in the store. Every role is a process with a port of its
 own; a role is replaced as in any deployment: asked to end, and started anew from the other tree. Every task must succeed with its first
@@ -47,6 +47,8 @@ PACKAGE: Final = ("atf", "frontend", "store_consumer", "controller", "executor",
 """What a release is made of; a role's folder is linked into `atf`."""
 ROLES: Final = ("store-consumer", "hsc", "frontend", "controller")
 """In the order in which they are replaced."""
+FEW: Final = ("server", "worker")
+"""The same of `atf server` and `atf worker`."""
 PARTITIONS: Final = "2"
 APP: Final = """
 import time
@@ -128,17 +130,17 @@ class UpgradeLoad:
 
 
 @contextlib.asynccontextmanager
-async def roles(folder: Path, url: str) -> AsyncIterator[dict[str, Role]]:
-    ports = {name: free_port() for name in ROLES}
+async def roles(folder: Path, url: str, names: tuple[str, ...]) -> AsyncIterator[dict[str, Role]]:
+    ports = {name: free_port() for name in names}
     store = ["--redis-url", url, "--partitions", PARTITIONS]
+    at = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+    works = ["shop_app:app", "--executors", "2"]
     more = {
-        "controller": [
-            "shop_app:app",
-            *("--hsc", f"127.0.0.1:{ports['hsc']}", "--frontend", f"127.0.0.1:{ports['frontend']}"),
-            *("--executors", "2"),
-        ]
+        "controller": [*works, "--hsc", at.get("hsc", ""), "--frontend", at.get("frontend", "")],
+        "server": ["--ui-listen", "none"],
+        "worker": [*works, "--server", at.get("server", "")],
     }
-    made = {name: Role(name, ports[name], [*more.get(name, []), *store], folder) for name in ROLES}
+    made = {name: Role(name, ports[name], [*more.get(name, []), *store], folder) for name in names}
     try:
         yield made
     finally:
@@ -150,6 +152,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description="A rolling upgrade under load, and back.")
     parser.add_argument("--rate", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=4, help="of load after each step")
+    parser.add_argument("--compact", action="store_true", help="replace `atf server` and `atf worker`")
     parser.add_argument("--results", type=Path, default=frame.RESULTS)
     args = parser.parse_args()
     where = frame.circumstances(*ALSO, harness=SUITE)
@@ -161,7 +164,10 @@ async def main() -> None:
         sys.path.append(scratch)
         data = DataDir(folder / "data")
         data.lock()
-        async with EmbeddedStore(find_binary(), data) as store, roles(folder, store.url) as made:
+        async with (
+            EmbeddedStore(find_binary(), data) as store,
+            roles(folder, store.url, FEW if args.compact else ROLES) as made,
+        ):
             try:
                 facts = await play(made, old, args.rate, args.seconds)
                 failures = judged(facts, await library_names(store.url))
@@ -172,8 +178,9 @@ async def main() -> None:
         data.release()
     if frame.proof(*ALSO, harness=SUITE) != where["proof"]:
         sys.exit(f"{frame.CHANGED}: there is no result")
-    asked = {"from": "a copy of it", "rate": args.rate, "seconds_per_step": args.seconds}
-    frame.write(result(facts, failures) | asked | where, args.results)
+    asked = {"from": "a copy of it", "processes": [*made], "rate": args.rate, "seconds_per_step": args.seconds}
+    row = {"row": "upgrade-compact"} if args.compact else {}
+    frame.write(result(facts, failures) | row | asked | where, args.results)
     print("\n".join(failures) or "ok")
     sys.exit(bool(failures))
 
@@ -225,8 +232,8 @@ async def play(made: dict[str, Role], old: Path, rate: float, seconds: float) ->
 
     for each in made.values():
         each.start(old)
-    steps = [(name, ROOT, "to this tree") for name in ROLES] + [(name, old, "back again") for name in reversed(ROLES)]
-    with atf.Client(made["frontend"].address) as client:
+    steps = [(name, ROOT, "to this tree") for name in made] + [(name, old, "back again") for name in reversed(made)]
+    with atf.Client((made.get("frontend") or made["server"]).address) as client:
         await registered(client)
         load = UpgradeLoad(client, rate)
         task = asyncio.create_task(load.run(shop_app.note))
