@@ -21,7 +21,9 @@ S = TypeVar("S")
 class _SettingOption(click.Option):
     """A flag of a setting, and what the settings of its class are about."""
 
-    section = ""
+    def __init__(self, *words: Any, section: str, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.section = section
 
 
 class SettingsCommand(click.Command):
@@ -61,8 +63,14 @@ def settings_flags(*classes: type[Any], without: frozenset[str] = frozenset()) -
             if each.metadata["repeatable"]:
                 alone = {"multiple": True, "callback": _joined}
             flag = f"--{name.replace('_', '-')}"
-            kind = type("SettingOption", (_SettingOption,), {"section": (cls.__doc__ or "").partition(".")[0]})
-            command = click.option(flag, name, cls=kind, metavar=_metavar(default), help=text, **alone)(command)
+            section = (cls.__doc__ or "").partition(".")[0]
+            more: dict[str, Any] = {
+                "cls": _SettingOption,
+                "section": section,
+                "metavar": _metavar(default),
+                "help": text,
+            }
+            command = click.option(flag, name, **more, **alone)(command)
         return command
 
     return add
