@@ -56,11 +56,6 @@ _NO_CHILDREN: Final = (
     " by subprocess or multiprocessing.get_context('spawn')"
 )
 
-_NO_STORE: Final = (
-    "this process is an executor, and its clients take no address of a task store: the code of users runs here, and must not hold the key to"
-    " everybody's tasks. Give the HOST:PORT of a frontend, or none: ATF_FRONTEND is set"
-)
-
 
 def main(arguments: Sequence[str]) -> int:
     """Runs until drained; returns the exit code."""
@@ -70,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         os.set_inheritable(descriptor, False)  # not for what lambdas start
     os.environ.pop(FORK_SUPPORT, None)  # gRPC, loaded by now, has read it; it is not for what lambdas start either
     FORK_GUARD.refuse_children(_NO_CHILDREN)
-    refuse_direct(_NO_STORE)
+    refuse_direct()
     settings, timing, logs = load(ExecutorSettings), load(Timing), load(LogSettings)
     folder, table, notes = Path.cwd(), Table.mapped(int(memory)), StartNotes(int(notes_fd))
     lambdas: dict[str, Lambda[..., Any]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from atf.config.store_urls import shown_url
 from atf.errors import ConfigError, FailedPrecondition
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from atf.direct.blocking_channel import DirectBlockingChannel
     from atf.direct.channel import DirectChannel
 
-_refusal = ""
+_IN_EXECUTOR: Final = (
+    "this process is an executor's, and its clients take no address of a task store: the code of users runs here, and must not hold the key to"
+    " everybody's tasks. Give the HOST:PORT of a frontend, or none: ATF_FRONTEND is set"
+)
+_refused = False
 
 
-def refuse_direct(why: str) -> None:
-    """From now on no client of this process gets a frontend of its own: it raises FailedPrecondition(why)."""
-    global _refusal  # noqa: PLW0603  of the process, as what it runs is
-    _refusal = why
+def refuse_direct() -> None:
+    """From now on no client of this process, which runs the code of users for others, gets a frontend of its own."""
+    global _refused  # noqa: PLW0603  of the process, as what it runs is
+    _refused = True
 
 
 def open_frontend(url: str, runtime: Runtime) -> DirectChannel:
@@ -52,8 +56,8 @@ def open_blocking_frontend(url: str, seconds: float) -> DirectBlockingChannel:
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    if _refusal:
-        raise FailedPrecondition(_refusal)
+    if _refused:
+        raise FailedPrecondition(_IN_EXECUTOR)
     with FORK_GUARD.loading():
         try:
             yield

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from google.protobuf.message import Message
 
 from atf.errors import DeadlineExceeded, Unavailable
-from atf.runtime import Runtime
+from atf.runtime import Runtime, end
 
 from .own_frontend import Opener, OwnFrontend, told
 
@@ -105,16 +105,19 @@ class _OfLoop:
 
     def __init__(self, opener: Opener, runtime: Runtime) -> None:
         self._opener, self._runtime = opener, runtime
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[OwnFrontend] | None = None
         self._frontend: OwnFrontend | None = None
         self._waiting: set[asyncio.Timeout] = set()
         self._closed = False
 
     async def frontend(self) -> OwnFrontend:
+        """The frontend, once it is open. It is opened for all who call; one whose time is over leaves, and the opening goes on."""
         if self._frontend is None:
-            async with self._opening:
-                if self._frontend is None:
-                    self._frontend = await self._opener(self._runtime)
+            if self._opening is None or self._opening.done():
+                self._opening = self._runtime.spawn(self._opener(self._runtime), name="open the task store")
+                self._opening.add_done_callback(_seen)
+            await asyncio.wait({self._opening})
+            self._frontend = self._opening.result()
         return self._frontend
 
     @contextlib.contextmanager
@@ -146,6 +149,16 @@ class _OfLoop:
         self._closed = True
         for each in self._waiting:
             each.reschedule(0)
-        if self._frontend is not None:
-            self._frontend.drain()
-            await self._frontend.store.close()
+        if self._opening is None:
+            return
+        await end([self._opening])
+        if not self._opening.cancelled() and self._opening.exception() is None:
+            frontend = self._opening.result()
+            frontend.drain()
+            await frontend.store.close()
+
+
+def _seen(opening: asyncio.Task[OwnFrontend]) -> None:
+    """Its failure concerns those who still wait for it."""
+    if not opening.cancelled():
+        opening.exception()

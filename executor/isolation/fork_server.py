@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from atf.client.own_frontend import refuse_direct
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings, LogSettings
 from atf.errors import AtfError, ConfigError
@@ -59,6 +60,7 @@ _LOOK_S: Final = 0.01
 def main(arguments: Sequence[str]) -> int:
     """Serves until the worker ends."""
     die_with_parent()
+    refuse_direct()
     control, notes_fd, *apps = arguments
     connection, notes = socket.socket(fileno=int(control)), StartNotes(int(notes_fd))
     for descriptor in (int(control), int(notes_fd)):

@@ -65,7 +65,7 @@ class DirectWorld:
 def world(monkeypatch: pytest.MonkeyPatch) -> DirectWorld:
     world = DirectWorld()
     monkeypatch.setattr(direct, "opener", world.opener)
-    monkeypatch.setattr(own_frontend, "_refusal", "")
+    monkeypatch.setattr(own_frontend, "_refused", False)
     # Connections in memory suspend, which those that block never do; on the stepping loop that makes no difference.
     monkeypatch.setattr(Link, "until", lambda *_: None, raising=False)
     monkeypatch.setattr(Link, "cut", lambda _: None, raising=False)

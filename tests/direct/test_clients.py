@@ -69,6 +69,13 @@ async def test_a_call_that_blocks_may_come_from_a_coroutine() -> None:
         assert (await client.schedule_async(echo.prepare("a"))).id
 
 
+def test_the_address_may_stand_in_the_environment(world: DirectWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATF_FRONTEND", URL)
+    with atf.Client() as client:
+        client.schedule(echo.prepare("a"))
+    assert len(world.opened) == 1
+
+
 def test_behind_sentinels_and_on_a_cluster_the_loop_does_it(world: DirectWorld) -> None:
     for url in ("redis+sentinel://a:1,b:2/master", "rediss+cluster://a:1"):
         with atf.Client(url) as client:
@@ -162,10 +169,10 @@ def test_a_store_takes_direct_clients_only_once_its_operator_has_said_so(world: 
 
 
 def test_an_executor_refuses_it(world: DirectWorld) -> None:
-    refuse_direct("this process is an executor")
+    refuse_direct()
     with atf.Client(URL) as client:
         for call in (lambda: client.schedule(echo.prepare("a")), lambda: client.count("direct/echo")):
-            with pytest.raises(atf.FailedPrecondition, match="this process is an executor"):
+            with pytest.raises(atf.FailedPrecondition, match="this process is an executor's"):
                 call()
     assert not world.blocking
 

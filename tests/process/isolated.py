@@ -41,6 +41,25 @@ def whose() -> list[int]:
     return [os.getpid(), os.getppid()]
 
 
+def _reach_the_store() -> str:
+    with atf.Client("redis://stores:6379") as client:
+        try:
+            client.schedule("g/nothing_here", {})
+        except atf.FailedPrecondition as error:
+            return str(error)
+    return "reached"
+
+
+@app.task
+def reaches_the_store() -> str:
+    return _reach_the_store()
+
+
+@app.task(isolate=True)
+def reaches_the_store_alone() -> str:
+    return _reach_the_store()
+
+
 @app.task(isolate=True)
 def whose_alone(ctx: atf.Context) -> list[int]:
     """Its process, and how many runs that process has seen; memory is its own."""

@@ -64,6 +64,8 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
             world,
             *(call(f"0-{n}", "whose_alone") for n in range(3)),
             call("0-here", "whose"),
+            call("0-store", "reaches_the_store"),
+            call("0-store-alone", "reaches_the_store_alone"),
             call("0-context", "context", timeout=60),
             call("0-schedules", "schedules"),
             call("0-more", "starts_more"),
@@ -74,6 +76,8 @@ async def test_each_run_has_a_process_of_its_own_and_ends_alone(
         assert len({each[0] for each in pids}) == 3
         assert [each[1:] for each in pids] == [[1, False, 1]] * 3, "a fresh process each, without gRPC or threads"
         assert value(found["0-here"])[0] == worker
+        for each in ("0-store", "0-store-alone"):
+            assert "must not hold the key to everybody's tasks" in value(found[each])
         assert value(found["0-context"]) == ["0-context", "g/context", 1, 1, 1, True, {}, True, False, False]
         assert value(found["0-schedules"]) == "0-made"
         assert value(found["0-more"]) == [14, -signal.SIGTERM, 3]
