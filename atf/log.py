@@ -17,13 +17,17 @@ import traceback
 from collections.abc import MutableMapping
 from typing import Any, TextIO
 
-import structlog
-from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
-
 from atf.config.settings import LogSettings
 from atf.visible import one_line, visible
 
 from .process import streams
+from .process.left_out import forget, without
+
+with without(
+    "rich"
+):  # it would draw tracebacks that no process of ours has drawn: 4 MiB, and a fifth of a role's start
+    import structlog
+    from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
 _SECRET = frozenset({"payload", "spec", "result", "token", "nonce"})
 
@@ -87,6 +91,11 @@ def setup(settings: LogSettings, role: str, *, stream: TextIO | None = None) -> 
     output.debug = level <= logging.DEBUG
     if stream is sys.stderr:
         streams.notice_by(_MissingLinesWriter(console=console, stream=stream, fields=fields))
+
+
+def leave_structlog() -> None:
+    """Has user code that imports structlog load one of its own: ours has been loaded without rich."""
+    forget("structlog")
 
 
 class LogOutput:

@@ -23,7 +23,7 @@ from atf.client.registration import register_lambdas
 from atf.config.loading import load
 from atf.config.settings import ExecutorSettings, LogSettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT
-from atf.log import get_logger
+from atf.log import get_logger, leave_structlog
 from atf.process.forks import FORK_SUPPORT
 from atf.process.role import Process, StoppedEarly, run_role
 from atf.process.streams import exit_at_once, protect
@@ -77,6 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         notes.doing(f"importing {' '.join(apps)}")
         with _noted(notes):
             output.capture()
+            leave_structlog()
             lambdas.update(with_builtins(load_lambdas(apps), settings))
             loaded.extend(load_apps(apps))
             take_logging()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -129,3 +131,19 @@ def test_a_line_that_nobody_reads_ends_no_duty() -> None:
 
     with pytest.raises(BrokenPipeError):
         stream.close()
+
+
+@pytest.mark.processes
+def test_our_structlog_does_without_rich_and_users_load_their_own() -> None:
+    program = (
+        "import sys, atf.log\n"
+        "print('rich' in sys.modules, atf.log.structlog.dev.rich)\n"
+        "atf.log.leave_structlog()\n"
+        "import structlog\n"
+        "print(structlog is atf.log.structlog, structlog.dev.rich is not None)\n"
+        "atf.log.get_logger().warning('both go on')\n"
+    )
+    ran = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+
+    assert ran.stdout.split() == ["False", "None", "False", "True"]
+    assert "both go on" in ran.stderr

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -26,6 +24,7 @@ from atf.config.settings import (
     WorkerHostSettings,
 )
 from atf.process.forks import without_fork_support
+from atf.process.left_out import without
 
 from .options import SettingsCommand, option, read, refuse_unused, settings_flags
 
@@ -40,24 +39,9 @@ def _run(role: str, classes: tuple[type[Any], ...], flags: dict[str, Any], *more
 
 def main_of(role: str) -> Callable[..., int]:
     """The `main` of a role's package, loaded only now: a guard must not carry what other roles need."""
-    with without_fork_support(), _without("rich", "opentelemetry"):
+    with without_fork_support(), without("opentelemetry"):  # by it redis' client would measure itself: 2 MiB
         main: Callable[..., int] = importlib.import_module(f"atf.{role}.main").main
     return main
-
-
-@contextlib.contextmanager
-def _without(*packages: str) -> Iterator[None]:
-    """What is loaded within the block does without packages that it would use if they were there.
-
-    Structlog would have rich draw tracebacks that no role has drawn: a fifth of a role's start. Redis' client would measure itself by opentelemetry: 2 MiB.
-    """
-    left_out = [each for each in packages if each not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for each in left_out:
-            del sys.modules[each]
 
 
 @click.command()

@@ -38,7 +38,7 @@ from atf.executor.guarding.start_notes import StartNotes
 from atf.executor.output import capture as output
 from atf.executor.output.log_handlers import take_logging
 from atf.executor.worker_hooks import call_start_hooks
-from atf.log import setup
+from atf.log import leave_structlog, setup
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import stop_signals
 from atf.process.streams import protect_without_threads
@@ -73,6 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         output.capture()
         notes.watch(load(ExecutorSettings).start_timeout)
         notes.doing(f"importing {' '.join(apps)}{_AGAIN}")
+        leave_structlog()
         lambdas = load_lambdas(apps)
         take_logging()
         isolated = {name: each for name, each in lambdas.items() if each.isolate}

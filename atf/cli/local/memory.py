@@ -37,7 +37,7 @@ from atf.executor.executor import Executor
 from atf.executor.isolation.runs import IsolatedRuns
 from atf.executor.worker_hooks import WorkerHooks, run_apart
 from atf.executor.workers import ThreadAndLoopWorkers
-from atf.log import get_logger, setup
+from atf.log import get_logger, leave_structlog, setup
 from atf.process.descriptors import watch
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import StopRequests, stop_signals
@@ -75,6 +75,7 @@ def _imported(settings: ClusterSettings, apps: Sequence[str], *, ui: bool) -> in
         return code
     setup(read(LogSettings, {}), "atf")
     folder = Path.cwd()  # before user code, which may go elsewhere
+    leave_structlog()
     with given_back():
         lambdas = load_lambdas(apps)
     return asyncio.run(_run(settings, _UserCode(apps, load_apps(apps), lambdas, folder), ui=ui))
