@@ -51,6 +51,7 @@ EXCEPTED: Final = {
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
     "store restore": "of `atf store import`, which no role calls",
     "store restore_unique_keys": "of `atf store import`, which no role calls",
+    "store allow_direct": "of `atf store direct --allow`: its own clients go through frontends",
     "store retime": "of `atf store timing --set`, after which every role is started anew",
     "store list_unique_keys": "of `atf store export`, which reads",
 }
