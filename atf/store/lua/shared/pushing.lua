@@ -1,18 +1,18 @@
--- What a call makes due it pushes itself, at its end, past the admission by which a store consumer's pass would push it.
+-- A call pushes the tasks that it makes due, at its end, by the admission of a store consumer's pass.
 -- MOVES    enqueue: NEW, RETRIABLE_FAILURE -> ENQUEUED; gate: NEW, RETRIABLE_FAILURE;
 --          drop: NEW, ENQUEUED, RETRIABLE_FAILURE -> CANCELLED; cancel a running task: CLAIMED, PROCESSING
 --
--- It leaves to the next pass what others may come before: where the lambda is not known or paused, where tasks of the queue were due before
--- (newer ones would overtake them for ever), where the queue is full, where misfits are looked for, and where other queues of the lambda wait
--- for its limits. A caller may leave all of it to store consumers (setting push_when_scheduled): then the instant that it gives begins with a minus.
+-- The call leaves tasks to the next pass if older tasks of their queue are due (newer ones would overtake them for ever), if the queue is full,
+-- if the lambda is paused, not known here or had misfits lately, or if other queues of the lambda wait for its limits.
+-- A caller may leave all pushing to store consumers (setting push_when_scheduled): the instant that it gives then begins with a minus.
 --
--- A task that is stored, and that nothing can keep, is stored as ENQUEUED at once (pushing.number).
+-- A task that is due when it is stored is stored as ENQUEUED if its lambda's admission has nothing to look at (pushing.number).
 
 local MINUS = 45
 
 local call = {}  -- the one that is under way: whether it `gathers`, `pushes`; `now`, `places`, when to visit which queue (`visits`), `made`, `pushed`
 
--- A verb that gathers what it makes due, and pushes it at its end: also if it fails, as what has moved must be found where it is now.
+-- A verb that gathers what it makes due, and pushes it at its end. It also does so if it fails: what has moved must be found where it is now.
 function pushing.around(verb)
   return function(keys, args)
     call.gathers, call.pushes = true, string.byte(args[1]) ~= MINUS
@@ -26,7 +26,7 @@ function pushing.around(verb)
   end
 end
 
--- A task waits for `at`: its queue is to be visited then, or it is pushed if that has come and this call pushes.
+-- A task waits for `at`. Its queue is visited then; if that has come, this call may push it.
 function pushing.due(P, queue, at, now)
   if not call.gathers then return due_index.visit_by(P, queue, at) end
   if not call.visits then call.now, call.visits, call.made = now, {}, {} end
@@ -57,8 +57,8 @@ function pushing.note(queue)
   call.pushed[#call.pushed + 1] = queue
 end
 
--- The number of a task's entry in its queue, where it is stored now, due and admitted without a look at it; else nil, and it is stored as NEW.
--- `keyed`: it has a concurrency key.
+-- The number that the entry of a task has in its queue, if the task is stored now, due, and admitted without a look at it. Else nil: it is
+-- stored as NEW. `keyed`: it has a concurrency key.
 function pushing.number(P, queue, now, keyed)
   if not call.pushes then return nil end
   if not call.places then call.places = {} end
