@@ -191,7 +191,7 @@ class StoreServer:
             raise translate(error, "the store") from error
         if verb == "schedule":
             at_us = self._loop.now_us
-            look = self.windows.look(now, args, reply, self.field, self._put_off, at_us, self._shown_since)
+            look = self.windows.look(now, args, reply, self._field_before, self._put_off, at_us, self._shown_since)
             self._chronicle.odd += look
         elif verb in {"skip_key", "resume_key"}:
             self._mended(args, reply)
@@ -325,6 +325,13 @@ class StoreServer:
         if value == b"\0":  # it is long, and lies apart
             value = self._data[f"{partition}:v:{task_id}:{name}".encode()].value
         return (whole(item.value[b"q"].decode(), value) if name == "spec" else value).decode("latin-1")
+
+    def _field_before(self, task_id: str, name: str) -> str | None:
+        """The same, of one that the call just executed has cancelled at its end, since it pushes what it makes due: as it was before."""
+        value = self.field(task_id, name)
+        if name == "s" and value == "CANCELLED":
+            return self._tasks.get(f"atf:{{{task_id.split('-', 1)[0]}}}:t:{task_id}".encode(), ("NEW",))[0]
+        return value
 
     def sets(self, marks: Collection[str]) -> dict[str, dict[str, int]]:
         """The sorted sets of the partitions whose keys have one of these marks, by key."""
