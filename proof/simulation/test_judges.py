@@ -125,7 +125,7 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
     call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "2", "k", "sim/step:line")
     call("enqueue", "0", "256", "0", "", "16000000")
     call("enlist", "16000000", "hsc-1", "", "0")
-    (_, counter, *_), _ = call("claim", "hsc-1", "h1-e1.1", "nonce", "16000000", "4096", "1", "", "0-a")
+    (_, _, counter, *_), _ = call("claim", "hsc-1", "h1-e1.1", "nonce", "16000000", "4096", "1", "", "0-a")
     call("set_results", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0", "")
     call("redrive", str(world.server.now_us()), "0-a", "5000000")
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
