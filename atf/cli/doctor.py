@@ -19,9 +19,11 @@ from atf.config.settings import (
     FrontendSettings,
     HscSettings,
     LogSettings,
+    ServerSettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
+    WorkerHostSettings,
     setting,
 )
 from atf.embedded import DataDir
@@ -46,6 +48,8 @@ _ROLES: Final[dict[str, type[Any]]] = {
     "hsc": HscSettings,
     "controller": ControllerSettings,
     "executor": ExecutorSettings,
+    "server": ServerSettings,
+    "worker": WorkerHostSettings,
     "": LogSettings,
 }
 _NO_SETTINGS: Final = {"ATF_CONFIG", "ATF_DEBUG", "ATF_READY_FD", "ATF_DEMO_RECORD"}

@@ -345,7 +345,7 @@ class ControllerSettings:
     spares: int = setting(
         0,
         "executor processes that stand by with ATF loaded and your code not, so that the next executor starts in a third of the time; each takes"
-        " some 60 MB",
+        " some 40 MB",
     )
     ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
     pool: str = setting(
