@@ -13,6 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from atf.config.settings import ADDRESS, FRONTEND_PORT
+from atf.config.store_urls import shown_url
 from atf.errors import Internal, InvalidArgument, Unavailable
 
 from .failure import MAX_MESSAGE_BYTES, ConnectionSign, sign_of
@@ -158,7 +159,7 @@ def check_address(address: str) -> None:
     """
     if not (ADDRESS.fullmatch(address) or _WITH_SCHEME.match(address)):
         raise InvalidArgument(
-            f"{address[:80]!r} is no address of a server: write HOST:PORT, such as localhost:{FRONTEND_PORT}"
+            f"{shown_url(address)[:80]!r} is no address of a server: write HOST:PORT, such as localhost:{FRONTEND_PORT}"
         )
 
 

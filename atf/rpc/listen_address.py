@@ -7,6 +7,7 @@ import errno
 import socket
 from typing import Any
 
+from atf.config.store_urls import shown_url
 from atf.errors import ConfigError
 
 
@@ -33,7 +34,9 @@ def split_address(listen: str, setting: str = "listen") -> tuple[str, int]:
     """
     host, colon, port = listen.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"{setting} = {listen!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one")
+        raise ConfigError(
+            f"{setting} = {shown_url(listen)!r}: write host:port, such as 127.0.0.1:7401; port 0 takes a free one"
+        )
     return host, int(port)
 
 

@@ -14,6 +14,8 @@ import atf
 from atf.client.own_frontend import refuse_direct
 from atf.config.store_urls import is_store_url, shown_url
 from atf.direct.own_frontend import OwnFrontend
+from atf.rpc.connection import check_address
+from atf.rpc.listen_address import split_address
 
 from .conftest import URL, DirectWorld, bounded, echo
 
@@ -200,3 +202,10 @@ def test_an_address_tells_a_store_from_a_frontend_and_is_shown_without_its_passw
     assert shown_url("redis://u:p@h:1/0?ssl_keyfile=k") == "redis://h:1/0"
     assert atf.AsyncClient(URL).address == atf.Client(URL).address == "redis://stores:6379"
     assert shown_url("h:1?x") == "h:1?x"
+
+
+def test_who_takes_no_store_never_shows_the_password() -> None:
+    for refuse in (check_address, split_address):
+        with pytest.raises(atf.InvalidArgument, match="redis://stores:6379") as refused:
+            refuse(f"{URL}/0?ssl_password=secret")
+        assert "secret" not in str(refused.value)
