@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from atf.bench.proc import pss_mib
 from atf.cli.local import ports
 from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
@@ -187,6 +188,10 @@ def test_one_address_for_every_role_is_refused(tmp_path: Path, name: str) -> Non
     assert f"write `{name}` in atf.toml" in ran.stderr
 
 
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 def _page(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=10) as answer:
         found: bytes = answer.read()
@@ -266,9 +271,11 @@ async def test_a_compact_cluster_is_two_processes_that_do_the_work_of_every_role
     assert set(where["metrics"]) == {"server", "worker"}
     address = where["roles"]["frontend"]
     assert await results(address, [await schedule(address, "shop/add", {"a": 2, "b": 3})], 15) == [5]
-    assert b"<h1>shop/add" in await asyncio.to_thread(_page, f"http://{where['ui']}/lambdas/shop/add")
     family = descendants(ups[0].process.pid)
     assert len(family) == 6  # itself, the store, server and worker, a guard and its executor
+    taken = {pid: pss_mib(pid) for pid in family - {ups[0].process.pid} if b"unixsocket:" not in _command_line(pid)}
+    assert sum(taken.values()) < 130, f"MiB by process: {taken}; what do they load that they could do without?"
+    assert b"<h1>shop/add" in await asyncio.to_thread(_page, f"http://{where['ui']}/lambdas/shop/add")
 
     assert await asyncio.to_thread(ups[0].end, signal.SIGTERM) == 0
 
