@@ -40,7 +40,7 @@ FIELDS: Final = {
     "wp": "why it was pushed later than it was due: l its lambda's limits, f its queue was full; of a retry only where `wr` says when that was due",
     "i": "number of an item in its batch",
     "gap": "pause between two items of the ordering key, of an item of a batch that wants one",
-    "res": "result",
+    "res": "result, unless it is null",
     "enc": "encoding of the result",
     "err": "error of the last failure",
     "p": "progress",

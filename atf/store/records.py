@@ -14,6 +14,8 @@ from .values.tasks import JobTask, MisfitRecord, RunRecord, TaskRecord
 
 SUCCEEDED: Final = "succeeded"
 """Why a run ended of which the store says nothing."""
+_NULL: Final = b"null"
+"""The result of a task that succeeded and whose record has none."""
 _HELD: Final = (Status.CLAIMED, Status.PROCESSING)
 _MOVED: Final = [(f"t{status.value}", status) for status in Status]
 
@@ -62,7 +64,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         moved_at_us={status: int(field[name]) for name, status in _MOVED if name in field},
         owner=owner if status in _HELD else "",
         cancel_requested=text("x") not in {"", keys.LAST_RUN},
-        result=field.get("res", b""),
+        result=field.get("res", _NULL if status is Status.SUCCESS else b""),
         result_encoding=number("enc"),
         error=text("err"),
         progress=text("p"),

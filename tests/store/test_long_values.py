@@ -87,3 +87,12 @@ async def test_a_restored_task_has_its_long_values(world: World) -> None:
     (record,) = await world.store.get_tasks([f"{partition}-a"])
     assert record is not None
     assert (record.spec, record.error) == (b"s" * LONG, "e" * LONG)
+
+
+async def test_a_result_that_is_null_is_not_kept_and_read_as_null(world: World) -> None:
+    nothing, one = await world.run("nothing", "one")
+    await world.finish(Outcome.SUCCEEDED, nothing, result=b"null")
+    await world.finish(Outcome.SUCCEEDED, one, result=b"1")
+    found = (await world.check()).tasks()
+    assert ["res" in found[each.task_id] for each in (nothing, one)] == [False, True]
+    assert [(await world.get(each.task_id)).result for each in (nothing, one)] == [b"null", b"1"]

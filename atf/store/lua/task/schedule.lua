@@ -75,8 +75,7 @@ local function store_each(sets, P, now, args, starts, records, all_new, answers,
       local other = redis.call('HGET', key, 'u') or ''
       answers[#answers + 1] = {stored == digest and 1 or 2, stored_at or '0', other}
     else
-      local limits_alone = count == 2 and args[i + 7] == 'lim'  -- which concern nothing here
-      local more = limits_alone and NOTHING or fields_given(args, i + 7, count)
+      local more = count == 2 and args[i + 7] == 'lim' and NOTHING or fields_given(args, i + 7, count)  -- limits alone concern nothing here
       local at = args[i + 4] ~= '' and tonumber(args[i + 4]) or now + tonumber(args[i + 5])  -- mutant: delay_ignored
       at = math.max(at, now)
       local unique, window, policy, joins, first

@@ -13,6 +13,7 @@
 --          its tasks ended as SUCCESS, and as FATAL_FAILURE and CANCELLED where any did
 local WHY = {'', 'failed', 'failed_fatal', 'timed_out', 'stopped', 'handed_back', 'misfit'}
 local HANDED_BACK, MISFIT = 6, 7
+local NULL = 'null'  -- what a run returned that returned nothing
 local SAID = 256  -- bytes of a run's error that are kept of it
 
 -- Why a run ended: how, and what it said first; nothing where it succeeded.
@@ -90,7 +91,11 @@ local function record_each(sets, P, now, args, answer, ends)
       elseif outcome == 1 then
         if encoding ~= '0' then redis.call('HSET', task_key(P, id), 'enc', encoding) end
         local returned = result  -- mutant: wrong_result
-        moves.end_task(P, sets, task, 'SUCCESS', now, 'c', claim, 'a', attempts, 'R', runs, 'res', record.put(P, id, 'res', returned))
+        if returned == NULL and encoding == '0' then  -- as of most: it is not kept
+          moves.end_task(P, sets, task, 'SUCCESS', now, 'c', claim, 'a', attempts, 'R', runs)
+        else
+          moves.end_task(P, sets, task, 'SUCCESS', now, 'c', claim, 'a', attempts, 'R', runs, 'res', record.put(P, id, 'res', returned))
+        end
         count(ends, task.queue, ENDED)
       else
         local last = outcome == 3 or attempts >= run_log.limits(task.limits)
