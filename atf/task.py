@@ -156,6 +156,8 @@ MAX_LOG_BYTES: Final = 16 << 10
 """Of what is kept with a task of what its runs said."""
 MAX_NONCE_CHARS: Final = 64
 """Of a token's nonce: an executor keeps it in a table of fixed slots."""
+STARTS: Final = "="
+"""In place of why no executor can start on a host: they start, and none has worked yet."""
 MAX_WHY_CHARS: Final = 256
 """Of the reason for a loss."""
 MAX_BATCH: Final = 256

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
@@ -18,7 +19,7 @@ from google.protobuf.message import Message
 from atf.errors import Unavailable
 from atf.runtime import end
 
-from .connection import Connection, blocking_connection, check_address, nearly_over
+from .connection import Connection, addresses_of, blocking_connection, changed, check_address, nearly_over
 from .failure import to_error
 
 R = TypeVar("R", bound=Message)
@@ -67,7 +68,7 @@ class AioChannel(Connection):
 
     def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
         check_address(address)
-        super().__init__(address, lambda given: grpc.aio.insecure_channel(address, options=[*given, *options]))
+        super().__init__(address, lambda given: grpc.aio.insecure_channel(address, options=changed(given, options)))
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         method, channel = self._method(path, type(request))
@@ -161,6 +162,70 @@ class BlockingChannel(Connection):
             channel.close()
 
 
-def open_channel(address: str) -> StreamingChannel:
-    """A connection to the role at `address`, host:port. Any number of stubs may share it."""
-    return AioChannel(address)
+class OneOfSeveral:
+    """A connection to any one of several servers of the same role.
+
+    It begins with one by chance, so that callers spread, and keeps to it. Where that one is not reached, or does not answer in time, the next
+    call goes to the next one. No call is repeated: calls that were under way end as they do.
+
+    Args:
+        channels: one to each server.
+        chance: orders them.
+    """
+
+    def __init__(self, channels: Sequence[Any], chance: random.Random) -> None:
+        self._channels = list(channels)
+        chance.shuffle(self._channels)
+        self._now = 0
+        self.address: str = self._channels[0].address
+        """Of the server that the next call goes to."""
+
+    async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
+        with self._one() as channel:
+            answer: R = await channel.call(path, request, reply, timeout)
+            return answer
+
+    async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
+        with self._one() as channel:
+            answer: R = await channel.send(path, requests, request, reply, timeout)
+            return answer
+
+    async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
+        with self._one() as channel:
+            async with contextlib.aclosing(channel.receive(path, request, reply, timeout)) as replies:
+                async for each in replies:
+                    yield each
+
+    @contextlib.contextmanager
+    def _one(self) -> Iterator[Any]:
+        """The channel of the next call. Where that breaks, another one is the next."""
+        number = self._now
+        channel = self._channels[number]
+        broke = channel.broke
+        try:
+            yield channel
+        finally:
+            if channel.broke != broke and self._now == number:
+                self._now = (number + 1) % len(self._channels)
+                self.address = self._channels[self._now].address
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()
+
+
+def open_channel(address: str, options: Sequence[tuple[str, Any]] = ()) -> StreamingChannel:
+    """A connection to the role at `address`. Any number of stubs may share it.
+
+    Args:
+        address: host:port; of several servers with commas between.
+        options: gRPC's, in place of the usual ones.
+    """
+    channels = [AioChannel(each, options) for each in addresses_of(address)]
+    return channels[0] if len(channels) == 1 else OneOfSeveral(channels, random.SystemRandom())
+
+
+def open_blocking_channel(address: str) -> Channel:
+    """The same for a thread."""
+    channels = [BlockingChannel(each) for each in addresses_of(address)]
+    return channels[0] if len(channels) == 1 else OneOfSeveral(channels, random.SystemRandom())

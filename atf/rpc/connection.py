@@ -48,6 +48,12 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.http2.max_pings_without_data", 0),
     *RECONNECT_OPTIONS,
 )
+QUICK_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+    # For long polls on which much depends: that their server is frozen or gone is noticed within 2 s. Each ping costs it some 70 µs a second.
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 900),
+    ("grpc.http2.ping_timeout_ms", 900),
+)
 _NEARLY: Final = 0.95
 """Of a call's time: one that its caller gives up behind that was given up for its time."""
 _ANY_ADDRESS: Final = '{"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": true}}]}'
@@ -82,6 +88,8 @@ class Connection:
         self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
         """Of which calls are still under way: each holds its channel."""
         self._replaced = False
+        self.broke = 0
+        """Grows each time that the peer was not reached, or did not answer in time."""
         self._heard = 0
         """Grows with each answer of the peer. Whether it has grown is all that counts, so threads need no lock for it."""
         self._closed = False
@@ -109,7 +117,9 @@ class Connection:
             channel: that the call was made on.
             heard: `_heard` as it was when the call began.
         """
-        match sign_of(error):
+        sign = sign_of(error)
+        self.broke += sign is not ConnectionSign.ALIVE
+        match sign:
             case ConnectionSign.ALIVE:
                 self._heard += 1
             case ConnectionSign.BROKEN:
@@ -125,6 +135,7 @@ class Connection:
             until: as of `nearly_over`.
         """
         if self._heard == heard and asyncio.get_running_loop().time() >= until:
+            self.broke += 1
             self._give_up(channel)
 
     def _give_up(self, channel: Any) -> None:
@@ -146,6 +157,11 @@ class Connection:
             raise Internal(f"{method}: what {self.address} answered is no {name}: {error}") from None
 
 
+def changed(options: Sequence[tuple[str, Any]], others: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """GRPC's options, with others in place of those of the same names."""
+    return list({**dict(options), **dict(others)}.items())
+
+
 def nearly_over(timeout: float) -> float:
     """When the time of a call that begins now is nearly over, by the clock of the event loop."""
     return asyncio.get_running_loop().time() + _NEARLY * timeout
@@ -161,6 +177,18 @@ def check_address(address: str) -> None:
         raise InvalidArgument(
             f"{shown_url(address)[:80]!r} is no address of a server: write HOST:PORT, such as localhost:{FRONTEND_PORT}"
         )
+
+
+def addresses_of(text: str) -> list[str]:
+    """The addresses of one role, with commas between.
+
+    Raises:
+        InvalidArgument: one is none.
+    """
+    found = [each.strip() for each in text.split(",")]
+    for each in found:
+        check_address(each)
+    return list(dict.fromkeys(found))
 
 
 def blocking_connection(address: str) -> Callable[[Sequence[tuple[str, Any]]], Any]:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from atf.rpc import task_pb2 as atf_dot_rpc_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61tf/rpc/controller.proto\x12\x06\x61tf.v1\x1a\x12\x61tf/rpc/task.proto\"\xf6\x01\n\x0fNextWorkRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x0b\n\x03\x61\x63k\x18\x02 \x01(\x03\x12\x11\n\tmax_tasks\x18\x03 \x01(\x05\x12\x0f\n\x07wait_us\x18\x04 \x01(\x03\x12\x0f\n\x07lambdas\x18\x05 \x03(\t\x12\x0f\n\x07\x62oot_id\x18\x06 \x01(\t\x12\x0c\n\x04\x63\x61ll\x18\x07 \x01(\x03\x12\x1c\n\x14heartbeat_timeout_us\x18\x08 \x01(\x03\x12\x0c\n\x04pool\x18\n \x01(\t\x12\x0e\n\x06stream\x18\t \x01(\t\x12\x10\n\x08\x64raining\x18\x0c \x01(\x08\x12\x12\n\nsignatures\x18\r \x03(\t\x12\x0b\n\x03set\x18\x0e \x01(\x03\"t\n\rNextWorkReply\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x1d\n\x06\x63laims\x18\x02 \x03(\x0b\x32\r.atf.v1.Claim\x12\x15\n\rclaim_sent_us\x18\x03 \x01(\x03\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\x12\x0b\n\x03set\x18\x05 \x01(\x03\"Z\n\x11ReportRunsRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12 \n\x04runs\x18\x03 \x03(\x0b\x32\x12.atf.v1.LambdaRuns\"\x86\x01\n\nLambdaRuns\x12\x0e\n\x06lambda\x18\x01 \x01(\t\x12\x10\n\x08outcomes\x18\x02 \x03(\x03\x12\x14\n\x0cstart_delays\x18\x03 \x03(\x03\x12\x17\n\x0fstart_delays_us\x18\x04 \x01(\x03\x12\x11\n\trun_times\x18\x05 \x03(\x03\x12\x14\n\x0crun_times_us\x18\x06 \x01(\x03\"\x11\n\x0fReportRunsReply2\x8c\x01\n\nController\x12<\n\x08NextWork\x12\x17.atf.v1.NextWorkRequest\x1a\x15.atf.v1.NextWorkReply\"\x00\x12@\n\nReportRuns\x12\x19.atf.v1.ReportRunsRequest\x1a\x17.atf.v1.ReportRunsReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61tf/rpc/controller.proto\x12\x06\x61tf.v1\x1a\x12\x61tf/rpc/task.proto\"\x85\x02\n\x0fNextWorkRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x0b\n\x03\x61\x63k\x18\x02 \x01(\x03\x12\x11\n\tmax_tasks\x18\x03 \x01(\x05\x12\x0f\n\x07wait_us\x18\x04 \x01(\x03\x12\x0f\n\x07lambdas\x18\x05 \x03(\t\x12\x0f\n\x07\x62oot_id\x18\x06 \x01(\t\x12\x0c\n\x04\x63\x61ll\x18\x07 \x01(\x03\x12\x1c\n\x14heartbeat_timeout_us\x18\x08 \x01(\x03\x12\x0c\n\x04pool\x18\n \x01(\t\x12\x0e\n\x06stream\x18\t \x01(\t\x12\x10\n\x08\x64raining\x18\x0c \x01(\x08\x12\x12\n\nsignatures\x18\r \x03(\t\x12\r\n\x05nonce\x18\x0f \x01(\t\x12\x0b\n\x03set\x18\x0e \x01(\x03\"t\n\rNextWorkReply\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x1d\n\x06\x63laims\x18\x02 \x03(\x0b\x32\r.atf.v1.Claim\x12\x15\n\rclaim_sent_us\x18\x03 \x01(\x03\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\x12\x0b\n\x03set\x18\x05 \x01(\x03\"Z\n\x11ReportRunsRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12 \n\x04runs\x18\x03 \x03(\x0b\x32\x12.atf.v1.LambdaRuns\"\x86\x01\n\nLambdaRuns\x12\x0e\n\x06lambda\x18\x01 \x01(\t\x12\x10\n\x08outcomes\x18\x02 \x03(\x03\x12\x14\n\x0cstart_delays\x18\x03 \x03(\x03\x12\x17\n\x0fstart_delays_us\x18\x04 \x01(\x03\x12\x11\n\trun_times\x18\x05 \x03(\x03\x12\x14\n\x0crun_times_us\x18\x06 \x01(\x03\"\x11\n\x0fReportRunsReply2\x8c\x01\n\nController\x12<\n\x08NextWork\x12\x17.atf.v1.NextWorkRequest\x1a\x15.atf.v1.NextWorkReply\"\x00\x12@\n\nReportRuns\x12\x19.atf.v1.ReportRunsRequest\x1a\x17.atf.v1.ReportRunsReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,15 +33,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'atf.rpc.controller_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_NEXTWORKREQUEST']._serialized_start=57
-  _globals['_NEXTWORKREQUEST']._serialized_end=303
-  _globals['_NEXTWORKREPLY']._serialized_start=305
-  _globals['_NEXTWORKREPLY']._serialized_end=421
-  _globals['_REPORTRUNSREQUEST']._serialized_start=423
-  _globals['_REPORTRUNSREQUEST']._serialized_end=513
-  _globals['_LAMBDARUNS']._serialized_start=516
-  _globals['_LAMBDARUNS']._serialized_end=650
-  _globals['_REPORTRUNSREPLY']._serialized_start=652
-  _globals['_REPORTRUNSREPLY']._serialized_end=669
-  _globals['_CONTROLLER']._serialized_start=672
-  _globals['_CONTROLLER']._serialized_end=812
+  _globals['_NEXTWORKREQUEST']._serialized_end=318
+  _globals['_NEXTWORKREPLY']._serialized_start=320
+  _globals['_NEXTWORKREPLY']._serialized_end=436
+  _globals['_REPORTRUNSREQUEST']._serialized_start=438
+  _globals['_REPORTRUNSREQUEST']._serialized_end=528
+  _globals['_LAMBDARUNS']._serialized_start=531
+  _globals['_LAMBDARUNS']._serialized_end=665
+  _globals['_REPORTRUNSREPLY']._serialized_start=667
+  _globals['_REPORTRUNSREPLY']._serialized_end=684
+  _globals['_CONTROLLER']._serialized_start=687
+  _globals['_CONTROLLER']._serialized_end=827
 # @@protoc_insertion_point(module_scope)

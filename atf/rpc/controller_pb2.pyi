@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NextWorkRequest(_message.Message):
-    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id", "call", "heartbeat_timeout_us", "pool", "stream", "draining", "signatures", "set")
+    __slots__ = ("executor_id", "ack", "max_tasks", "wait_us", "lambdas", "boot_id", "call", "heartbeat_timeout_us", "pool", "stream", "draining", "signatures", "nonce", "set")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class NextWorkRequest(_message.Message):
     STREAM_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     ack: int
@@ -34,8 +35,9 @@ class NextWorkRequest(_message.Message):
     stream: str
     draining: bool
     signatures: _containers.RepeatedScalarFieldContainer[str]
+    nonce: str
     set: int
-    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., stream: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., set: _Optional[int] = ...) -> None: ...
+    def __init__(self, executor_id: _Optional[str] = ..., ack: _Optional[int] = ..., max_tasks: _Optional[int] = ..., wait_us: _Optional[int] = ..., lambdas: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., call: _Optional[int] = ..., heartbeat_timeout_us: _Optional[int] = ..., pool: _Optional[str] = ..., stream: _Optional[str] = ..., draining: bool = ..., signatures: _Optional[_Iterable[str]] = ..., nonce: _Optional[str] = ..., set: _Optional[int] = ...) -> None: ...
 
 class NextWorkReply(_message.Message):
     __slots__ = ("number", "claims", "claim_sent_us", "draining", "set")

@@ -2,31 +2,26 @@
 
 `""` and a service's name say whether the role serves. A detail is looked at when somebody asks for it, so one that nobody asks for costs nothing:
 
-    store       the task store can be reached
+    store       the task store can be reached (store_health.py)
     claims      claims of its tasks are given: none is paused
     executors   of a controller that starts some: one works
+    hsc         of a controller: the HSC can be reached
 
 NOT_SERVING comes with its reason in the trailing metadata `atf-why`. `Watch` knows no details.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from grpc_health.v1 import health, health_pb2
 
-from atf.errors import AtfError, Unavailable
-from atf.store.claim_pause import ClaimPause
-from atf.store.store import Store
 from atf.task import clip
 from atf.visible import one_line
 
 WHY: Final = "atf-why"
 """The metadata that says why; ASCII, since a header holds nothing else."""
-LOOK_S: Final = 3.0
-"""Seconds that the task store has to answer in."""
 MAX_WHY_BYTES: Final = 1_000
 
 Detail = Callable[[], Awaitable[str]]
@@ -59,36 +54,3 @@ def detail_of(why: Callable[[], str]) -> Detail:
         return why()
 
     return look
-
-
-def of_store(store: Store | None) -> dict[str, Detail]:
-    """The details of a role that has a task store; None: it has not reached it yet."""
-
-    async def look() -> list[ClaimPause | Unavailable | None]:
-        if store is None:
-            raise Unavailable("the task store has not been reached since this process started; its log says why")
-        try:
-            async with asyncio.timeout(LOOK_S):
-                found = await store.claim_pauses()
-        except TimeoutError:
-            raise Unavailable(f"the task store does not answer within {LOOK_S:g} s") from None
-        if all(isinstance(each, Unavailable) for each in found):
-            raise Unavailable(str(found[0]))
-        return found
-
-    async def reachable() -> str:
-        try:
-            found = await look()
-        except AtfError as error:
-            return str(error)
-        away = [str(each) for each in found if isinstance(each, Unavailable)]
-        return f"{len(away)} of {len(found)} partitions can't be reached: {away[0]}" if away else ""
-
-    async def given() -> str:
-        try:
-            pause = ClaimPause.longest_of(await look())
-        except AtfError as error:
-            return f"whether claims are given is not known: {error}"
-        return pause.sentence if pause else ""
-
-    return {"store": reachable, "claims": given}

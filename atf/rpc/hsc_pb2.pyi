@@ -23,36 +23,106 @@ CANCEL: Verdict
 UNKNOWN: Verdict
 WATCHED: Verdict
 
-class ClaimTasksRequest(_message.Message):
-    __slots__ = ("executor_id", "nonce", "task_ids", "heartbeat_timeout_us", "signatures")
-    class SignaturesEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+class NextClaimsRequest(_message.Message):
+    __slots__ = ("executor_id", "nonce", "max_tasks", "max_bytes", "wait_us", "waited_us", "repeated", "lambda_set", "lambdas", "signatures", "without", "pool", "host", "heartbeat_timeout_us")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
-    TASK_IDS_FIELD_NUMBER: _ClassVar[int]
-    HEARTBEAT_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_US_FIELD_NUMBER: _ClassVar[int]
+    WAITED_US_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_SET_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     nonce: str
-    task_ids: _containers.RepeatedScalarFieldContainer[str]
+    max_tasks: int
+    max_bytes: int
+    wait_us: int
+    waited_us: int
+    repeated: bool
+    lambda_set: str
+    lambdas: _containers.RepeatedScalarFieldContainer[str]
+    signatures: _containers.RepeatedScalarFieldContainer[str]
+    without: _containers.RepeatedScalarFieldContainer[str]
+    pool: str
+    host: str
     heartbeat_timeout_us: int
-    signatures: _containers.ScalarMap[str, str]
-    def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., heartbeat_timeout_us: _Optional[int] = ..., signatures: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., max_tasks: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_us: _Optional[int] = ..., waited_us: _Optional[int] = ..., repeated: bool = ..., lambda_set: _Optional[str] = ..., lambdas: _Optional[_Iterable[str]] = ..., signatures: _Optional[_Iterable[str]] = ..., without: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., host: _Optional[str] = ..., heartbeat_timeout_us: _Optional[int] = ...) -> None: ...
 
-class ClaimTasksReply(_message.Message):
-    __slots__ = ("claims", "lost", "deferred")
+class NextClaimsReply(_message.Message):
+    __slots__ = ("claims", "again", "unknown_set")
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
-    LOST_FIELD_NUMBER: _ClassVar[int]
-    DEFERRED_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_SET_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.Claim]
-    lost: _containers.RepeatedScalarFieldContainer[str]
-    deferred: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., lost: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
+    again: bool
+    unknown_set: bool
+    def __init__(self, claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., again: bool = ..., unknown_set: bool = ...) -> None: ...
+
+class HostExecutor(_message.Message):
+    __slots__ = ("executor_id", "lambda_sets")
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_SETS_FIELD_NUMBER: _ClassVar[int]
+    executor_id: str
+    lambda_sets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, executor_id: _Optional[str] = ..., lambda_sets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NamedSet(_message.Message):
+    __slots__ = ("digest", "lambdas", "signatures")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    lambdas: _containers.RepeatedScalarFieldContainer[str]
+    signatures: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, digest: _Optional[str] = ..., lambdas: _Optional[_Iterable[str]] = ..., signatures: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HostQuarantine(_message.Message):
+    __slots__ = ("for_us",)
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    FOR_US_FIELD_NUMBER: _ClassVar[int]
+    for_us: int
+    def __init__(self, for_us: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ReportHostRequest(_message.Message):
+    __slots__ = ("pool", "host", "executors", "sets", "quarantined", "why_not", "known_us", "drains", "wait_us", "leaves")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    SETS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_FIELD_NUMBER: _ClassVar[int]
+    WHY_NOT_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_US_FIELD_NUMBER: _ClassVar[int]
+    DRAINS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_US_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    host: str
+    executors: _containers.RepeatedCompositeFieldContainer[HostExecutor]
+    sets: _containers.RepeatedCompositeFieldContainer[NamedSet]
+    quarantined: _containers.RepeatedCompositeFieldContainer[HostQuarantine]
+    why_not: str
+    known_us: int
+    drains: bool
+    wait_us: int
+    leaves: bool
+    def __init__(self, pool: _Optional[str] = ..., host: _Optional[str] = ..., executors: _Optional[_Iterable[_Union[HostExecutor, _Mapping]]] = ..., sets: _Optional[_Iterable[_Union[NamedSet, _Mapping]]] = ..., quarantined: _Optional[_Iterable[_Union[HostQuarantine, _Mapping]]] = ..., why_not: _Optional[str] = ..., known_us: _Optional[int] = ..., drains: bool = ..., wait_us: _Optional[int] = ..., leaves: bool = ...) -> None: ...
+
+class ReportHostReply(_message.Message):
+    __slots__ = ("drains", "everywhere", "unknown_sets")
+    DRAINS_FIELD_NUMBER: _ClassVar[int]
+    EVERYWHERE_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_SETS_FIELD_NUMBER: _ClassVar[int]
+    drains: bool
+    everywhere: bool
+    unknown_sets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, drains: bool = ..., everywhere: bool = ..., unknown_sets: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeldClaim(_message.Message):
     __slots__ = ("claim", "started", "progress", "log")
@@ -127,14 +197,14 @@ class SetResultsReply(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ...) -> None: ...
 
 class HandBackRequest(_message.Message):
-    __slots__ = ("executor_id", "claims", "unclaimed")
+    __slots__ = ("executor_id", "claims", "nonces")
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
-    UNCLAIMED_FIELD_NUMBER: _ClassVar[int]
+    NONCES_FIELD_NUMBER: _ClassVar[int]
     executor_id: str
     claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.ClaimRef]
-    unclaimed: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.ClaimRef, _Mapping]]] = ..., unclaimed: _Optional[_Iterable[str]] = ...) -> None: ...
+    nonces: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, executor_id: _Optional[str] = ..., claims: _Optional[_Iterable[_Union[_task_pb2.ClaimRef, _Mapping]]] = ..., nonces: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HandBackReply(_message.Message):
     __slots__ = ("verdicts",)

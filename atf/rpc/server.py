@@ -44,8 +44,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     # Allows the callers' keepalive (channel.py), also on a connection where nothing is asked; otherwise a quiet long poll, or a quiet caller, is
     # answered with "too many pings".
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
     # Notices a caller whose host is gone: a stream to it would stay open for ever, with all that was given to it.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),

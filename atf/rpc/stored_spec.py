@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from . import task_pb2 as t
 
 _USUAL: Final = t.TaskOptions(
@@ -22,6 +24,8 @@ _USUAL: Final = t.TaskOptions(
 """The options that a mark stands for. They never change, or specs in a store would be read otherwise: should the defaults change, these no longer
 are the usual ones, and tasks take a few bytes more.
 """
+_LAMBDA: Final = b"\x0a"
+"""The tag of a spec's field `lambda`."""
 _LEFT_OUT: Final = b"\x01"
 """Stands for the usual front. No message begins so."""
 _AS_IT_IS: Final = b"\x02"
@@ -69,6 +73,21 @@ def _spec(lambda_name: str, options: t.TaskOptions) -> t.TaskSpec:
     spec = t.TaskSpec(options=options)
     setattr(spec, "lambda", lambda_name)  # a word of Python's
     return spec
+
+
+def lambda_of(spec: bytes) -> str:
+    """The lambda of a whole spec, which is read without the rest of it: it comes first, where a frontend has written the spec."""
+    if spec[:1] == _LAMBDA and len(spec) > 1:
+        length, start = spec[1], 2
+        if length >= 0x80 and len(spec) > 2:  # a varint of two bytes
+            length, start = (length & 0x7F) | spec[2] << 7, 3
+        name = spec[start : start + length]
+        if len(name) == length < 1 << 14:
+            return name.decode("utf-8", "replace")
+    try:
+        return str(getattr(t.TaskSpec.FromString(spec), "lambda"))
+    except DecodeError:
+        return ""
 
 
 def packed(queue: str, spec: bytes) -> bytes:

@@ -80,7 +80,8 @@ class HSCStub(Stub):
 
     service = h.DESCRIPTOR.services_by_name["HSC"]
 
-    claim_tasks = unary(api.HSC.claim_tasks)
+    next_claims = unary(api.HSC.next_claims)
+    report_host = unary(api.HSC.report_host)
     heartbeat = unary(api.HSC.heartbeat)
     set_results = unary(api.HSC.set_results)
     hand_back = unary(api.HSC.hand_back)
