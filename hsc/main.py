@@ -7,8 +7,8 @@ from typing import Final
 
 from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
-from atf.rpc.health import of_store
 from atf.rpc.server import serve
+from atf.rpc.store_health import of_store
 
 from .role import HscRole
 
@@ -26,6 +26,7 @@ def main(settings: HscSettings, store: StoreSettings, timing: Timing, logs: LogS
         role.start()
         process.ready(server.address)
         await process.stopping.wait()
+        await role.drain()
         # A stop of a whole machine reaches it no later than the executors. What they have not marked as draining by then would count as lost.
         await asyncio.sleep(settings.stop_delay)
         await server.stop(DRAIN_S)

@@ -9,7 +9,6 @@ from atf.config.settings import HscSettings, Timing
 from atf.rpc import api, hsc_pb2 as h
 from atf.rpc.server import Service
 from atf.runtime import Runtime, end
-from atf.store.claim_pause import PauseLog
 from atf.store.store import Store
 
 from .service import HscService
@@ -30,7 +29,8 @@ class HscRole:
     """
 
     def __init__(self, store: Store, settings: HscSettings, timing: Timing, runtime: Runtime) -> None:
-        self.logic: api.HSC = HscService(store=store, timing=timing, deploy_grace_us=settings.deploy_grace_us)
+        self._service = HscService(store=store, timing=timing, settings=settings, runtime=runtime)
+        self.logic: api.HSC = self._service
         self.services = [Service(h.DESCRIPTOR.services_by_name["HSC"], self.logic)]
         self._store, self._runtime = store, runtime
         self._duties: Sequence[asyncio.Task[None]] = ()
@@ -39,8 +39,12 @@ class HscRole:
         """Begins what it does by itself."""
         self._duties = [
             self._runtime.spawn(self._store.attend(), name="attend"),
-            self._runtime.spawn(PauseLog(self._store, self._runtime).run(), name="pauses of claims"),
+            self._runtime.spawn(self._service.run(), name="claims"),
         ]
+
+    async def drain(self) -> None:
+        """Takes no more tasks: who waits for some asks elsewhere."""
+        await self._service.drain()
 
     async def end(self) -> None:
         """Ends that. The store must still be open."""

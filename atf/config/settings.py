@@ -240,6 +240,7 @@ class HscSettings:
         "seconds for which a task may wait whose payload fits no live executor's signature; then that is a failed attempt",
     )
 
+    ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
     stop_delay: float = setting(
         2.0,
         "seconds for which it serves on after it was asked to end, since executors that are asked at the same time have to tell it so",
@@ -247,6 +248,7 @@ class HscSettings:
 
     def __post_init__(self) -> None:
         _within(self, "deploy_grace", 0, _DAY_S)
+        _within(self, "ageing", 0.001, _DAY_S)
         _within(self, "stop_delay", 0, _DAY_S)
 
     @property
@@ -334,7 +336,9 @@ class ControllerSettings:
 
     listen: str = setting(f"127.0.0.1:{CONTROLLER_PORT}", "host:port to serve on; port 0 takes a free one")
     metrics_listen: str = _metrics_listen()
-    hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
+    hsc: str = setting(
+        f"127.0.0.1:{HSC_PORT}", "address of the HSC; of several with commas between: one is used until it is away"
+    )
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend, for the executors it starts")
     executors: int = setting(1, "executor processes to start and guard; 0: they are started by hand")
     start_retries: int = setting(
@@ -347,7 +351,6 @@ class ControllerSettings:
         "executor processes that stand by with ATF loaded and your code not, so that the next executor starts in a third of the time; each takes"
         " some 40 MB",
     )
-    ageing: float = setting(1.0, "seconds a queue waits until it counts as one priority higher")
     pool: str = setting(
         "",
         "the worker cluster that this host belongs to: it runs the lambdas that name it; empty: those that name none",
@@ -359,7 +362,6 @@ class ControllerSettings:
         _within(self, "executors", 0, 10_000)
         _within(self, "spares", 0, 100)
         _within(self, "start_retries", 0, 1 << 31)
-        _within(self, "ageing", 0.001, _DAY_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,7 +369,9 @@ class ExecutorSettings:
     """One executor process."""
 
     controller: str = setting(f"127.0.0.1:{CONTROLLER_PORT}", "address of this host's controller")
-    hsc: str = setting(f"127.0.0.1:{HSC_PORT}", "address of the HSC")
+    hsc: str = setting(
+        f"127.0.0.1:{HSC_PORT}", "address of the HSC; of several with commas between: one is used until it is away"
+    )
     frontend: str = setting(
         f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend: to register lambdas, and for tasks that schedule tasks"
     )

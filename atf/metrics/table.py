@@ -37,6 +37,8 @@ HSC: Final = "hsc"
 CONTROLLER: Final = "controller"
 STORE_CONSUMER: Final = "store-consumer"
 ROLES: Final = (FRONTEND, HSC, CONTROLLER, STORE_CONSUMER)
+OF_THE_STORE: Final = (FRONTEND, HSC, STORE_CONSUMER)
+"""Those that know the task store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,24 +135,24 @@ RPC_SECONDS: Final = _histogram(
     "atf_rpc_seconds",
     ("method",),
     ROLES,
-    "How long this process took to answer calls. NextWork, WaitTasks, WatchBatch and other calls that wait for something include their wait.",
+    "How long this process took to answer calls. NextWork, NextClaims, ReportHost, WaitTasks, WatchBatch and other calls that wait for something include their wait.",
 )
 STORE_CALLS: Final = _counter(
     "atf_store_calls_total",
     ("function", "result"),
-    ROLES,
+    OF_THE_STORE,
     "Calls of functions in the task store: ok, or the error in lower case, such as unavailable.",
 )
 STORE_CALL_SECONDS: Final = _histogram(
     "atf_store_call_seconds",
     ("function",),
-    ROLES,
+    OF_THE_STORE,
     "How long calls of functions in the task store took, the wait for a free connection included.",
 )
 STORE_CHECK_FAILED: Final = _gauge(
     "atf_store_check_failed",
     ("check",),
-    ROLES,
+    OF_THE_STORE,
     "How a check of the task store's servers stands: 0 well, 1 it warns, 2 it refuses. `atf doctor` says what it found and what to do.",
 )
 CLOCK_STEPS: Final = _counter(

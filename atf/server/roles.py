@@ -17,8 +17,8 @@ from atf.frontend.listeners import Listeners
 from atf.frontend.service import FrontendService
 from atf.hsc.role import HscRole
 from atf.rpc import frontend_pb2 as f
-from atf.rpc.health import of_store
 from atf.rpc.local_channel import LocalChannel
+from atf.rpc.store_health import of_store
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import Runtime
 from atf.store.store import Store
@@ -96,6 +96,7 @@ class ServerRoles:
 
     async def end(self) -> None:
         """Takes no more calls, waits for those under way, and ends the roles' own duties. The store must still be open."""
+        await self.hsc.drain()
         await asyncio.gather(self._pages.aclose(), self._listeners.close())
         await self.hsc.end()
         await self.consumer.end()

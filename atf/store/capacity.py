@@ -31,10 +31,6 @@ class WaitingTasks:
     UNKNOWN: Final = 3
 
 
-STARTS: Final = "="
-"""In place of why no executor can start on a host: they start, and none has worked yet."""
-
-
 class ServeAnswer(NamedTuple):
     """What the store made of what a host said of itself."""
 

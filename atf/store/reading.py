@@ -10,11 +10,10 @@ from typing import Final
 from atf.errors import Unavailable
 from atf.store.servers.connection import Link
 from atf.store.servers.server_info import text
-from atf.task import LIVE, US, WAITING, Status
+from atf.task import LIVE, STARTS, US, WAITING, Status
 
 from . import keys
 from .calls import by_partition
-from .capacity import STARTS
 from .claim_pause import ClaimPause
 from .partitions import Partitions
 from .records import task_record

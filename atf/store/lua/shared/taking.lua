@@ -231,8 +231,9 @@ local function put_back(P, each, from)
   end
 end
 
--- What is to be done to a queue after its ids were given. Returns whether it holds more for this pool.
-local function leave_queue(P, each)
+-- What is to be done to a queue after its ids were given. `met`: no more was wanted than there was. Returns whether it holds more for this pool:
+-- what is left to other hosts, others may ask for at once; where more was wanted, the asker is told to whom it was left.
+local function leave_queue(P, each, met)
   local before, given = each.length, each.given
   if each.ids and given < #each.ids then
     put_back(P, each, given + 1)
@@ -244,7 +245,7 @@ local function leave_queue(P, each)
     due_index.visit_by(P, each.queue, asked.now)
   end
   each.gets = given
-  return given < each.wants or each.tasks and #each.tasks < before
+  return given < each.wants or each.tasks and (#each.tasks < before or met and given < #each.tasks)
 end
 
 local function add_name(names, name)
@@ -254,11 +255,11 @@ local function add_name(names, name)
 end
 
 -- The same of all queues, and of the sets beside them. Returns the names of those that hold more.
-local function leave(P)
+local function leave(P, met)
   local filled = NOTHING
   asked.cut = false
   for i = 1, asked.count do
-    if leave_queue(P, found[i]) then filled = add_name(filled, found[i].queue) end
+    if leave_queue(P, found[i], met) then filled = add_name(filled, found[i].queue) end
   end
   if asked.cut and asked.count > 1 then
     for _, queues in ipairs(asked.groups) do
@@ -297,7 +298,7 @@ function taking.round(P, answer, apart)
   take(P, left > 0)
   if left > 0 and #asked.beside > 0 then left = left - take_beside(P, left) end
   if asked.ids > 0 then writes.gather(asked.ids, give_each, P, answer) end
-  return leave(P), left == 0 and asked.want > 0 and not asked.full
+  return leave(P, left == 0), left == 0 and asked.want > 0 and not asked.full
 end
 
 -- To which hosts some was left, where fewer were found than wanted.

@@ -1,8 +1,8 @@
-"""Has the executors of this controller run the lambdas whose turn it is on the cores of their groups.
+"""Has the executors that ask here run the lambdas whose turn it is on the cores of their groups.
 
-Which lambda that is, is in the pool's record in the store (atf/cores/pool.py): this module reads it, tells the poller what each executor
-may run, and writes down what it sees happen: a lambda that waits, a hand-over, a turn whose tasks have ended or whose time is up.
-All controllers of a pool do so. Whoever comes second finds it done.
+Which lambda that is, is in the pool's record in the store (atf/cores/pool.py): this module reads it, says what each executor may run,
+and writes down what it sees happen: a lambda that waits, a hand-over, a turn whose tasks have ended or whose time is up.
+All HSCs that executors of the pool ask do so, each for its own. Whoever comes second finds it done.
 
 A pool without cores costs one small call a poll_interval. Where the record can't be read for STALE_S, everything may run anywhere:
 shares of capacity are no reason to stand still.
@@ -11,7 +11,6 @@ shares of capacity are no reason to stand still.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,15 +18,14 @@ from typing import Final
 from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.cores.groups import core_of, deal
 from atf.cores.pool import CorePool
-from atf.errors import AtfError, Unavailable
+from atf.errors import Unavailable
+from atf.hsc.present import PresentExecutors
+from atf.intake.asks import Lambdas
 from atf.log import get_logger
 from atf.runtime import Runtime, happens
 from atf.store.capacity import CapacityRecord, KnownCapacity, WaitingTasks
 from atf.store.store import Store
 from atf.task import US
-
-from .demand import Lambdas
-from .present import PresentExecutors
 
 ATTEND_S: Final = 1.0
 """Seconds after which the executors that are here are named again."""
@@ -39,7 +37,7 @@ LOOK_S: Final = 0.05
 GRACE_S: Final = 0.3
 """Seconds by which what is over on others' cores is left to them."""
 SPREAD_S: Final = 0.005
-"""Seconds within which controllers that heard the same notification write it down, so that most find it done."""
+"""Seconds within which HSCs that heard the same notification write it down, so that most find it done."""
 SEED_BYTES: Final = 16
 _TRIES: Final = 20
 
@@ -48,10 +46,10 @@ _log = get_logger(duty="cores")
 
 @dataclass(kw_only=True, eq=False)
 class Cores:
-    """A controller's part in its pool's cores.
+    """An HSC's part in the cores of one pool.
 
     Attributes:
-        here: the executors of this controller.
+        here: the executors of the pool that ask here.
     """
 
     store: Store
@@ -60,15 +58,19 @@ class Cores:
     """The pool's name."""
     runtime: Runtime
     """Clocks and chance."""
-    rearrange: Callable[[], None]
-    """Called when what executors may run has changed."""
+    rearrange: Callable[[Collection[str]], None]
+    """Called with the executors of which has changed what they may run."""
     hungry: Callable[[str], bool]
     """Whether some executor waits for tasks of a lambda and gets none."""
-    guarded: Collection[str] = frozenset()
-    """Ids of the executors whose guards run here."""
 
     def __post_init__(self) -> None:
-        self.here = PresentExecutors(self.runtime, self.guarded)
+        self.here = PresentExecutors(self.runtime)
+        self._settled = False
+        """Whether the record was read, or could not be."""
+        self._only: dict[str, Lambdas | None] = {}
+        """What was said last of each executor here."""
+        self._unsaid: set[str] = set()
+        """Executors of which something else was answered meanwhile, as at the end of a turn."""
         self._pool: CorePool | None = None
         self._known = KnownCapacity()
         self._now_us = 0
@@ -88,20 +90,16 @@ class Cores:
         self._trouble = Trouble(_log, "store")
         self._pauses = Pauses(RetryPolicy(first=0.1, most=2.0), self.runtime)
 
-    # --- what the controller sees --------------------------------------------------------------------------------------
+    # --- what the HSC sees ---------------------------------------------------------------------------------------------
 
-    def called(self, executor_id: str, lambdas: Lambdas, signed: Lambdas = frozenset()) -> bool:
-        """An executor asks for work. Returns whether it runs a signature ("<lambda> <digest>") of which nothing was known here."""
-        new_here, new_signature = self.here.called(executor_id, lambdas, signed)
-        if new_here:
-            self._attend_at = 0.0
-            self._stir.set()
-        return new_signature
+    def came(self) -> None:
+        """Some executors are new here."""
+        self._attend_at = 0.0
+        self._stir.set()
 
-    def left(self, executor_id: str) -> None:
-        """An executor is no more."""
-        if self.here.left(executor_id):
-            self._stir.set()
+    def left(self) -> None:
+        """Some executors are no more."""
+        self._stir.set()
 
     def notified(self, lambda_name: str) -> None:
         """Tasks of a lambda wait in some queue."""
@@ -123,10 +121,9 @@ class Cores:
             if full:
                 self._want(pool, each)
 
-    def changed(self, pool: str) -> None:
-        """Somebody has written a pool's record."""
-        if pool == self.name:
-            self._stir.set()
+    def changed(self) -> None:
+        """Somebody has written the record."""
+        self._stir.set()
 
     def _want(self, pool: CorePool, lambda_name: str) -> None:
         if not pool.has_claim(lambda_name) and lambda_name not in pool.settings.reserved:
@@ -135,14 +132,37 @@ class Cores:
 
     # --- what executors may run ----------------------------------------------------------------------------------------
 
-    def may_run(self, executor_id: str, lambdas: Lambdas) -> Lambdas:
-        """Which of its lambdas an executor may be given tasks of now."""
-        pool = self._pool
-        if pool is None or self.runtime.monotonic() - self._read_at > STALE_S:
-            return lambdas
+    def only(self, executor_id: str) -> Lambdas | None:
+        """Of which lambdas alone an executor may be given tasks now; None: of all."""
+        found = self._only_now(executor_id)
+        if found != self._only.get(executor_id, frozenset()):
+            self._unsaid.add(executor_id)
+        return found
+
+    def _only_now(self, executor_id: str) -> Lambdas | None:
+        if not self._settled:
+            return frozenset()
+        if self._pool is None or self.runtime.monotonic() - self._read_at > STALE_S:
+            return None
         group = self._groups.get(executor_id)
-        name = pool.lambda_for(group, self._store_us()) if group is not None else None
-        return frozenset((name,)) if name in lambdas else frozenset()
+        return frozenset() if group is None else self._only_of(self._pool, group)
+
+    def _only_of(self, pool: CorePool, group: int) -> Lambdas:
+        name = pool.lambda_for(group, self._store_us())
+        return frozenset() if name is None else frozenset((name,))
+
+    def _tell(self) -> None:
+        """Says of which executors has changed what they may run."""
+        before, pool, here = self._only, self._pool, self.here.ids()
+        if pool is None or self.runtime.monotonic() - self._read_at > STALE_S:
+            self._only = dict.fromkeys(here)
+        else:
+            of_group = {each: self._only_of(pool, each) for each in {*self._groups.values()}}
+            self._only = {each: of_group.get(self._groups.get(each, -1), frozenset()) for each in here}
+        changed = {each for each, only in self._only.items() if only != before.get(each, frozenset())}
+        if changed or self._unsaid:
+            changed, self._unsaid = changed | self._unsaid, set()
+            self.rearrange(changed)
 
     def _store_us(self) -> int:
         return self._now_us + round((self.runtime.monotonic() - self._read_at) * US)
@@ -154,18 +174,18 @@ class Cores:
         while True:
             wait: float | None = None
             try:
-                if self.here.forget_silent():
-                    self._stir.set()
-                if self.here.called_at or self.here.gone:
+                self.here.forget_silent()
+                if self.here or self.here.gone:
                     wait = await self.once()
                 self._trouble.ended(self)
                 self._pauses.reset()
             except Exception as error:  # noqa: BLE001  a duty outlives whatever fails in it; Trouble says what
                 self._trouble.failed(self, error)
                 wait = self._pauses.next()
-            self.rearrange()
+            self._settled = True
+            self._tell()
             await self._rest(wait)
-            others = self._pool is not None and len(self.here.called_at) < self._pool.members
+            others = self._pool is not None and len(self.here.ids()) < self._pool.members
             if self._stir.is_set() and self._wanted and others:
                 await asyncio.sleep(self.runtime.random.uniform(0, SPREAD_S))
             self._stir.clear()
@@ -196,22 +216,13 @@ class Cores:
                 return max(self._next_at() - self.runtime.monotonic(), 0.001)
         raise Unavailable(f"others write the cores of pool {self.name!r} all the time")
 
-    async def leave(self) -> None:
-        """The executors of this controller are members no more, so that others are dealt their cores."""
-        self.here.leave()
-        if self._pool is not None:
-            with contextlib.suppress(AtfError):  # they leave by themselves within STAY_S
-                record = await self._read()
-                if record is not None:
-                    await self._write(record)
-
     async def _read(self) -> CapacityRecord | None:
         now, gone = self.runtime.monotonic(), set(self.here.gone)
-        attend = now >= self._attend_at
+        attend = now >= self._attend_at and self._pool is not None  # most pools have no cores
         record = await self.store.get_capacity(
             self.name,
             self._known,
-            here=sorted(self.here.called_at) if attend else (),
+            here=sorted(self.here.ids()) if attend else (),
             gone=sorted(gone),
             stay_us=round(STAY_S * US),
         )
@@ -279,7 +290,7 @@ class Cores:
     def _own(self, pool: CorePool, now_us: int) -> set[int]:
         """The cores that executors here work on."""
         rotation, cores = pool.rotation.at(now_us), pool.settings.cores
-        return {core_of(self._groups[each], rotation, cores) for each in self.here.called_at if each in self._groups}
+        return {core_of(self._groups[each], rotation, cores) for each in self.here.ids() if each in self._groups}
 
     def _overdue(self, pool: CorePool, now_us: int) -> bool:
         short = pool.members < pool.settings.cores  # then a rotation gives cores to groups that have members

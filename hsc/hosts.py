@@ -1,0 +1,217 @@
+"""Takes the reports of worker hosts: notes in the store what they say, and says to them whether an operator has them drain.
+
+A report is a long poll: it is answered at once where the answer is another than the host knows, else when that changes, or when its wait is over.
+What a host has said before, and the store will know for a while, is not told to it again: most reports say nothing new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from atf.errors import InvalidArgument, Unavailable
+from atf.rpc import hsc_pb2 as h
+from atf.rpc.lambda_sets import KnownSets, LambdaSet, check_digest
+from atf.runtime import Runtime, happens
+from atf.store.capacity import ServeAnswer
+from atf.store.store import Store
+from atf.task import MAX_BATCH, MAX_WHY_CHARS, US, check_lambda, check_pool
+
+from .encoding import check_count, check_token
+from .next_claims import MAX_WAIT_US
+from .pools import Pools
+
+MAX_EXECUTORS: Final = 10_000
+"""Of one host."""
+MAX_SETS: Final = 64
+"""That an executor runs, and that one report names."""
+SAID: Final = 0.5
+"""Of the time for which a report counts, what passes until the store is told the same again."""
+MAX_KNOWN_US: Final = 86_400 * US
+MOST_TOLD: Final = 20_000
+"""Hosts of which it is remembered what the store was told, before those are dropped that have to be told again anyway."""
+EVERYTHING: Final = "*"
+"""In the place of a lambda: the whole host is quarantined."""
+
+
+class _HostNews(NamedTuple):
+    """What the store was told of a host last, and what it answered."""
+
+    said: bytes
+    until: float
+    answer: ServeAnswer
+
+
+class Hosts:
+    """The hosts that report to one HSC.
+
+    Args:
+        store: where what they say is noted.
+        pools: what is known of their executors.
+        sets: the sets of lambdas that are known.
+        runtime: clocks.
+    """
+
+    def __init__(self, *, store: Store, pools: Pools, sets: KnownSets, runtime: Runtime) -> None:
+        self._store = store
+        self._pools = pools
+        self._sets = sets
+        self._runtime = runtime
+        self._news: dict[str, set[asyncio.Event]] = {}
+        """By host, of each report that is open."""
+        self._told: dict[str, _HostNews] = {}
+        self._closed = False
+
+    async def report(self, request: h.ReportHostRequest) -> h.ReportHostReply:
+        """Takes a report.
+
+        Raises:
+            InvalidArgument: it breaks a rule.
+            Unavailable: this HSC ends; report to another one.
+        """
+        check(request)
+        until = self._runtime.monotonic() + request.wait_us / US
+        for each in request.sets:
+            self._sets.learn(LambdaSet.named(each.digest, each.lambdas, each.signatures))
+        runs, unknown = self._runs(request)
+        if unknown:
+            return h.ReportHostReply(drains=request.drains, unknown_sets=sorted(unknown))
+        news = asyncio.Event()
+        self._news.setdefault(request.host, set()).add(news)
+        answered = False
+        try:
+            self._note(request, runs)
+            reply = await self._answer(request, runs, news, until)
+            answered = True
+            return reply
+        finally:
+            if not answered:  # it may say something else at another HSC
+                self._told.pop(request.host, None)
+            self._pools.of(request.pool).here.report_ended(request.host)
+            self._news[request.host].discard(news)
+            if not self._news[request.host]:
+                del self._news[request.host]
+
+    def notified(self, host: str) -> None:
+        """An operator has had a host drain, or take tasks again."""
+        self._told.pop(host, None)
+        for each in self._news.get(host, ()):
+            each.set()
+
+    def close(self) -> None:
+        """All reports that are open are to go to another HSC."""
+        self._closed = True
+        for host in self._news:
+            self.notified(host)
+
+    def _runs(self, request: h.ReportHostRequest) -> tuple[dict[str, list[LambdaSet]], set[str]]:
+        """What each executor runs, and the digests of sets that are not known. One that has named none yet is no member of its pool."""
+        runs, unknown = dict[str, list[LambdaSet]](), set[str]()
+        for executor in request.executors:
+            for digest in executor.lambda_sets:
+                if (known := self._sets.get(digest)) is not None:
+                    runs.setdefault(executor.executor_id, []).append(known)
+                else:
+                    unknown.add(digest)
+        return runs, unknown
+
+    def _note(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> None:
+        cores = self._pools.of(request.pool)
+        if request.leaves:
+            cores.here.left(request.host)
+            cores.left()
+            return
+        if cores.here.reported(request.host, runs, request.wait_us / US):
+            cores.came()
+        elif cores.here.gone:
+            cores.left()
+
+    async def _answer(
+        self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]], news: asyncio.Event, until: float
+    ) -> h.ReportHostReply:
+        while True:
+            if self._closed:
+                raise Unavailable("this HSC ends: report to another one")
+            news.clear()
+            drains, everywhere = await self._serve(request, runs)
+            left = until - self._runtime.monotonic()
+            decided = drains is not None and drains != request.drains
+            if decided or not everywhere or request.leaves or left <= 0 or not await happens(news, left):
+                return h.ReportHostReply(drains=request.drains if drains is None else drains, everywhere=everywhere)
+
+    async def _serve(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> ServeAnswer:
+        now, said = self._runtime.monotonic(), _said(request)
+        told = self._told.get(request.host)
+        if told is not None and told.said == said and now < told.until:
+            return told.answer
+        answer = await self._tell(request, runs)
+        if answer.everywhere and not request.quarantined:  # for how long it quarantines is said anew each time
+            self._told[request.host] = _HostNews(said, now + SAID * request.known_us / US, answer)
+        if len(self._told) > MOST_TOLD:
+            self._told = {host: each for host, each in self._told.items() if each.until > now}
+        return answer
+
+    async def _tell(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> ServeAnswer:
+        quarantined = {getattr(each, "lambda"): each.for_us / US for each in request.quarantined}
+        return await self._store.serve(
+            request.pool,
+            request.known_us / US,
+            request.host,
+            quarantined,
+            serves({each for sets in runs.values() for each in sets}),
+            executors=len(request.executors),
+            why_not=request.why_not,
+        )
+
+
+def _said(request: h.ReportHostRequest) -> bytes:
+    """What a report says to the store, apart from what it asks."""
+    what = h.ReportHostRequest()
+    what.CopyFrom(request)
+    for field in ("sets", "drains", "wait_us", "leaves"):
+        what.ClearField(field)
+    return what.SerializeToString(deterministic=True)
+
+
+def serves(sets: set[LambdaSet]) -> list[str]:
+    """The lambdas of some sets, each once for every signature of it, behind a space; one that says none by its name alone."""
+    signed = {f"{name} {digest}" for each in sets for name, digest in each.signatures.items()}
+    names = {name for each in sets for name in each.signatures}
+    unsigned = frozenset[str]().union(*(each.lambdas for each in sets)) - names
+    return sorted(signed | unsigned)
+
+
+def check(request: h.ReportHostRequest) -> None:
+    """Every field but the lambdas of its sets.
+
+    Raises:
+        InvalidArgument: one breaks a rule.
+    """
+    if request.pool:
+        check_pool(request.pool)
+    if request.host:
+        check_token("host", request.host)
+    _check_executors(request)
+    check_count("quarantined lambdas", len(request.quarantined), MAX_BATCH)
+    for each in request.quarantined:
+        if (name := getattr(each, "lambda")) != EVERYTHING:
+            check_lambda(name)
+        if not 0 <= each.for_us <= MAX_KNOWN_US:
+            raise InvalidArgument(f"quarantined {name!r}: for_us {each.for_us}; use 0 to {MAX_KNOWN_US} (a day)")
+    if len(request.why_not) > MAX_WHY_CHARS:
+        raise InvalidArgument(f"why_not: {len(request.why_not)} characters; at most {MAX_WHY_CHARS}")
+    if not 1 <= request.known_us <= MAX_KNOWN_US:
+        raise InvalidArgument(f"known_us {request.known_us}: use 1 to {MAX_KNOWN_US} (a day)")
+    if not 0 <= request.wait_us <= MAX_WAIT_US:
+        raise InvalidArgument(f"wait_us {request.wait_us}: use 0 to {MAX_WAIT_US} (60 s)")
+
+
+def _check_executors(request: h.ReportHostRequest) -> None:
+    check_count("executors", len(request.executors), MAX_EXECUTORS)
+    check_count("sets", len(request.sets), MAX_SETS)
+    for each in request.executors:
+        check_token("executor_id", each.executor_id)
+        check_count("lambda_sets of one executor", len(each.lambda_sets), MAX_SETS)
+        for digest in each.lambda_sets:
+            check_digest(digest, "lambda_set")
