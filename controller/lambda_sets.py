@@ -12,25 +12,28 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from atf.rpc import controller_pb2 as c
-
-from .demand import Lambdas, signed
+from atf.rpc.lambda_sets import digest_of
 
 FORGET_S: Final = 900.0
 """Seconds after which the set of a call stream that does not call any more is forgotten; it would be named again."""
 
 
 class NamedLambdas(NamedTuple):
-    """What a call asks for."""
+    """A set of lambdas that executors run."""
 
-    lambdas: Lambdas
+    lambdas: frozenset[str]
     signatures: Mapping[str, str]  # by lambda the digest of its signature
-    signed: Lambdas  # "<lambda> <digest>"
+    digest: str  # names the set to the HSC
+
+
+def named(signatures: Mapping[str, str]) -> NamedLambdas:
+    """A set by its lambdas, each with the digest of its signature."""
+    return NamedLambdas(frozenset(signatures), signatures, digest_of(signatures))
 
 
 def runs(request: c.NextWorkRequest) -> NamedLambdas:
     """What a request names."""
-    signatures = dict(zip(request.lambdas, request.signatures, strict=True))
-    return NamedLambdas(frozenset(request.lambdas), signatures, signed(signatures))
+    return named(dict(zip(request.lambdas, request.signatures, strict=True)))
 
 
 class _LambdaSet(NamedTuple):

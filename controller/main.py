@@ -12,7 +12,6 @@ from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     LogSettings,
-    StoreSettings,
     Timing,
     metrics_address,
 )
@@ -20,7 +19,8 @@ from atf.metrics.table import EXECUTOR_STARTS
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import open_channel
-from atf.rpc.health import detail_of, of_store
+from atf.rpc.connection import QUICK_OPTIONS
+from atf.rpc.health import detail_of
 from atf.rpc.server import Server, Service, serve
 from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
@@ -39,7 +39,6 @@ LAST_REPORTS_S: Final = 5.0
 
 def main(
     settings: ControllerSettings,
-    store: StoreSettings,
     timing: Timing,
     logs: LogSettings,
     apps: Sequence[str] = (),
@@ -49,7 +48,6 @@ def main(
 
     Args:
         settings: the controller's.
-        store: where the task store is.
         timing: how long leases last.
         logs: what it says.
         apps: MODULE:APP of the lambdas that its executors run; none: executors are started by hand.
@@ -60,13 +58,11 @@ def main(
     """
 
     async def body(process: Process) -> None:
-        opened = await process.open_store(store, timing)
-        hsc = open_channel(settings.hsc)
+        hsc = open_channel(settings.hsc, QUICK_OPTIONS)
         guarded: set[str] = set()
         size = settings.executors if apps else 0
         starts = Starts(size, settings.start_retries)
         service = ControllerService(
-            store=opened,
             hsc=HSCStub(hsc),
             settings=settings,
             timing=timing,
@@ -80,7 +76,7 @@ def main(
             settings.listen,
             [Service(c.DESCRIPTOR.services_by_name["Controller"], service)],
             serving=not starts.why_not,
-            details={**of_store(opened), "executors": detail_of(lambda: starts.why_not)},
+            details={"executors": detail_of(lambda: starts.why_not), "hsc": detail_of(lambda: service.state.why_away)},
             metrics=process.metrics,
         )
         line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
@@ -124,7 +120,6 @@ def main(
             await service.state.say()  # what stays known after this process
         await server.stop(0.5)
         await hsc.close()
-        await opened.close()
         if not duty.cancelled():
             duty.result()  # raises what ended it
         executors.result()  # raises that none can start

@@ -26,7 +26,6 @@ from typing import Final, NamedTuple
 from atf.exits import EXIT_FORKED, EXIT_NO_HEARTBEAT, EXIT_OK, EXIT_OVERRUN
 from atf.rpc import task_pb2 as t
 
-from .demand import Lambdas, lambda_of
 from .losses import Death
 
 EVERYTHING: Final = "*"
@@ -87,15 +86,15 @@ class Quarantine:
 
     # --- what happens --------------------------------------------------------------------------------------------------
 
-    def handed(self, executor_id: str, queues: Mapping[str, str], now: float) -> None:
-        """Tasks were given to an executor: the queue by the id."""
+    def handed(self, executor_id: str, lambdas: Mapping[str, str], now: float) -> None:
+        """Tasks were given to an executor: by id the lambda."""
         executor = self._executors.pop(executor_id, None) or _QuarantineExecutor()
         executor.last = now
         handed = executor.handed
-        given = {queue: (lambda_of(queue), now) for queue in set(queues.values())}
-        for task_id, queue in queues.items():
+        given = {name: (name, now) for name in set(lambdas.values())}
+        for task_id, name in lambdas.items():
             handed.pop(task_id, None)
-            handed[task_id] = given[queue]
+            handed[task_id] = given[name]
         for _ in range(len(handed) - REMEMBERED):
             del handed[next(iter(handed))]
         self._executors[executor_id] = executor  # the one that took something last is the last
@@ -126,16 +125,16 @@ class Quarantine:
         self._strike(name, same, now, until=host.until + TRIAL_S)
         return told
 
-    def admit(self, queues: Mapping[str, str], now: float) -> tuple[list[str], bool]:
-        """Ids that are about to be claimed: which of them must not be, since a single one is tried first; and whether one is now."""
-        if not self._records:
-            return [], False
-        refused: list[str] = []
+    def admit(self, lambdas: Mapping[str, str], now: float) -> tuple[set[str], bool]:
+        """Tasks that have come, by id their lambda: which of them must not run here, since a single one is tried first; and whether one is now."""
+        refused: set[str] = set()
         tried: set[str] = set()
-        for task_id, queue in queues.items():
-            names = [each for each in (EVERYTHING, lambda_of(queue)) if each in self._records]
+        if not self._records:
+            return refused, False
+        for task_id, name in lambdas.items():
+            names = [each for each in (EVERYTHING, name) if each in self._records]
             if any(self._records[each].blocked(now) or each in tried for each in names):
-                refused.append(task_id)
+                refused.add(task_id)
             else:
                 tried.update(each for each in names if not self._records[each].tried)
         for each in tried:
@@ -144,12 +143,17 @@ class Quarantine:
 
     # --- what holds ----------------------------------------------------------------------------------------------------
 
-    def may_run(self, lambdas: Lambdas, now: float) -> Lambdas:
-        """Those of the lambdas that are not quarantined."""
-        blocked = {name for name, each in self._records.items() if each.blocked(now)}
-        if not blocked:
-            return lambdas
-        return frozenset() if EVERYTHING in blocked else lambdas - blocked
+    def __bool__(self) -> bool:
+        """Whether anything is held against this host or a lambda."""
+        return bool(self._records)
+
+    def blocked(self, now: float) -> set[str]:
+        """What is quarantined: lambdas, or EVERYTHING."""
+        return {name for name, each in self._records.items() if each.blocked(now)}
+
+    def untried(self, now: float) -> set[str]:
+        """What is on trial, of which nothing has been tried yet."""
+        return {name for name, each in self._records.items() if not each.tried and not each.blocked(now)}
 
     def next_change(self, now: float) -> float | None:
         """The instant at which something is no longer quarantined, or forgotten."""

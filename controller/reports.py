@@ -19,12 +19,10 @@ from atf.config.settings import Timing
 from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.rpc import api, hsc_pb2 as h, task_pb2 as t
-from atf.runtime import Runtime, end, new_id
-from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, MAX_BATCH, MAX_WHY_CHARS, US
+from atf.runtime import Runtime, end
+from atf.task import MAX_BATCH, MAX_WHY_CHARS
 
 CALL_TIMEOUT_S: Final = 5.0
-UNCLAIMED_LIFE_S: Final = DEFAULT_ENQUEUE_TIMEOUT_US / US / 2
-"""Seconds after which the store consumer will soon push popped ids again by itself."""
 
 T = TypeVar("T")
 Call = Callable[..., Awaitable[object]]
@@ -46,7 +44,6 @@ class Reports:
         self._runtime = runtime
         self._under_way: set[asyncio.Task[None]] = set()
         self._trouble = Trouble(_log, "hsc")
-        self._own_id = f"controller-{new_id(runtime.random, 48)}"
 
     def hand_back(self, executor_id: str, claims: Sequence[t.ClaimRef]) -> None:
         """Returns claims that never started. After one heartbeat_timeout their leases have ended anyway."""
@@ -54,11 +51,11 @@ class Reports:
             request = h.HandBackRequest(executor_id=executor_id, claims=part)
             self._repeat("hand_back", self._hsc.hand_back, request, len(part), self._timing.heartbeat_timeout)
 
-    def hand_back_unclaimed(self, ids: Sequence[str]) -> None:
-        """Returns ids that were popped and never claimed."""
-        for part in _parts(ids):
-            request = h.HandBackRequest(executor_id=self._own_id, unclaimed=part)
-            self._repeat("hand_back", self._hsc.hand_back, request, len(part), UNCLAIMED_LIFE_S)
+    def give_up(self, executor_id: str, nonces: Sequence[str]) -> None:
+        """Says that nobody takes what these asks have claimed. Once their leases have ended nothing is left of it."""
+        for part in _parts(nonces):
+            request = h.HandBackRequest(executor_id=executor_id, nonces=part)
+            self._repeat("hand_back", self._hsc.hand_back, request, len(part), self._timing.heartbeat_timeout)
 
     def report_loss(self, executor_id: str, claims: Sequence[t.ClaimRef], why: str, *, shared: bool = False) -> None:
         """Says that these runs ended with their executor; `shared`, that none of them can be blamed for it."""

@@ -7,13 +7,14 @@ from typing import Final
 
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import controller_pb2 as c
-from atf.task import MAX_BATCH, US, check_lambda, check_name
+from atf.task import MAX_BATCH, MAX_NONCE_CHARS, US, check_lambda, check_name
 
 MAX_WAIT_US: Final = 60 * US
 MAX_LAMBDAS: Final = 4_096
 """Of one executor: so many names of the greatest length are half of what a message may have."""
 MAX_ACK: Final = 1 << 53
 _STREAM: Final = re.compile(r"[a-z]{0,16}")
+_NONCE: Final = re.compile(rf"[!-~]{{1,{MAX_NONCE_CHARS}}}")
 _SIGNATURE: Final = re.compile(r"[a-z0-9_-]{1,32}")
 
 
@@ -26,6 +27,8 @@ def check_request(request: c.NextWorkRequest) -> None:
     check_name(request.executor_id, "executor_id")
     if not _STREAM.fullmatch(request.stream):
         raise InvalidArgument(f"stream {request.stream[:40]!r}: use at most 16 letters, a to z")
+    if not _NONCE.fullmatch(request.nonce):
+        raise InvalidArgument(f"nonce {request.nonce[:80]!r}: use 1 to {MAX_NONCE_CHARS} printable characters of ASCII")
     if not 1 <= request.max_tasks <= MAX_BATCH:
         raise InvalidArgument(f"max_tasks {request.max_tasks}: use 1 to {MAX_BATCH}")
     if not 0 <= request.wait_us <= MAX_WAIT_US:

@@ -14,7 +14,7 @@ from typing import Final
 
 from atf.errors import FailedPrecondition
 from atf.log import get_logger
-from atf.store.capacity import STARTS
+from atf.task import STARTS
 
 STARTING: Final = "its executors are starting, and none has asked for work yet"
 

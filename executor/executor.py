@@ -19,6 +19,7 @@ from atf.sdk.lambdas import Lambda
 from .deadlines import Deadlines
 from .fetch import LEAVE_S, Asker, fetches
 from .first_time import FirstTimes
+from .given_up import GivenUp
 from .heartbeat import Heard, Heartbeats
 from .held import HeldTask, Ledger
 from .interrupts import Interrupts
@@ -85,6 +86,7 @@ class Executor:
         self._performer = Performer(lambdas, runtime, first_times.of, self.ledger.draining, isolated)
         self.deadlines = Deadlines(self.ledger, stop_grace=settings.stop_grace, runtime=runtime)
         self.interrupts = Interrupts(self.ledger, workers, self._performer, self.deadlines, settings, runtime)
+        self._given_up = GivenUp(executor_id, hsc, timing.heartbeat_timeout, runtime)
         asker = Asker(
             executor_id,
             {name: each.digest for name, each in lambdas.items()},
@@ -92,6 +94,7 @@ class Executor:
             timing.heartbeat_timeout_us,
             runtime,
             Trouble(get_logger(duty="fetch"), "controller"),
+            self._given_up,
             settings.pool,
         )
         prefetch = Prefetch()
@@ -145,6 +148,7 @@ class Executor:
             spawn(pipeline.keep_releasing(), name="release"),
             spawn(reporter.results.run(), name="set_results"),
             spawn(reporter.returns.run(), name="hand_back"),
+            spawn(self._given_up.run(), name="given up"),
             spawn(self._run_reports.run(), name="report_runs"),
             spawn(self._watch(), name="deadlines"),
         ]
@@ -175,7 +179,7 @@ class Executor:
     async def _leave(self, asking: Sequence[asyncio.Task[None]]) -> None:
         """Tells the controller that no more is wanted, once no call can bring more."""
         await end(asking)
-        await asyncio.gather(*(each.leave() for each in self.pipeline.fetches))
+        await asyncio.gather(self._given_up.told(LEAVE_S), *(each.leave() for each in self.pipeline.fetches))
 
     async def _watch(self) -> None:
         """Acts on what is due, whenever that is."""

@@ -1,7 +1,7 @@
 """Asks the controller for work: one long poll after the other, each acknowledging the answer before it.
 
-Owns the numbers of its calls and answers; how much to ask for, and what to do with an answer, is the pipeline's. An answer to a call that was given
-up never gets here, so it is not acknowledged, and the controller hands its claims back.
+Owns the numbers of its calls and answers, and their nonces; how much to ask for, and what to do with an answer, is the pipeline's. What is claimed for
+a call bears its nonce. An answer to a call that broke, or was given up, never gets here: then its nonce is given up at the HSC (given_up.py).
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.errors import AtfError, FailedPrecondition
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import Controller
-from atf.runtime import Runtime
+from atf.runtime import Runtime, new_id
 from atf.task import US
 
-WAIT_S: Final = 30.0
+from .given_up import GivenUp
+
+WAIT_S: Final = 60.0
 """Seconds that a call waits for work."""
 _SLACK_S: Final = 5.0
 """Seconds that an answer may take beyond the wait."""
 LEAVE_S: Final = 1.0
 """Seconds that the last call may take."""
+_NONCE_BITS: Final = 64
+"""Of a call's nonce: nobody guesses it, and with a task's counter it is told apart, of one task."""
 _AGAIN: Final = RetryPolicy(first=0.05, most=1.0)
 
 
@@ -40,6 +44,8 @@ class Asker:
     runtime: Runtime
     trouble: Trouble
     """Says that calls fail, once for all of them."""
+    given_up: GivenUp
+    """Takes the nonces of calls that brought no answer."""
     pool: str = ""
     """The worker cluster that the executor belongs to; "": its controller's."""
 
@@ -89,8 +95,12 @@ class Fetch:
                 reply = await self._asker.controller.next_work(request, timeout=limit)
         except FailedPrecondition:
             raise
+        except asyncio.CancelledError:
+            self._asker.given_up.add(request.nonce)
+            raise
         except (AtfError, TimeoutError) as error:
             # What is held goes on meanwhile. Whether to end is not decided here: the guard knows if the controller is gone.
+            self._asker.given_up.add(request.nonce)
             self._asker.trouble.failed(self._stream, error)
             self.asked = self._known_set = 0
             await self.pause()
@@ -114,7 +124,7 @@ class Fetch:
         await asyncio.sleep(self.pauses.next())
 
     async def leave(self) -> None:
-        """Says in a last call that no more is wanted. It acknowledges what has arrived, so the controller hands back what has not.
+        """Says in a last call that no more is wanted, and acknowledges what has arrived.
 
         No other call may be open.
         """
@@ -146,6 +156,7 @@ class Fetch:
             set=self._set,
             boot_id=self._boot_id,
             call=self._call,
+            nonce=new_id(self._asker.runtime.random, _NONCE_BITS),
             heartbeat_timeout_us=self._asker.lease_us,
             pool=self._asker.pool,
         )

@@ -27,7 +27,7 @@ from atf.log import get_logger, leave_structlog
 from atf.process.forks import FORK_SUPPORT
 from atf.process.role import Process, StoppedEarly, run_role
 from atf.process.streams import exit_at_once, protect
-from atf.rpc.channel import BlockingChannel, open_channel
+from atf.rpc.channel import open_blocking_channel, open_channel
 from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
@@ -179,7 +179,7 @@ async def _work(
         if not loop.is_closed():  # else this process is about to end
             loop.call_soon_threadsafe(executor.heard, lost, cancelled)
 
-    hsc = HSCStub(BlockingChannel(settings.hsc))
+    hsc = HSCStub(open_blocking_channel(settings.hsc))
     heartbeats = executor.heartbeats(hsc, partial(_end_without_leases, executor), heard)
     process.at_once = partial(_cut, executor)
     thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)

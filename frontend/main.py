@@ -6,7 +6,7 @@ from typing import Final
 
 from atf.config.settings import FrontendSettings, LogSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
-from atf.rpc.health import of_store
+from atf.rpc.store_health import of_store
 
 from .dapr.scheduler import SchedulerService
 from .listeners import Listeners

@@ -9,9 +9,9 @@ from google.protobuf.message import DecodeError, Message
 from atf.errors import AtfError, TaskNotFound, TooManyPending
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
-from atf.store.capacity import STARTS, HostRecord
+from atf.store.capacity import HostRecord
 from atf.store.values.tasks import RunRecord, TaskRecord
-from atf.task import HELD, US, Status, pool_called
+from atf.task import HELD, STARTS, US, Status, pool_called
 
 ANSWER_BYTES: Final = 3 << 19
 """Where an answer stops to grow: with the records read last, of 64 KiB of result each, it stays below 4 MiB."""

@@ -6,8 +6,8 @@ from typing import Final
 
 from atf.config.settings import LogSettings, StoreConsumerSettings, StoreSettings, Timing, metrics_address
 from atf.process.role import Process, run_role
-from atf.rpc.health import of_store
 from atf.rpc.server import serve
+from atf.rpc.store_health import of_store
 from atf.store.store import Store
 
 from .role import StoreConsumerRole

@@ -29,12 +29,12 @@ from atf.metrics.table import (
 from atf.rpc import frontend_pb2 as f
 from atf.runtime import Runtime
 from atf.sdk.slo import DEFAULT_SLO, slo_in_force
-from atf.store.capacity import STARTS, HostRecord
+from atf.store.capacity import HostRecord
 from atf.store.claim_pause import ClaimPause
 from atf.store.status import LambdaCounts
 from atf.store.store import Store
 from atf.store.values.lambdas import LambdaRecord
-from atf.task import US
+from atf.task import STARTS, US
 
 FRESH_S: Final = 5.0
 """Seconds for which what was read will do."""

@@ -52,6 +52,7 @@ _ROLES: Final[dict[str, type[Any]]] = {
     "worker": WorkerHostSettings,
     "": LogSettings,
 }
+_WITHOUT_STORE: Final = {"controller", "executor"}
 _NO_SETTINGS: Final = {"ATF_CONFIG", "ATF_DEBUG", "ATF_READY_FD", "ATF_DEMO_RECORD"}
 """Variables of ATF's that stand for no setting; nor do those of its tests."""
 
@@ -168,7 +169,7 @@ def _settings() -> list[CheckResult]:
     """Whether every role could read its settings here, and whether anything is set that none reads."""
     found: dict[str, CheckResult] = {}
     for role, cls in _ROLES.items():
-        for each in (cls, StoreSettings, Timing):
+        for each in (cls, Timing) if role in _WITHOUT_STORE else (cls, StoreSettings, Timing):
             try:
                 read(each, {}, role)
             except ConfigError as error:
@@ -222,8 +223,8 @@ def _print_acl() -> int:
     password = secrets.token_hex(16)
     print(acl_user(password))
     print(
-        "put this line into the server's aclfile, or its words after `user` behind ACL SETUSER; then give the roles"
-        f" redis://atf:{password}@HOST:PORT/0",
+        "put this line into the server's aclfile, or its words after `user` behind ACL SETUSER; then give frontends, HSCs and store"
+        f" consumers redis://atf:{password}@HOST:PORT/0. No other role knows the task store",
         file=sys.stderr,
     )
     return EXIT_OK

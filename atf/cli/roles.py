@@ -29,6 +29,8 @@ from atf.process.left_out import without
 from .options import SettingsCommand, option, read, refuse_unused, settings_flags
 
 _SHARED = (StoreSettings, Timing, LogSettings)
+_OF_WORKERS = (Timing, LogSettings)
+"""Of roles on worker hosts, which don't know the task store."""
 
 
 def _run(role: str, classes: tuple[type[Any], ...], flags: dict[str, Any], *more: Any) -> int:
@@ -76,15 +78,17 @@ def hsc(**flags: Any) -> int:
 
 @click.command()
 @click.argument("apps", metavar="[MODULE:APP]...", nargs=-1)
-@settings_flags(ControllerSettings, ExecutorSettings, *_SHARED, without=frozenset({"controller"}))
+@settings_flags(ControllerSettings, ExecutorSettings, *_OF_WORKERS, without=frozenset({"controller"}))
 def controller(apps: tuple[str, ...], **flags: Any) -> int:
-    """Run the controller of this host: it takes work from the queues and gives it to this host's executors.
+    """Run the controller of this host: it asks the HSC for work and gives it to this host's executors.
 
     With MODULE:APP it starts --executors processes for these apps, guards them, and starts them again when they die.
     """
-    own = {each.name for cls in (ControllerSettings, *_SHARED) for each in fields(cls)}
+    own = {each.name for cls in (ControllerSettings, *_OF_WORKERS) for each in fields(cls)}
     refuse_unused(flags, () if apps else flags.keys() - own, "without MODULE:APP, since it starts no executors then")
-    return _run("controller", (ControllerSettings, *_SHARED), flags, apps, read(ExecutorSettings, flags, "executor"))
+    return _run(
+        "controller", (ControllerSettings, *_OF_WORKERS), flags, apps, read(ExecutorSettings, flags, "executor")
+    )
 
 
 @click.command(cls=SettingsCommand)
@@ -118,7 +122,9 @@ def server(**flags: Any) -> int:
 
 @click.command(cls=SettingsCommand)
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
-@settings_flags(WorkerHostSettings, ControllerSettings, ExecutorSettings, *_SHARED, without=frozenset({"controller"}))
+@settings_flags(
+    WorkerHostSettings, ControllerSettings, ExecutorSettings, *_OF_WORKERS, without=frozenset({"controller"})
+)
 def worker(apps: tuple[str, ...], **flags: Any) -> int:
     """Run this host's controller, and --executors guarded executor processes for the lambdas of MODULE:APP.
 
@@ -130,7 +136,7 @@ def worker(apps: tuple[str, ...], **flags: Any) -> int:
     """
     own = read(WorkerHostSettings, flags, "worker")
     flags |= {"hsc": own.hsc or own.server, "frontend": own.frontend or own.server}
-    shared = [read(cls, flags, "worker") for cls in _SHARED]
+    shared = [read(cls, flags, "worker") for cls in _OF_WORKERS]
     executor = read(ExecutorSettings, flags, "executor")
     return main_of("controller")(read(ControllerSettings, flags, "controller"), *shared, apps, executor)
 
@@ -139,14 +145,14 @@ def worker(apps: tuple[str, ...], **flags: Any) -> int:
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @option("--events-fd", "N", "Write what happens to the worker, as JSON lines, to this descriptor.", int)
 @click.option("--stand-by", is_flag=True, help="Load no app before the controller says so.")
-@settings_flags(ExecutorSettings, Timing, LogSettings)
+@settings_flags(ExecutorSettings, *_OF_WORKERS)
 def executor(apps: tuple[str, ...], events_fd: int | None, stand_by: bool, **flags: Any) -> int:
     """Run one executor for the lambdas of MODULE:APP, in a worker process that this one guards.
 
     It asks the controller of this host for work. Usually the controller starts it; start it by hand for a controller with
     --executors 0. It ends when the controller is gone, and with the worker's exit code.
     """
-    return _run("executor", (ExecutorSettings, Timing, LogSettings), flags, apps, events_fd, stand_by)
+    return _run("executor", (ExecutorSettings, *_OF_WORKERS), flags, apps, events_fd, stand_by)
 
 
 @click.command()

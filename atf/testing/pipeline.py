@@ -114,11 +114,11 @@ class HarnessRoles:
         self.lambdas = {name: each for app in apps for name, each in app.lambdas.items()}
         self.runtime = runtime
         self.wiring = Wiring(runtime, timing)
-        self.hsc = self.wiring.hsc(store)
+        self.hsc = self.wiring.hsc(store, fresh=_RARELY_S)
         consumer = self.wiring.consumer(store, StoreConsumerSettings(sweep_interval=_RARELY_S))
-        self.controller = self.wiring.controller(store, self.hsc)
+        self.controller = self.wiring.controller(self.hsc, host="harness")
         self.frontend.beat = self._beat
-        self._duties = {"store consumer": consumer.run(), "controller": self.controller.run()}
+        self._duties = {"store consumer": consumer.run(), "HSC": self.hsc.run(), "controller": self.controller.run()}
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._workers: list[_Worker] = []
         self._hooks: WorkerHooks

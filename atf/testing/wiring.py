@@ -13,6 +13,7 @@ from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
+    HscSettings,
     StoreConsumerSettings,
     Timing,
 )
@@ -25,6 +26,7 @@ from atf.executor.table import Table
 from atf.executor.workers import Workers
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
+from atf.intake.asks import FRESH_S
 from atf.metrics.metrics import Metrics
 from atf.rpc import api
 from atf.runtime import Runtime
@@ -68,12 +70,18 @@ class Wiring:
             store=store, settings=settings or StoreConsumerSettings(), timing=self.timing, runtime=self.runtime
         )
 
-    def hsc(self, store: Store, *, kind: type[HscService] = HscService, **more: int) -> HscService:
-        return kind(store=store, timing=self.timing, **more)
+    def hsc(
+        self,
+        store: Store,
+        settings: HscSettings | None = None,
+        *,
+        kind: type[HscService] = HscService,
+        fresh: float = FRESH_S,
+    ) -> HscService:
+        return kind(store=store, timing=self.timing, settings=settings, runtime=self.runtime, fresh=fresh)
 
     def controller(
         self,
-        store: Store,
         hsc: api.HSC,
         settings: ControllerSettings | None = None,
         *,
@@ -82,7 +90,6 @@ class Wiring:
         starts: Starts | None = None,
     ) -> ControllerService:
         return ControllerService(
-            store=store,
             hsc=hsc,
             settings=settings or ControllerSettings(),
             timing=self.timing,

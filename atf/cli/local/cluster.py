@@ -37,6 +37,8 @@ _FINAL: Final = dict.fromkeys(("controller", "worker"), frozenset({EXIT_UNAVAILA
 """Exit codes after which a role is not started again: a controller has tried for itself, start_retries times."""
 _AT_ONCE: Final = ["--stop-delay", "0"]
 """Of an HSC: it is asked to end when the executors have ended."""
+_WITHOUT_STORE: Final = {"controller", "worker", "ui"}
+"""Roles that don't know the task store, nor its password."""
 _STOP_GRACE: Final = 10.0
 """Seconds a role gets to end in order; a controller gets its executors' drain_timeout more."""
 
@@ -90,7 +92,7 @@ class Cluster:
             self._env["ATF_REDIS_URL"] = self.redis_url
             shared = as_flags(partitions=self.partitions, durability=self.settings.durability)
             await all_or_none([self._start_role(name, [*shared, *flags]) for name, flags in self._first().items()])
-            last = self._start_role(self._process("controller"), [*shared, *self._controller_flags()], self.apps)
+            last = self._start_role(self._process("controller"), self._controller_flags(), self.apps)
             apart = self._ui and not self._compact
             pages = [self._start_role("ui", ["--frontend", self.frontend_address])] if apart else []
             await all_or_none([register_apps(self.apps, self.frontend_address, self._env), last, *pages])
@@ -258,7 +260,10 @@ class Cluster:
         final = _FINAL.get(name, ())
         # A controller is ready when its executors are, which import code that may take its time.
         patience = None if name == self._process("controller") else READY_TIMEOUT
-        self._roles[name] = role = RoleProcess(name, command, self._env, self._say, patience=patience)
+        env = dict(self._env)
+        if name in _WITHOUT_STORE:
+            env.pop("ATF_REDIS_URL")
+        self._roles[name] = role = RoleProcess(name, command, env, self._say, patience=patience)
         try:
             await self._supervisor.start(role, final=final)
         except EndedEarly:

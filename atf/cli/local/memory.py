@@ -102,7 +102,7 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     bounds = _bounds(settings, roles.address)
     os.environ.setdefault("ATF_FRONTEND", roles.address)  # for tasks that schedule tasks, as in other executors
     lambdas = with_builtins(code.lambdas, bounds)
-    controller = wiring.controller(store, roles.hsc.logic, read(ControllerSettings, {}, "controller"))
+    controller = wiring.controller(roles.hsc.logic, read(ControllerSettings, {}, "controller"))
     isolated = await IsolatedRuns.start(code.names, code.lambdas, code.folder)
     workers = ThreadAndLoopWorkers(bounds.threads * settings.executors, bounds.async_tasks * settings.executors)
     hooks = WorkerHooks(code.apps, run_apart(workers.turn))
