@@ -21,7 +21,7 @@ what every process uses first, then what declares, calls and stores tasks, then 
 """
 ORDER: Final = (
     "atf", "atf/config", "atf/process", "atf/schedule", "atf/cores", "atf/rpc", "atf/sdk", "atf/client", "atf/store",
-    "frontend", "store_consumer", "hsc", "controller", "executor", "atf/builtin", "atf/testing", "atf/cli", "atf/embedded",
+    "atf/intake", "frontend", "store_consumer", "hsc", "controller", "executor", "atf/builtin", "atf/testing", "atf/cli", "atf/embedded",
     "atf/demo", "atf/verify", "atf/bench", "proof", *PROOF[:4], "tools",
 )  # fmt: skip
 """A folder that is not named here stands behind its parent, by name."""

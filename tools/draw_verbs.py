@@ -32,7 +32,7 @@ SERVICES = {
 NO_STORE = {
     "FindDaprApp": "answered from the frontend's settings",
     "PreviewSchedule": "computed by atf.schedule",
-    "NextWork": "the controller pops and claims for it",
+    "NextWork": "the controller asks an HSC for claims",
     "ReportRuns": "the controller counts, for its metrics",
 }
 """RPC -> why no method of the store has its name."""
@@ -44,7 +44,7 @@ OTHER_STORE_METHOD = {
     "WatchBatch": ("get_batch", "the frontend asks again and again"),
     "ScheduleBatch": ("schedule_items", "between open_batch and close_batch, as the stream goes on"),
     "DeleteJobsByPrefix": ("delete_jobs", "after list_jobs"),
-    "ClaimTasks": ("claim", "a controller pops first; the two become one step"),
+    "ReportHost": ("serve", "what a host says of itself is that it serves lambdas"),
     "Poll": ("enqueue", "one poll is a pass over several partitions"),
 }
 """RPC -> the store's method behind it, and why that has another name."""

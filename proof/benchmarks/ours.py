@@ -123,16 +123,16 @@ class OurRoles:
     async def _start_more(self, role: str, count: int) -> None:
         """Those beyond the first."""
         program = [sys.executable, "-P", "-m", "atf.cli", role, "--listen", "127.0.0.1:0"]
-        flags = ["--partitions", str(self._layout.partitions)]
+        of_store = ["--partitions", str(self._layout.partitions)]
         for number in range(1, count):
-            words = [*program, *flags, *(self._of_controller(number) if role == "controller" else [])]
+            words = [*program, *(self._of_controller(number) if role == "controller" else of_store)]
             process = RoleProcess(f"{role} {number + 1}", partial(_as_it_is, words), self._env, self._say)
             self._more.setdefault(role, []).append(process)
             await process.start()
 
     def _of_controller(self, number: int) -> list[str]:
-        hscs, frontends = self._addresses("hsc"), self._addresses("frontend")
-        addresses = ["--hsc", hscs[number % len(hscs)], "--frontend", frontends[number % len(frontends)]]
+        frontends = self._addresses("frontend")
+        addresses = ["--hsc", ",".join(self._addresses("hsc")), "--frontend", frontends[number % len(frontends)]]
         return [*addresses, "--executors", str(self._each), APP]
 
     async def _controllers(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,17 @@ class Another:
     def start(self) -> None:
         """Returns before it is up."""
         self._child = Child([sys.executable, "-P", "-m", "atf.cli", *self._words], env=self._env, on_line=self._line)
+
+    @property
+    def pid(self) -> int:
+        """Of the process; 0: it was never started."""
+        return self._child.pid if self._child is not None else 0
+
+    async def kill_alone(self) -> None:
+        """SIGKILL to the process, and not to those that it has started; returns when it is gone."""
+        if self._child is not None:
+            self._child.send(signal.SIGKILL)
+            await self._child.wait()
 
     async def kill(self) -> None:
         """SIGKILL; returns when it is gone."""

@@ -92,8 +92,8 @@ async def several(
             for each in range(2, consumers + 1)
         ]
         addresses = ["--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address]
-        words = ["controller", *of_store, "--executors", "1", *addresses, app]
-        controller = Another(theirs, words, folder / "controller-2.log")
+        words = ["controller", "--listen", "127.0.0.1:0", "--executors", "1", *addresses, app]
+        controller = Another(dict(env), words, folder / "controller-2.log")
         for each in (*others, controller):
             each.start()
             stack.push_async_callback(each.kill)

@@ -52,10 +52,9 @@ class SimHost:
         from .world import TIMING
 
         world = self.world
-        store = await world.open_store(frame)
         known = Starts(EXECUTORS)
         wiring = Wiring(frame.runtime, TIMING)
-        service = wiring.controller(store, world.wire_hsc(), host=self.name, starts=known)
+        service = wiring.controller(world.wire_hsc(), host=self.name, starts=known)
         world.serve(frame.role, process, service)
 
         async def start(on_line: Callable[[str], None]) -> SimGuardProcess:

@@ -6,18 +6,22 @@ A test fails where a marker is missing, stands twice, or is used by no mutant.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest.mock import patch
 
-from atf.controller import claims
-from atf.controller.claims import ClaimCalls, Grant
+from atf.controller import asks
+from atf.controller.asks import Asks, Grant
+from atf.controller.reports import Reports
 from atf.controller.starts import Starts
 from atf.cores.pool import CorePool
 from atf.errors import Unavailable
+from atf.executor import fetch
 from atf.executor.executor import Executor
+from atf.executor.given_up import GivenUp
 from atf.executor.guarding.guard import Guard
 from atf.executor.guarding.worker_end import WorkerEnd
 from atf.executor.heartbeat import Heartbeats
@@ -30,7 +34,8 @@ from atf.frontend import view
 from atf.frontend.audit import AuditDraft
 from atf.frontend.service import FrontendService
 from atf.hsc.service import HscService
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
+from atf.runtime import new_id
 from atf.store import library
 from atf.store.store import Store
 from atf.store_consumer.clock import StoreClock
@@ -112,18 +117,56 @@ def _late_claim() -> list[Any]:
 
 
 def _lease_from_reply() -> list[Any]:
-    renew, ask = Ledger.renew, ClaimCalls.ask
+    renew = Ledger.renew
 
     def renewed(self: Any, tasks: Any, _sent_us: int) -> None:
         from .lambdas import here
 
         renew(self, tasks, here[-1].now_us() + 1_000_000)
 
-    async def asked(self: Any, each: Any) -> Any:
-        grant = await ask(self, each)
-        return grant and Grant(grant.claims, grant.deferred, self._runtime.boottime_us())
+    return [patch.object(Ledger, "renew", renewed), *_lease_from_receipt()]
 
-    return [patch.object(Ledger, "renew", renewed), patch.object(ClaimCalls, "ask", asked)]
+
+def _any_age() -> Any:
+    return patch.object(asks, "FRESH_S", 1e9)
+
+
+def _lease_from_receipt() -> list[Any]:
+    plain = Asks.next_claims
+
+    async def next_claims(self: Any, call: Any, until: float) -> Grant | None:
+        grant = await plain(self, call, until)
+        return grant and Grant(grant.claims, self.runtime.boottime_us())
+
+    return [patch.object(Asks, "next_claims", next_claims), _any_age()]
+
+
+def _repeat_with_new_nonce() -> list[Any]:
+    plain = Asks._request
+
+    def request(self: Any, ask: Any, terms: Any, left: float) -> Any:
+        made = plain(self, ask, terms, left)
+        if made.repeated:
+            made.repeated, made.nonce = False, new_id(self.runtime.random, 64)
+        return made
+
+    return [patch.object(Asks, "_request", request)]
+
+
+def _hands_back_by_itself() -> list[Any]:
+    """An HSC takes an answer for lost, a moment after it has sent it."""
+    plain = HscService.next_claims
+
+    async def next_claims(self: Any, request: Any, **more: Any) -> Any:
+        reply = await plain(self, request, **more)
+        if reply.claims:
+            refs = [t.ClaimRef(task_id=each.task_id, token=each.token) for each in reply.claims]
+            work = self.hand_back(h.HandBackRequest(executor_id=request.executor_id, claims=refs))
+            here = asyncio.get_running_loop()
+            here.call_later(0.1, lambda: here.create_task(work))
+        return reply
+
+    return [patch.object(HscService, "next_claims", next_claims)]
 
 
 def _pop_repeated() -> list[Any]:
@@ -188,7 +231,7 @@ def _any_signature() -> list[Any]:
 
 
 def _one_nonce() -> list[Any]:
-    return [patch.object(claims, "new_id", lambda _random, _bits=0: "0" * 16)]
+    return [patch.object(fetch, "new_id", lambda _random, _bits=0: "0" * 16)]
 
 
 def _core_claimed_twice() -> list[Any]:
@@ -476,6 +519,34 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),
     "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
+    "lease_from_receipt": Mutant(
+        "the lease of a claim is dated from the answer that brought it, however late that came",
+        patches=_lease_from_receipt,
+        by="CONCURRENT",
+    ),
+    "late_answer_started": Mutant(
+        "claims are taken however late their answer comes",
+        patches=lambda: [*_late_claim(), _any_age()],
+        beside="late_claim_accepted",
+    ),
+    "repeat_with_new_nonce": Mutant(
+        "what is not known to have been claimed is asked for under another nonce",
+        patches=_repeat_with_new_nonce,
+        by="ODD",
+    ),
+    "withdrawn_not_given_up": Mutant(
+        "a controller keeps the nonces of calls that it can't answer any more",
+        patches=lambda: [patch.object(Reports, "give_up", lambda *_more: None)],
+        by="ODD",
+    ),
+    "undelivered_not_given_up": Mutant(
+        "an executor keeps the nonces of calls that brought no answer",
+        patches=lambda: [patch.object(GivenUp, "add", lambda *_more: None)],
+        by="ODD",
+    ),
+    "hsc_hands_back_by_itself": Mutant(
+        "an HSC hands back what its answer may have carried", patches=_hands_back_by_itself, by="CONCURRENT"
+    ),
     "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
     "silent_starts": Mutant(

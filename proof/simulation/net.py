@@ -28,6 +28,11 @@ ROUGH: Final = 4
 """So many times as likely are the first SELDOM calls of each name disturbed: else hardly anything would happen to what is seldom called."""
 
 
+LONG_POLL: Final = "rpc", "next_claims"
+"""The call whose connections are pinged so often that a lost packet is noticed long before the call's time is over."""
+NOTICED_S: Final = 1.9
+"""Within so many seconds."""
+
 KINDS: Final = (
     *(f"{carried} {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "doubled", "cut off")),
     *(f"{carried} answer {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "cut off")),
@@ -53,7 +58,8 @@ class Net:
         weather: of now.
         cut: pairs of hosts or addresses between which nothing passes.
         deaf: hosts that no answer reaches from elsewhere; what they ask for is done.
-        unheard: hosts whose next claim is done, and its answer lost: it is repeated, and so known late.
+        unheard: hosts whose next claims are made, and their answer lost: they are asked for again, and so known late.
+        undelivered: called once, with the process that asked, in place of delivering the next answer that brings claims.
     """
 
     def __init__(self, loop: SimLoop, chance: random.Random, chronicle: Chronicle) -> None:
@@ -61,6 +67,7 @@ class Net:
         self.cut: set[frozenset[str]] = set()
         self.deaf: set[str] = set()
         self.unheard: set[str] = set()
+        self.undelivered: Callable[[SimProcess, Any], None] | None = None
         self._loop = loop
         self._chance = chance
         self._chronicle = chronicle
@@ -119,6 +126,8 @@ class Net:
                 self._loop.later(
                     delay, lambda: self._deliver(caller, address, kind, name, perform, answer, timeout, tasks, rough)
                 )
+            elif (kind, name) == LONG_POLL:
+                self._notice(answer, name)
         try:
             async with asyncio.timeout(timeout):
                 return await answer
@@ -217,15 +226,29 @@ class Net:
             if caller.host in self.deaf and server.host != caller.host:
                 self._chronicle.faults[f"{kind} answer cut off"] += 1
                 return
-            if name == "claim_tasks" and caller.host in self.unheard:
-                self.unheard.discard(caller.host)
-                self._disturb(f"{kind} answer", "lost", name, name, *tasks)
-                return
+            if (kind, name) == LONG_POLL and not isinstance(outcome, BaseException) and (brought := claims_in(outcome)):
+                if caller.host in self.unheard:
+                    self.unheard.discard(caller.host)
+                    self._disturb(f"{kind} answer", "lost", name, name, *tasks)
+                    self._notice(answer, name)
+                    return
+                if self.undelivered is not None:
+                    instead, self.undelivered = self.undelivered, None
+                    instead(caller, brought)
+                    self._notice(answer, name)
+                    return
             delay = self._delay(f"{kind} answer", name, tasks, rough)
             if delay is not None:
                 self._loop.later(delay, lambda: self._settle(answer, outcome))
+            elif (kind, name) == LONG_POLL:
+                self._notice(answer, name)
 
         handling.add_done_callback(done, context=self._loop.world)
+
+    def _notice(self, answer: asyncio.Future[Any], name: str) -> None:
+        """The connection's pings find that it is broken."""
+        broken = Unavailable(f"{name}: the connection broke")
+        self._loop.later(self._chance.uniform(0.01, NOTICED_S), partial(self._settle, answer, broken))
 
     @staticmethod
     def _settle(answer: asyncio.Future[Any], outcome: Any) -> None:
@@ -235,6 +258,12 @@ class Net:
             answer.set_exception(outcome)
         else:
             answer.set_result(outcome)
+
+
+def claims_in(outcome: tuple[Any, bytes]) -> list[Any]:
+    """The claims that an answer of NextClaims brings."""
+    kind, data = outcome
+    return list(kind.FromString(data).claims)
 
 
 async def _run(call: Callable[[], Any]) -> Any:

@@ -19,7 +19,7 @@ from atf.verify.history import check
 from atf.verify.judgement import Breach, Finding
 from tests.store.world import read, violations
 
-from . import audits, batches, jobs, lambdas, link, lists, mutants, starts
+from . import audits, batches, jobs, lambdas, link, lists, mutants, starts, undelivered
 from .chronicle import Logs
 from .host import ExcusedAtKill
 from .loop import Livelock
@@ -131,13 +131,9 @@ async def _whole(world: World) -> None:
     await Nemesis(world).run()
     async with asyncio.timeout(QUIET_S):
         await service.done.wait()
-    until = world.loop.time() + QUIET_S
-    while True:
-        while _busy(world) and world.loop.time() < until:
-            await asyncio.sleep(1)
-        await asyncio.sleep(5)  # what still travels arrives, and may be one task more
-        if not _busy(world) or world.loop.time() >= until:
-            break
+    await _nothing_left(world)
+    await undelivered.judge(world)
+    await _nothing_left(world)
     await starts.end_of_reasons(world)
     for judge in (lists.judge, audits.judge):
         await world.loop.start(world.processes["service"], judge(world))
@@ -145,6 +141,16 @@ async def _whole(world: World) -> None:
     for task_id in {*service.ids, *known}:
         status = known.get(task_id, "")
         world.chronicle.event(Found(world.now_us(), task_id, status, bool(status) and Status[status] in FINISHED))
+
+
+async def _nothing_left(world: World) -> None:
+    until = world.loop.time() + QUIET_S
+    while True:
+        while _busy(world) and world.loop.time() < until:
+            await asyncio.sleep(1)
+        await asyncio.sleep(5)  # what still travels arrives, and may be one task more
+        if not _busy(world) or world.loop.time() >= until:
+            return
 
 
 def _busy(world: World) -> bool:

@@ -11,10 +11,11 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from atf.config.settings import FrontendSettings, StoreConsumerSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, HscSettings, StoreConsumerSettings, StoreSettings, Timing
 from atf.process.role import Process as Frame, StoppedEarly
 from atf.store.store import Store
 from atf.store_consumer.service import PollService
+from atf.task import US
 from atf.testing.runtime import EPOCH_US
 from atf.testing.wiring import Wiring
 from atf.verify.events import Gone
@@ -225,12 +226,11 @@ class World:
     async def _hsc(self, frame: Frame, process: SimProcess) -> None:
         store = await self.open_store(frame)
         frame.runtime.spawn(store.attend(), name="attend")
-        self.serve(
-            frame.role,
-            process,
-            Wiring(frame.runtime, TIMING).hsc(store, deploy_grace_us=deploys.GRACE_US),
-        )
+        service = Wiring(frame.runtime, TIMING).hsc(store, HscSettings(deploy_grace=deploys.GRACE_US / US))
+        self.serve(frame.role, process, service)
+        frame.runtime.spawn(service.run(), name="claims")
         await frame.stopping.wait()
+        await service.drain()
         await store.close()
 
     async def _consumer(self, frame: Frame, process: SimProcess) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from atf.controller.losses import parse_death
-from atf.runtime import end
+from atf.rpc import hsc_pb2 as h
 from atf.task import US, Status
 from tests.virtual import virtual
 
@@ -117,7 +117,7 @@ async def test_a_call_given_up_while_it_waits_loses_nothing(w: World) -> None:
 
 
 @virtual(world())
-async def test_a_call_given_up_while_it_claims_has_its_claims_handed_back(w: World) -> None:
+async def test_a_call_given_up_while_its_answer_is_on_its_way_is_its_executor_s_to_give_up(w: World) -> None:
     (task_id,) = await w.enqueue(1)
     w.hsc.frozen.set()
     asking = w.asking("e1", wait=60)
@@ -125,16 +125,10 @@ async def test_a_call_given_up_while_it_claims_has_its_claims_handed_back(w: Wor
     assert (await w.record(task_id)).status == Status.CLAIMED
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    await until(lambda: is_free(w, task_id))
-
-
-@virtual(world())
-async def test_a_call_waits_a_few_seconds_for_its_claims_and_what_comes_later_is_handed_back(w: World) -> None:
-    (task_id,) = await w.enqueue(1)
-    w.hsc.frozen.set()
-    assert not (await w.ask("e1", wait=2)).claims
-    assert w.runtime.monotonic() == 4
-    await until(lambda: is_free(w, task_id))
+    (asked,) = w.hsc.requests["next_claims"]
+    assert not await is_free(w, task_id)
+    await w.hsc.hand_back(h.HandBackRequest(executor_id="e1", nonces=[asked.nonce]))
+    assert await is_free(w, task_id)
 
 
 # --- the HSC fails ----------------------------------------------------------------------------------------------------
@@ -143,37 +137,24 @@ async def test_a_call_waits_a_few_seconds_for_its_claims_and_what_comes_later_is
 @virtual(world())
 async def test_a_claim_whose_answer_was_lost_is_asked_again_with_the_same_nonce(w: World) -> None:
     ids = await w.enqueue(3)
-    w.hsc.faults["claim_tasks"].extend([AFTER, BEFORE, AFTER])
+    w.hsc.faults["next_claims"].extend([AFTER, BEFORE, AFTER])
     reply = await w.ask("e1", wait=10)
     assert ids_of(reply) == ids
-    assert reply.claim_sent_us == 0, "the leases count from the first sending"
-    assert len({each.nonce for each in w.hsc.requests["claim_tasks"]}) == 1
+    assert len({each.nonce for each in w.hsc.requests["next_claims"]}) == 1
     assert {(await w.record(each)).runs for each in ids} == {1}
 
 
 @virtual(world())
-async def test_while_the_hsc_is_down_nothing_more_is_popped_and_then_work_goes_on(w: World) -> None:
+async def test_while_the_hsc_is_down_tasks_wait_in_the_store_and_then_work_goes_on(w: World) -> None:
     ids = await w.enqueue(20)
     w.hsc.down = True
     for number in range(3):
         assert not (await w.ask(f"e{number}", most=5, wait=2)).claims
-    assert w.pops.total() <= 2
     w.hsc.down = False
     got = []
     for ack in range(8):
-        await w.consume()
         got += ids_of(await w.ask("e9", ack=ack, most=5, wait=2))
     assert sorted(got) == sorted(ids)
-
-
-@virtual(world())
-async def test_while_the_store_gives_no_claims_the_ids_wait_for_it(w: World) -> None:
-    (task_id,) = await w.enqueue(1)
-    refusals = [BEFORE] * 5
-    w.hsc.faults["claim_tasks"].extend(refusals)
-    asking = w.asking("e1", wait=10)
-    assert ids_of(await asking) == [task_id]
-    assert w.runtime.monotonic() > 0.5
 
 
 # --- executors die ----------------------------------------------------------------------------------------------------
@@ -222,7 +203,7 @@ async def test_an_answer_that_never_reached_the_dead_executor_is_handed_back(w: 
 @virtual(world())
 async def test_what_is_claimed_for_an_executor_that_dies_meanwhile_is_handed_back(w: World) -> None:
     (task_id,) = await w.enqueue(1)
-    w.hsc.faults["claim_tasks"].append(AFTER)
+    w.hsc.faults["next_claims"].append(AFTER)
     asking = w.asking("e1", wait=10)
     await asyncio.sleep(0.01)
     assert (await w.record(task_id)).owner == "e1"
@@ -279,35 +260,21 @@ async def test_a_draining_controller_answers_all_calls_at_once_and_takes_no_more
     await w.controller.drain()
     assert (await asking).draining
     await w.enqueue(1)
-    seen = w.pops.total()
     reply = await w.ask("e1", wait=60)
     assert (reply.draining, len(reply.claims)) == (True, 0)
-    assert (w.runtime.monotonic(), w.pops.total()) == (1, seen)
-
-
-@virtual(world())
-async def test_a_draining_controller_returns_the_ids_it_holds(w: World) -> None:
-    (task_id,) = await w.enqueue(1)
-    (popped,) = await w.store.pop(0, [["shop/mail:1"]], 1)
-    w.controller.poller.put_back({popped[1][0]: popped[0]})
-    await w.controller.drain()
-    assert await w.consume() == 1
-    assert ids_of(await w.ask("e1", of=(another := w.another_controller()), wait=0.1)) == []
-    duty = w.runtime.spawn(another.run(), name="another")
-    assert ids_of(await w.ask("e1", of=another)) == [task_id]
-    await end([duty])
+    assert w.runtime.monotonic() == 1
 
 
 @virtual(world())
 async def test_claims_that_arrive_while_it_drains_are_handed_back(w: World) -> None:
     (task_id,) = await w.enqueue(1)
-    w.hsc.faults["claim_tasks"].append(AFTER)
+    w.hsc.faults["next_claims"].append(AFTER)
     asking = w.asking("e1", wait=60)
     await asyncio.sleep(0.01)
     await w.controller.drain()
     reply = await asking
     assert (reply.draining, len(reply.claims)) == (True, 0)
-    assert await is_free(w, task_id)
+    await until(lambda: is_free(w, task_id), 1)
 
 
 @virtual(world())

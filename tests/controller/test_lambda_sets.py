@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-
 from atf.controller.lambda_sets import FORGET_S, LambdaSets
-from atf.controller.service import ControllerService
 from atf.rpc import controller_pb2 as c
+from atf.rpc.lambda_sets import digest_of
 from tests.virtual import virtual
 
-from .world import World, ids_of, world
+from .fakes import Script, claims, scripted
 
 
 def request(
@@ -28,32 +25,30 @@ def request(
         boot_id="virtual",
         call=call,
         ack=ack,
+        nonce=f"{executor}-{stream}-{call}",
     )
 
 
-@virtual(world())
-async def test_a_call_that_gives_the_number_of_its_lambdas_gets_their_tasks(w: World) -> None:
-    first = await w.controller.next_work(request(1, "shop/mail", call=1))
-    assert (ids_of(first), first.set) == ([], 1)
-    tasks = await w.enqueue(2)
-    second = await w.controller.next_work(request(1, call=2))
-    assert (ids_of(second), second.set) == (tasks, 1)
+@virtual(scripted())
+async def test_a_call_that_gives_the_number_of_its_lambdas_gets_their_tasks(s: Script) -> None:
+    s.hsc.put(claims("a"), claims("b"))
+    first = await s.controller.next_work(request(1, "shop/mail", call=1))
+    second = await s.controller.next_work(request(1, call=2, ack=1))
+    assert [(len(each.claims), each.set) for each in (first, second)] == [(1, 1), (1, 1)]
+    assert [each.lambda_set for each in s.hsc.asked] == [digest_of({"shop/mail": "aaa"})] * 2
 
 
-@virtual(world())
-async def test_a_controller_that_does_not_know_the_number_asks_for_the_names_and_does_nothing_else(w: World) -> None:
-    (task,) = await w.enqueue(1)
-    await w.controller.next_work(request(1, "shop/mail", call=1))
-    restarted: ControllerService = w.another_controller()
-    running = asyncio.create_task(restarted.run())
+@virtual(scripted())
+async def test_a_controller_that_does_not_know_the_number_asks_for_the_names_and_does_nothing_else(s: Script) -> None:
+    await s.controller.next_work(request(1, "shop/mail", call=1))
+    restarted = s.another_controller()
+    before = len(s.hsc.asked)
     for asked in (request(1, call=2), request(2, call=2)):
         assert (await restarted.next_work(asked)) == c.NextWorkReply()
-    (again,) = await w.enqueue(1)
-    assert ids_of(await restarted.next_work(request(1, "shop/mail", call=3, ack=1))) == [again]
-    assert task != again
-    running.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
+    assert len(s.hsc.asked) == before
+    s.hsc.put(claims("again"))
+    reply = await restarted.next_work(request(1, "shop/mail", call=3, ack=1))
+    assert [each.task_id for each in reply.claims] == ["again"]
 
 
 def test_a_number_is_one_of_its_call_stream_and_the_newest_counts() -> None:
@@ -61,7 +56,7 @@ def test_a_number_is_one_of_its_call_stream_and_the_newest_counts() -> None:
     first = named.asked(request(1, "shop/mail", "shop/bill"), 0.0)
     assert first is not None
     assert first.lambdas == {"shop/mail", "shop/bill"}
-    assert first.signed == {"shop/mail aaa", "shop/bill aaa"}
+    assert first.signatures == {"shop/mail": "aaa", "shop/bill": "aaa"}
     assert named.asked(request(1), 1.0) is first
     assert named.asked(request(1, stream="async"), 1.0) is None
     assert named.asked(request(1, executor="e2"), 1.0) is None

@@ -9,7 +9,7 @@ import pytest
 from atf.controller import starts as starts_module
 from atf.controller.starts import STARTING, Starts
 from atf.errors import FailedPrecondition
-from atf.store.capacity import STARTS
+from atf.task import STARTS
 
 WHY = "app shop:app: /srv/shop.py line 3: SyntaxError: invalid syntax"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import fakeredis
@@ -40,8 +40,9 @@ class Hsc:
         self._logic = logic
         self.faults: dict[str, deque[str]] = defaultdict(deque)
         self.down = False
-        self.frozen = asyncio.Event()  # set: ClaimTasks has its effect, and its answer takes SLOW_S
+        self.frozen = asyncio.Event()  # set: NextClaims has its effect, and its answer takes SLOW_S
         self.requests: dict[str, list[Any]] = defaultdict(list)
+        self._named: set[str] = set()
 
     async def _call(self, verb: str, request: Any) -> Any:
         self.requests[verb].append(request)
@@ -53,11 +54,17 @@ class Hsc:
             raise DeadlineExceeded("no answer")
         return reply
 
-    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
-        reply: h.ClaimTasksReply = await self._call("claim_tasks", request)
-        if self.frozen.is_set():
+    async def next_claims(self, request: h.NextClaimsRequest, *, timeout: float = 10) -> h.NextClaimsReply:
+        if not request.lambdas and request.lambda_set not in self._named:
+            self._named.add(request.lambda_set)  # it is to be named first, to which nothing happens
+            return h.NextClaimsReply(unknown_set=True)
+        reply: h.NextClaimsReply = await self._call("next_claims", request)
+        if self.frozen.is_set() and reply.claims:
             await asyncio.sleep(SLOW_S)
         return reply
+
+    async def report_host(self, request: h.ReportHostRequest, *, timeout: float = 10) -> h.ReportHostReply:
+        return await self._call("report_host", request)  # type: ignore[no-any-return]
 
     async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
         return await self._call("heartbeat", request)  # type: ignore[no-any-return]
@@ -84,11 +91,8 @@ class World:
         self.settings = settings
         self.timing = Timing()
         self.wiring = Wiring(runtime, self.timing)
-        self.hsc = Hsc(self.wiring.hsc(store))
-        self.pops: Counter[int] = Counter()
-        self.broken: set[int] = set()
-        self._pop = store.pop
-        store.pop = self._counted_pop  # type: ignore[method-assign]
+        self.logic = self.wiring.hsc(store)
+        self.hsc = Hsc(self.logic)
         self.guarded: set[str] = set()
         """Executors whose guards are those of `controller`."""
         self.controller = self.another_controller(guarded=self.guarded)
@@ -100,21 +104,7 @@ class World:
         host: str = "host-1",
         guarded: Collection[str] = frozenset(),
     ) -> ControllerService:
-        return self.wiring.controller(self.store, self.hsc, settings or self.settings, host=host, guarded=guarded)
-
-    async def _counted_pop(
-        self,
-        partition: int,
-        groups: Sequence[Sequence[str]],
-        want: int,
-        pool: str = "",
-        host: str = "",
-        signatures: Mapping[str, str] | None = None,
-    ) -> list[tuple[str, list[str]]]:
-        self.pops[partition] += 1
-        if partition in self.broken:
-            raise Unavailable("the task store does not answer")
-        return await self._pop(partition, groups, want, pool, host, signatures)
+        return self.wiring.controller(self.hsc, settings or self.settings, host=host, guarded=guarded)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -125,7 +115,7 @@ class World:
         *,
         priority: int = 1,
         partition: int = 0,
-        spec: bytes = b"spec",
+        spec: bytes = b"",
         attempts: int = 3,
     ) -> list[str]:
         """Schedules tasks for now and brings them into their queue. Answers their ids."""
@@ -134,7 +124,19 @@ class World:
         for _ in range(count):
             self._number += 1
             tasks.append(
-                NewTask(f"t{self._number}", partition, name, priority, spec, b"digest", None, 0, attempts, 3, 3600 * US)
+                NewTask(
+                    f"t{self._number}",
+                    partition,
+                    name,
+                    priority,
+                    spec or spec_of(name),
+                    b"digest",
+                    None,
+                    0,
+                    attempts,
+                    3,
+                    3600 * US,
+                )
             )
         ids = [each.id for each in await self.store.schedule(tasks)]
         await self.consume(partition)
@@ -177,9 +179,11 @@ class World:
         of: ControllerService | None = None,
     ) -> c.NextWorkReply:
         """One NextWork."""
+        self._number += 1
         request = c.NextWorkRequest(
             executor_id=executor_id,
             stream=stream,
+            nonce=f"n{self._number}",
             ack=ack,
             call=call,
             max_tasks=most,
@@ -197,6 +201,13 @@ class World:
         return self.runtime.spawn(self.ask(executor_id, **fields), name=f"ask {executor_id}")
 
 
+def spec_of(name: str) -> bytes:
+    """The spec of a task of a lambda."""
+    spec = t.TaskSpec()
+    setattr(spec, "lambda", name)
+    return spec.SerializeToString()
+
+
 def ids_of(reply: c.NextWorkReply) -> list[str]:
     return [each.task_id for each in reply.claims]
 
@@ -207,9 +218,9 @@ def refs_of(claims: Sequence[t.Claim]) -> list[list[Any]]:
 
 
 def world(
-    *, partitions: int = 1, wakeups: bool = True, running: bool = True, **settings: Any
+    *, partitions: int = 1, wakeups: bool = True, **settings: Any
 ) -> Callable[[VirtualRuntime], contextlib.AbstractAsyncContextManager[World]]:
-    """A world with a store of so many partitions; its controller's duties run unless told otherwise."""
+    """A world with a store of so many partitions, in which an HSC and a controller run."""
 
     @contextlib.asynccontextmanager
     async def opened(runtime: VirtualRuntime) -> AsyncIterator[World]:
@@ -218,11 +229,11 @@ def world(
         store.now = runtime.wall_us
         await know(store, "shop/mail")
         built = World(store, runtime, ControllerSettings(**settings))
-        duty = runtime.spawn(built.controller.run() if running else asyncio.sleep(0), name="controller")
+        duties = [runtime.spawn(each.run(), name="duty") for each in (built.logic, built.controller)]
         try:
             yield built
         finally:
-            await end([duty])
+            await end(duties)
             await store.close()
 
     return opened

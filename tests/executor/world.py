@@ -211,6 +211,8 @@ class FakeHsc:
         self.results: list[h.Result] = []
         self.batches: list[int] = []
         self.returned: list[str] = []
+        self.given_up: list[str] = []
+        """Nonces of calls that brought no answer."""
         self.verdicts: dict[str, h.Verdict] = {}
         """Of heartbeats, by task id."""
         self.lost: set[str] = set()
@@ -227,8 +229,11 @@ class FakeHsc:
         if method in self.failing:
             raise self.failing[method]
 
-    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
-        raise AssertionError("an executor claims nothing")
+    async def next_claims(self, request: h.NextClaimsRequest, *, timeout: float = 10) -> h.NextClaimsReply:
+        raise AssertionError("an executor asks its controller")
+
+    async def report_host(self, request: h.ReportHostRequest, *, timeout: float = 10) -> h.ReportHostReply:
+        raise AssertionError("an executor reports no host")
 
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         raise AssertionError("an executor reports no loss")
@@ -265,6 +270,7 @@ class FakeHsc:
         await asyncio.sleep(0)
         self._fail("hand_back")
         self.returned += [each.task_id for each in request.claims]
+        self.given_up += request.nonces
         return h.HandBackReply(verdicts=[h.OK] * len(request.claims))
 
 

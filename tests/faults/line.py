@@ -43,6 +43,7 @@ class Line:
         down: names of calls that all fail, undone, until taken out; "*" is all of them.
         running: calls wait while it is cleared, as for a process that stands still.
         slow_s: how many seconds later each call is answered than it is done.
+        slow_only: names of the calls that this is about; empty: all.
         calls: how many there were of each name.
         hits: how many of them suffered a fault.
     """
@@ -53,6 +54,7 @@ class Line:
         self.running = asyncio.Event()
         self.running.set()
         self.slow_s = 0.0
+        self.slow_only: set[str] = set()
         self.calls: Counter[str] = Counter()
         self.hits: Counter[str] = Counter()
         self._runtime = runtime
@@ -66,7 +68,7 @@ class Line:
         fault = self.plan.get(name) if self.calls[name] % 3 == 1 and self.hits[name] < MOST else None
         if fault is None:
             answer = await call()
-            if self.slow_s:
+            if self.slow_s and (not self.slow_only or name in self.slow_only):
                 await asyncio.sleep(self.slow_s)
             return answer
         self.hits[name] += 1

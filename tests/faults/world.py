@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +18,7 @@ from atf.config.settings import (
     Timing,
 )
 from atf.controller.losses import parse_death
+from atf.errors import Unavailable
 from atf.executor.guarding.worker_end import WorkerEnd, death
 from atf.executor.table import Stage, Table
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -158,10 +159,9 @@ def concurrent() -> list[str]:
 class Host:
     """A controller, and one executor that is started again when it dies, as a guard and the controller's pool do it."""
 
-    def __init__(self, world: World, number: int, store: Store) -> None:
+    def __init__(self, world: World, number: int) -> None:
         self._world = world
         self._number = number
-        self._store = store
         self._lives = 0
         self._crash = asyncio.Event()
         self.codes: list[int] = []
@@ -172,17 +172,31 @@ class Host:
 
     def start_controller(self) -> None:
         world = self._world
-        self.controller = world.wiring.controller(self._store, world.hsc_wire, host=f"host-{self._number}")
+        self._killed = asyncio.Event()
+        self.controller = world.wiring.controller(world.hsc_wire, host=f"host-{self._number}")
         self._controlling = self._world.runtime.spawn(self.controller.run(), name=f"controller {self._number}")
         self.to_controller = Wire(self._world.line, self.controller)
 
     async def kill_controller(self) -> None:
-        """SIGKILL: whatever it held is gone. Its executor outlives it only until its own end."""
+        """SIGKILL: whatever it held is gone, and calls to it break. Its executor outlives it only until its own end."""
+        self._killed.set()
         await end([self._controlling])
 
     async def restart_controller(self) -> None:
         await self.kill_controller()
         self.start_controller()
+
+    async def carried(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """The answer to a call of the controller that is there now, as long as that lives."""
+        spawn = self._world.runtime.spawn
+        answer, gone = spawn(call, name="call"), spawn(self._killed.wait(), name="killed")
+        try:
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            raise Unavailable("the controller is gone")
+        finally:
+            await end([answer, gone])
 
     def crash(self) -> None:
         """The worker dies at once."""
@@ -229,10 +243,10 @@ class _Current:
         self._host = host
 
     async def next_work(self, request: Any, *, timeout: float = 70) -> Any:
-        return await self._host.to_controller.next_work(request, timeout=timeout)
+        return await self._host.carried(self._host.to_controller.next_work(request, timeout=timeout))
 
     async def report_runs(self, request: Any, *, timeout: float = 10) -> Any:
-        return await self._host.to_controller.report_runs(request, timeout=timeout)
+        return await self._host.carried(self._host.to_controller.report_runs(request, timeout=timeout))
 
 
 class World:
@@ -279,6 +293,7 @@ class World:
     async def start(self) -> None:
         self.store = await self.open_store(sure=True)
         self.hsc = self.wiring.hsc(await self.open_store())
+        self.duties.append(self.runtime.spawn(self.hsc.run(), name="claims"))
         self.hsc_wire = Wire(self.line, self.hsc)
         self.frontend = Wire(self.line, self.wiring.frontend(await self.open_store()))
         self.client = AsyncClient("the world", timeout=60, frontend=self.frontend, runtime=self.runtime)
@@ -293,7 +308,7 @@ class World:
 
     async def add_host(self) -> Host:
         """Another controller with an executor; its calls to the HSC travel on the common line."""
-        host = Host(self, len(self.hosts), await self.open_store())
+        host = Host(self, len(self.hosts))
         host.hsc.line = self.line
         self.hosts.append(host)
         self.duties.append(self.runtime.spawn(host.run(), name=f"host {len(self.hosts)}"))

@@ -10,9 +10,8 @@ from atf.cores.pool import CorePool
 from atf.errors import Unavailable
 from atf.frontend.explain_words import duration
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
-from atf.store.capacity import STARTS
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
-from atf.task import US
+from atf.task import STARTS, US
 from tests.store_calls import call_function
 
 from .conftest import START_US, Bench

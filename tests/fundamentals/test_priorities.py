@@ -48,7 +48,7 @@ def test_a_flood_of_urgent_tasks_leaves_the_others_their_share(h: Harness) -> No
     low = [name.startswith("low") for name in order]
     # In an answer the urgent ones go first; so the share holds wherever one ends, until there are no urgent ones left.
     ends = [place + 1 for place in range(1000) if low[place] and not low[place + 1]]
-    assert len(ends) > 3
+    assert len(ends) >= 3
     assert [sum(low[:end]) for end in ends] == [pytest.approx(0.2 * end, abs=3) for end in ends]
     assert (len(low), sum(low)) == (1300, 300)
 

@@ -11,12 +11,15 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import FailedPrecondition, InvalidArgument
+from atf.hsc.encoding import fill_claim
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
-from atf.runtime import SystemRuntime
+from atf.runtime import SystemRuntime, end
 from atf.store.store import Store
 from atf.store.values.tasks import NewTask, TaskRecord
-from atf.task import MAX_BATCH_BYTES, MAX_HELD, US, Status
+from atf.task import MAX_BATCH, MAX_HELD, US, Status
 from atf.testing.wiring import Wiring
+from tests.asking import asks
+from tests.claiming import claim
 from tests.known import know
 
 START_US = 1_800_000_000 * US
@@ -44,10 +47,14 @@ class Bench:
         return ids
 
     async def claimed(self, count: int) -> list[t.Claim]:
-        return list((await self.claim(await self.enqueued(count))).claims)
-
-    async def claim(self, ids: list[str], nonce: str = "n1") -> h.ClaimTasksReply:
-        return await self.hsc.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce=nonce, task_ids=ids))
+        """Tasks that are claimed for an executor."""
+        ids, claims = await self.enqueued(count), list[t.Claim]()
+        for start in range(0, count, MAX_BATCH):
+            found = await claim(self.store, "e1", f"n{start}", ids[start : start + MAX_BATCH])
+            for each in found.claims:
+                claims.append(t.Claim())
+                fill_claim(claims[-1], each)
+        return claims
 
     async def record(self, task_id: str) -> TaskRecord:
         (record,) = await self.store.get_tasks([task_id])
@@ -76,41 +83,6 @@ async def bench() -> AsyncIterator[Bench]:
     await store.close()
 
 
-async def test_claims_come_with_all_that_an_executor_needs(bench: Bench) -> None:
-    (task_id,) = await bench.enqueued(1, b"the spec")
-    reply = await bench.claim([task_id])
-    (claim,) = reply.claims
-    assert (claim.task_id, claim.spec, claim.attempt, claim.run, claim.losses) == (task_id, b"the spec", 1, 1, 0)
-    assert (claim.token.nonce, claim.scheduled_at_us) == ("n1", START_US)
-    assert claim.token.counter > 0
-    assert (await bench.record(task_id)).owner == "e1"
-
-
-async def test_a_repeated_claim_answers_the_same_and_another_nonce_loses(bench: Bench) -> None:
-    ids = await bench.enqueued(3)
-    first = await bench.claim(ids)
-    assert (await bench.claim(ids)) == first
-    other = await bench.claim(ids, nonce="n2")
-    assert (list(other.claims), sorted(other.lost)) == ([], sorted(ids))
-
-
-async def test_a_malformed_id_is_lost_and_the_others_are_claimed(bench: Bench) -> None:
-    ids = await bench.enqueued(2)
-    reply = await bench.claim([*MALFORMED, *ids])
-    assert sorted(claim.task_id for claim in reply.claims) == ids
-    assert sorted(reply.lost) == sorted(MALFORMED)
-
-
-async def test_an_answer_never_grows_beyond_a_messages_bound(bench: Bench) -> None:
-    ids = await bench.enqueued(8, b"x" * ((1 << 20) + 8_000))
-    reply = await bench.claim(ids)
-    assert 2 <= len(reply.claims) < 8
-    assert reply.ByteSize() <= MAX_BATCH_BYTES
-    assert {*(claim.task_id for claim in reply.claims), *reply.deferred} == set(ids)
-    rest = await bench.claim(list(reply.deferred), nonce="n2")
-    assert rest.claims
-
-
 async def test_heartbeats_renew_start_and_tell_of_cancellation(bench: Bench) -> None:
     claims = await bench.claimed(3)
     await bench.store.cancel_tasks([claims[1].task_id])
@@ -126,8 +98,7 @@ async def test_heartbeats_renew_start_and_tell_of_cancellation(bench: Bench) -> 
 
 
 async def test_one_heartbeat_lists_all_that_an_executor_holds(bench: Bench) -> None:
-    ids = await bench.enqueued(600)
-    claims = [claim for start in range(0, 600, 256) for claim in (await bench.claim(ids[start : start + 256])).claims]
+    claims = await bench.claimed(600)
     assert len(claims) == 600
     beats = [h.HeldClaim(claim=ref(claim)) for claim in claims]
     reply = await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=beats))
@@ -230,8 +201,8 @@ async def test_a_run_that_never_began_and_whose_flag_the_store_has_forgotten_run
 
 async def test_a_heartbeat_of_an_executor_that_drains_marks_its_claims(bench: Bench) -> None:
     marked, other = await bench.claimed(2)
-    for claim, draining in ((marked, True), (other, False)):
-        beat = h.HeldClaim(claim=ref(claim), started=True)
+    for each, draining in ((marked, True), (other, False)):
+        beat = h.HeldClaim(claim=ref(each), started=True)
         await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1", claims=[beat], draining=draining))
     bench.now_us += 16 * US
     for partition in (0, 1):
@@ -271,21 +242,10 @@ async def test_what_never_started_is_handed_back_and_counts_nothing(bench: Bench
     await bench.hsc.heartbeat(
         h.HeartbeatRequest(executor_id="e1", claims=[h.HeldClaim(claim=ref(claims[1]), started=True)])
     )
-    reply = await bench.hsc.hand_back(
-        h.HandBackRequest(executor_id="e1", claims=[ref(each) for each in claims], unclaimed=["1-nobody"])
-    )
-    assert list(reply.verdicts) == [OK, LOST, LOST]
+    reply = await bench.hsc.hand_back(h.HandBackRequest(executor_id="e1", claims=[ref(each) for each in claims]))
+    assert list(reply.verdicts) == [OK, LOST]
     record = await bench.record(claims[0].task_id)
     assert (record.status, record.attempts, record.losses) == (Status.ENQUEUED, 0, 0)
-
-
-async def test_ids_that_were_popped_and_never_claimed_are_taken_back(bench: Bench) -> None:
-    ids = await bench.enqueued(4)
-    for partition in (0, 1):
-        await bench.store.pop(partition, [["photos/thumbnail:1"]], 10)
-    reply = await bench.hsc.hand_back(h.HandBackRequest(executor_id="c1", unclaimed=ids))
-    assert list(reply.verdicts) == [OK] * 4
-    assert len((await bench.claim(ids)).claims) == 4
 
 
 async def test_a_loss_counts_apart_from_attempts_and_says_why(bench: Bench) -> None:
@@ -314,15 +274,14 @@ async def test_malformed_ids_are_lost_in_every_call_and_the_good_ones_go_on(benc
     reply = await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1", results=results))
     assert list(reply.verdicts) == [OK, *lost]
 
-    back = h.HandBackRequest(executor_id="e1", claims=[*bad, ref(three)], unclaimed=MALFORMED)
-    assert list((await bench.hsc.hand_back(back)).verdicts) == [*lost, OK, *lost]
+    back = h.HandBackRequest(executor_id="e1", claims=[*bad, ref(three)])
+    assert list((await bench.hsc.hand_back(back)).verdicts) == [*lost, OK]
 
     loss = h.ReportLossRequest(executor_id="e1", claims=[bad[0], ref(four), *bad[1:]])
     assert list((await bench.hsc.report_loss(loss)).verdicts) == [LOST, OK, *lost[1:]]
 
 
 async def test_nothing_to_do_is_fine(bench: Bench) -> None:
-    assert not (await bench.claim([])).claims
     assert not (await bench.hsc.heartbeat(h.HeartbeatRequest(executor_id="e1"))).verdicts
     assert not (await bench.hsc.set_results(h.SetResultsRequest(executor_id="e1"))).verdicts
     assert not (await bench.hsc.hand_back(h.HandBackRequest(executor_id="e1"))).verdicts
@@ -331,8 +290,6 @@ async def test_nothing_to_do_is_fine(bench: Bench) -> None:
 
 async def test_calls_that_are_too_large_or_nameless_are_refused(bench: Bench) -> None:
     hsc, claim = bench.hsc, t.ClaimRef(task_id="0-a")
-    with pytest.raises(InvalidArgument, match="257 task_ids: at most 256"):
-        await bench.claim(["0-a"] * 257)
     with pytest.raises(InvalidArgument, match="257 results: at most 256"):
         await hsc.set_results(h.SetResultsRequest(executor_id="e1", results=[h.Result(claim=claim)] * 257))
     with pytest.raises(InvalidArgument, match="4097 claims: at most 4096"):
@@ -340,19 +297,18 @@ async def test_calls_that_are_too_large_or_nameless_are_refused(bench: Bench) ->
     for bad in ("", "two words", "tab\there", "x" * 129):
         with pytest.raises(InvalidArgument, match="executor_id"):
             await hsc.heartbeat(h.HeartbeatRequest(executor_id=bad))
-    with pytest.raises(InvalidArgument, match="nonce"):
-        await bench.claim(["0-a"], nonce="")
 
 
 async def test_nobody_who_counts_on_longer_leases_than_there_are_gets_one(bench: Bench) -> None:
     (task_id,) = await bench.enqueued(1)
-    claim = h.ClaimTasksRequest(executor_id="e1", nonce="n1", task_ids=[task_id], heartbeat_timeout_us=16 * US + 1)
     with pytest.raises(FailedPrecondition, match=r"heartbeat_timeout = 16 s, and this HSC to 16 s"):
-        await bench.hsc.claim_tasks(claim)
+        await bench.hsc.next_claims(asks(heartbeat_timeout_us=16 * US + 1))
     assert (await bench.record(task_id)).status is Status.ENQUEUED
 
-    claim.heartbeat_timeout_us = 15 * US  # counts on less than it gets
-    (given,) = (await bench.hsc.claim_tasks(claim)).claims
+    duty = asyncio.create_task(bench.hsc.run())
+    asked = asks(heartbeat_timeout_us=15 * US, wait_us=9 * US)  # counts on less than it gets
+    (given,) = (await bench.hsc.next_claims(asked)).claims
+    await end([duty])
     beat = h.HeartbeatRequest(executor_id="e1", claims=[h.HeldClaim(claim=ref(given))], heartbeat_timeout_us=20 * US)
     before = await bench.record(task_id)
     bench.now_us += US

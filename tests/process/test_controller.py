@@ -20,7 +20,7 @@ from atf.embedded import DataDir, EmbeddedStore, find_binary
 from atf.rpc import controller_pb2 as c, store_consumer_pb2 as s
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import ControllerStub, StoreConsumerStub
-from atf.runtime import SystemRuntime, end as end_all
+from atf.runtime import SystemRuntime, end as end_all, new_id
 from atf.store.library import PLACE_PATIENCE_US
 from atf.store.store import Store
 from atf.store.values.claims import HeldClaim, Outcome, RunResult
@@ -35,9 +35,10 @@ PARTITIONS = 2
 
 
 async def start(role: str, url: str, *arguments: str) -> Process:
+    of_store = () if role == "controller" else ("--redis-url", url, "--partitions", str(PARTITIONS))
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "atf.cli", role, "--listen", "127.0.0.1:0", "--redis-url", url),
-        *("--partitions", str(PARTITIONS), "--log-format", "json", *arguments),
+        *(sys.executable, "-P", "-m", "atf.cli", role, "--listen", "127.0.0.1:0", *of_store),
+        *("--log-format", "json", *arguments),
         stdin=DEVNULL,
         stderr=PIPE,
     )
@@ -78,6 +79,7 @@ def next_work(executor_id: str, *, wait: float, ack: int = 0) -> c.NextWorkReque
     return c.NextWorkRequest(
         executor_id=executor_id,
         ack=ack,
+        nonce=new_id(SystemRuntime().random),
         max_tasks=256,
         wait_us=round(wait * US),
         lambdas=["shop/mail"],

@@ -176,6 +176,25 @@ async def _through(world: Busy, blow: Callable[[], Awaitable[object] | object]) 
     return tasks, max(gaps) / 1e9
 
 
+async def test_claims_that_a_killed_controller_did_not_pass_on_are_back_within_two_seconds(default: Busy) -> None:
+    async def claimed(handles: Sequence[Handle[Any]]) -> int:
+        return [(await default.client.get(each.id)).status for each in handles].count(Status.CLAIMED)
+
+    await default.executors()
+    default.cluster.kill("controller", signal.SIGSTOP)
+    handles = await default.schedule(4)
+    async with asyncio.timeout(LONG_S):
+        while not await claimed(handles):
+            await asyncio.sleep(0.01)
+    default.cluster.kill("controller")
+    killed = time.monotonic()
+    async with asyncio.timeout(LONG_S):
+        while await claimed(handles):
+            await asyncio.sleep(0.01)
+    assert time.monotonic() - killed < 2.0, "a lease lasts for 16 s"
+    assert {task.losses for task in await default.succeed(handles)} == {0}
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("role", ["frontend", "hsc", "store-consumer", "controller", "store"])
 async def test_a_role_is_killed_under_load(default: Busy, role: str) -> None:

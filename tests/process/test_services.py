@@ -21,6 +21,7 @@ from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import FrontendStub, HSCStub
 from atf.task import US
+from tests.asking import asks
 
 from .roles import end, line
 
@@ -106,11 +107,13 @@ async def test_a_frontend_serves_until_it_is_told_to_stop(store: EmbeddedStore) 
 async def test_an_hsc_serves_until_it_is_told_to_stop(store: EmbeddedStore) -> None:
     async with running("frontend", store.url), running("hsc", store.url) as (process, address):
         stub = HSCStub(open_channel(address))
-        ids = ["0-nobody", "nonsense"]
-        reply = await stub.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce="n1", task_ids=ids))
-        assert sorted(reply.lost) == sorted(ids)
+        assert not (await stub.next_claims(asks())).claims
+        waits = asyncio.create_task(stub.next_claims(asks(wait_us=30_000_000)))
+        await asyncio.sleep(0.2)
         process.terminate()
         await line(process, "stopping")
+        with pytest.raises(Unavailable, match="ask another one"):
+            await waits
         # An executor that is asked to end at the same moment marks its leases a little later.
         mark = h.HeartbeatRequest(executor_id="e1", draining=True, heartbeat_timeout_us=Timing().heartbeat_timeout_us)
         mark.claims.add().claim.task_id = "0-nobody"
@@ -150,7 +153,7 @@ async def test_a_store_that_dies_makes_calls_unavailable_until_it_is_back(store:
         assert not (await until_served(stub, "after")).existed
         assert (await stub.schedule(request("before"))).existed
         with contextlib.suppress(ClaimsPaused):
-            await hsc.claim_tasks(h.ClaimTasksRequest(executor_id="e1", nonce="n1", task_ids=["0-nobody"]))
+            await hsc.next_claims(asks(repeated=True))
         await stub.channel.close()
         await hsc.channel.close()
 

@@ -24,6 +24,7 @@ from atf.rpc.failure import MAX_MESSAGE_BYTES
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import SystemRuntime
 from atf.task import MAX_BATCH
+from tests import asking
 from tests.torture import wire
 from tests.torture.texts import TEXTS
 from tests.torture.world import INVALID, NOT_FOUND, OK, TOO_LARGE, schedule
@@ -86,10 +87,10 @@ async def hsc_round(torturer: Torturer) -> None:
     held = [h.HeldClaim(progress=SECRET * 100, started=True)] * 4_000
     beat = h.HeartbeatRequest(executor_id="e", claims=held).SerializeToString()
     await asyncio.gather(*(torturer.send("HSC/Heartbeat", beat, OK) for _ in range(4)))
-    many = h.HandBackRequest(executor_id="e", unclaimed=["x"] * 1_000_000).SerializeToString()
+    many = h.HandBackRequest(executor_id="e", nonces=["x"] * 1_000_000).SerializeToString()
     await asyncio.gather(*(torturer.send("HSC/HandBack", many, INVALID) for _ in range(4)))
-    long = h.ClaimTasksRequest(executor_id=SECRET * 800_000).SerializeToString()
-    await asyncio.gather(*(torturer.send("HSC/ClaimTasks", long, INVALID) for _ in range(4)))
+    long = h.NextClaimsRequest(executor_id=SECRET * 800_000).SerializeToString()
+    await asyncio.gather(*(torturer.send("HSC/NextClaims", long, INVALID) for _ in range(4)))
     broken = wire.broken(h.SetResultsRequest.DESCRIPTOR)
     await asyncio.gather(*(torturer.send("HSC/SetResults", each.data, INVALID) for each in broken))
 
@@ -98,6 +99,7 @@ def asks(**fields: Any) -> bytes:
     """A call for work that is in order, but for these fields."""
     said = {
         "executor_id": "e",
+        "nonce": "n",
         "max_tasks": 1,
         "lambdas": ["photos/thumbnail"],
         "signatures": ["d"],
@@ -148,7 +150,7 @@ ROLES: dict[str, tuple[Round, list[str]]] = {
 }
 GOOD: dict[str, tuple[str, bytes]] = {
     "controller": ("Controller/NextWork", asks()),
-    "hsc": ("HSC/ClaimTasks", h.ClaimTasksRequest(executor_id="e", nonce="n").SerializeToString()),
+    "hsc": ("HSC/NextClaims", asking.asks().SerializeToString()),
     "store-consumer": ("StoreConsumer/Poll", b""),
 }
 """A call that is in order."""

@@ -29,7 +29,7 @@ class Idle:
     async def _unused(self, request: object) -> object:
         raise AssertionError(request)
 
-    claim_tasks = heartbeat = set_results = hand_back = report_loss = first_time = _unused
+    next_claims = report_host = heartbeat = set_results = hand_back = report_loss = first_time = _unused
 
 
 async def test_health_follows_the_role() -> None:
@@ -63,7 +63,7 @@ async def test_reflection_names_the_services_and_shows_their_messages() -> None:
         ]
         services, file, details = [answer async for answer in stub.ServerReflectionInfo(iter(requests))]
         assert "atf.v1.HSC" in {each.name for each in services.list_services_response.service}
-        assert b"ClaimTasksRequest" in b"".join(file.file_descriptor_response.file_descriptor_proto)
+        assert b"NextClaimsRequest" in b"".join(file.file_descriptor_response.file_descriptor_proto)
         assert details.file_descriptor_response.file_descriptor_proto
     await server.stop(0)
 
@@ -129,7 +129,7 @@ class Refusing(Idle):
     async def heartbeat(self, _request: object) -> h.HeartbeatReply:
         return h.HeartbeatReply()
 
-    async def claim_tasks(self, _request: object) -> h.ClaimTasksReply:
+    async def next_claims(self, _request: object) -> h.NextClaimsReply:
         raise Unavailable("the store is away")
 
 
@@ -140,13 +140,13 @@ async def test_calls_are_counted_and_timed_by_method_and_code() -> None:
     await stub.heartbeat(h.HeartbeatRequest())
     await stub.heartbeat(h.HeartbeatRequest())
     with pytest.raises(Unavailable):
-        await stub.claim_tasks(h.ClaimTasksRequest())
+        await stub.next_claims(h.NextClaimsRequest())
     with pytest.raises(Internal):
         await stub.first_time(h.FirstTimeRequest())
     await stub.channel.close()
     await server.stop(0)
 
-    expected = {("Heartbeat", "OK"): 2, ("ClaimTasks", "UNAVAILABLE"): 1, ("FirstTime", "INTERNAL"): 1}
+    expected = {("Heartbeat", "OK"): 2, ("NextClaims", "UNAVAILABLE"): 1, ("FirstTime", "INTERNAL"): 1}
     assert dict(metrics.values(RPC_REQUESTS)) == expected
     timed = {labels[0]: sum(each.counts) for labels, each in metrics.values(RPC_SECONDS) if isinstance(each, Histogram)}
-    assert timed == {"Heartbeat": 2, "ClaimTasks": 1, "FirstTime": 1}
+    assert timed == {"Heartbeat": 2, "NextClaims": 1, "FirstTime": 1}

@@ -11,7 +11,7 @@ import pytest
 
 from atf.config.settings import StoreSettings, Timing
 from atf.errors import Unavailable
-from atf.rpc import health
+from atf.rpc import store_health
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
 
@@ -26,7 +26,7 @@ async def store() -> AsyncIterator[Store]:
 
 
 async def said(store: Store | None) -> dict[str, str]:
-    return {name: await look() for name, look in health.of_store(store).items()}
+    return {name: await look() for name, look in store_health.of_store(store).items()}
 
 
 def away(store: Store, *partitions: int) -> None:
@@ -71,7 +71,7 @@ async def test_a_store_that_does_not_answer(store: Store, monkeypatch: pytest.Mo
     async def never(*_args: Any, **_more: Any) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(health, "LOOK_S", 0.0)
+    monkeypatch.setattr(store_health, "LOOK_S", 0.0)
     store.link.call = never  # type: ignore[method-assign]
     found = await said(store)
     assert found["store"] == "the task store does not answer within 0 s"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from atf.store import status
-from atf.store.capacity import STARTS, HostRecord
+from atf.store.capacity import HostRecord
 from atf.store.status import LiveRole
 from atf.store.values.lambdas import LambdaRecord
-from atf.task import US
+from atf.task import STARTS, US
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, to
 

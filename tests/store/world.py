@@ -13,7 +13,6 @@ from typing import Any
 
 from atf.rpc.stored_spec import whole
 from atf.store import fields, keys, library
-from atf.store.capacity import STARTS
 from atf.store.library import FULL_REVISIT_US
 from atf.store.status import LiveRole
 from atf.store.store import Store
@@ -33,7 +32,7 @@ from atf.store.values.claims import (
 from atf.store.values.jobs import NewJob, ReplaceJob, Tick
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
-from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, US, Status
+from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, STARTS, US, Status
 from tests.known import know
 from tests.store_calls import list_outbox
 
@@ -143,10 +142,13 @@ def read(client: Any) -> Dump:
         for name in names:
             pipe.type(name)
         types = _text(pipe.execute()) if names else []
-        for name, kind in zip(names, types, strict=True):
+        there = [
+            (name, kind) for name, kind in zip(names, types, strict=True) if kind != "none"
+        ]  # its time was just over
+        for name, kind in there:
             _READERS[kind](pipe, name)
-        values = pipe.execute() if names else []
-    found.data.update(_entries(names, types, values))
+        values = pipe.execute() if there else []
+    found.data.update(_entries([name for name, _ in there], [kind for _, kind in there], values))
     return found
 
 

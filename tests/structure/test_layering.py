@@ -74,11 +74,11 @@ def loads(code: str, *, without: tuple[str, ...] = ()) -> set[str]:
 
 def test_the_reader_of_imports_sees_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hsc").mkdir()
-    text = "import grpc.aio\nfrom . import service\nfrom ..controller import buffer\nfrom atf import store\ndef f():\n    import redis\n"
+    text = "import grpc.aio\nfrom . import service\nfrom ..controller import answers\nfrom atf import store\ndef f():\n    import redis\n"
     (tmp_path / "hsc" / "main.py").write_text(text)
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     found = imported(Path("hsc/main.py"))
-    assert {"grpc.aio", "atf.hsc.service", "atf.controller.buffer", "atf.store", "redis"} <= found
+    assert {"grpc.aio", "atf.hsc.service", "atf.controller.answers", "atf.store", "redis"} <= found
 
 
 def test_there_is_something_to_check() -> None:
@@ -106,6 +106,17 @@ def test_roles_are_started_by_the_command_line_and_put_together_by_the_server_an
 def test_only_the_store_speaks_to_redis() -> None:
     rest = (path for path in sources() if path.parts[:2] != ("atf", "store"))
     assert offenders(rest, "redis", "rq", "valkey") == []
+
+
+def test_roles_on_worker_hosts_know_no_store() -> None:
+    """They run other people's code, and there are thousands of them."""
+    workers = (path for path in sources() if path.parts[0] in {"controller", "executor"})
+    assert offenders(workers, "atf.store", "atf.intake", "atf.rpc.store_health") == []
+
+
+@pytest.mark.processes
+def test_a_controller_needs_no_library_of_the_store() -> None:
+    assert loads("import atf.controller.main", without=("redis", "fakeredis", "atf.store")).isdisjoint({"redis", "rq"})
 
 
 def test_only_the_transport_the_client_and_the_mains_know_grpc() -> None:

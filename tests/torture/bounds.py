@@ -14,7 +14,9 @@ from atf.frontend import batch_view
 from atf.frontend.batches import MAX_PAGE
 from atf.frontend.scheduling import MAX_REQUESTS
 from atf.frontend.validate import MAX_REDACTED, MAX_REGISTERED_AT_ONCE, MAX_SCHEDULE_CHARS, MAX_SIGNATURE_CHARS
+from atf.hsc.hosts import MAX_EXECUTORS, MAX_KNOWN_US, MAX_SETS
 from atf.rpc import batch_pb2 as b, controller_pb2 as c, frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
+from atf.rpc.lambda_sets import LambdaSet
 from atf.sdk.isolation import (
     MAX_AT_ONCE,
     MAX_BURST,
@@ -36,7 +38,7 @@ from atf.task import (
     MAX_RESULT_BYTES,
 )
 
-from .world import BATCH, JOB, LAMBDA, World, full_job, lambda_spec, schedule
+from .world import BATCH, JOB, LAMBDA, World, full_job, lambda_spec, next_claims, schedule
 
 
 class Bound(NamedTuple):
@@ -72,7 +74,14 @@ def _shares(shares: dict[int, float]) -> Message:
 
 
 def next_work(w: World, **fields: Any) -> Message:
-    given = {"executor_id": "e", "max_tasks": 1, "lambdas": [LAMBDA], "boot_id": w.runtime.boot_id(), **fields}
+    given = {
+        "executor_id": "e",
+        "nonce": "n",
+        "max_tasks": 1,
+        "lambdas": [LAMBDA],
+        "boot_id": w.runtime.boot_id(),
+        **fields,
+    }
     given = {"signatures": ["d"] * len(given["lambdas"]), "heartbeat_timeout_us": 16_000_000, **given}
     return c.NextWorkRequest(**given)
 
@@ -81,6 +90,23 @@ def _report(number: int = 1, lambdas: int = 1) -> c.ReportRunsRequest:
     of: list[dict[str, Any]] = [{"lambda": name} for name in _names(lambdas)]
     runs = [c.LambdaRuns(**each) for each in of]
     return c.ReportRunsRequest(executor_id="e", number=number, runs=runs)
+
+
+def _ask(**fields: Any) -> h.NextClaimsRequest:
+    return next_claims(**{"wait_us": 1, **fields})
+
+
+def _host(**fields: Any) -> h.ReportHostRequest:
+    return h.ReportHostRequest(**{"host": "h", "known_us": 1, **fields})
+
+
+def _quarantined(for_us: int) -> h.HostQuarantine:
+    return h.HostQuarantine(for_us=for_us, **{"lambda": LAMBDA})
+
+
+def _set(lambdas: int) -> h.NamedSet:
+    names = _names(lambdas)
+    return h.NamedSet(digest=LambdaSet(dict.fromkeys(names, "")).digest, lambdas=names)
 
 
 def _first(ttl_us: int = 1) -> h.FirstTimeKey:
@@ -278,23 +304,45 @@ BOUNDS = {
     "an executor of the HSC": Bound(
         "Heartbeat", lambda _w, n: h.HeartbeatRequest(executor_id="x" * n), 1, 128, "executor_id"
     ),
-    "a nonce": Bound(
-        "ClaimTasks", lambda _w, n: h.ClaimTasksRequest(executor_id="e", nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"
-    ),
-    "ids to claim": Bound(
-        "ClaimTasks",
-        lambda _w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", task_ids=["0-a"] * n),
+    "a nonce": Bound("NextClaims", lambda _w, n: _ask(nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"),
+    "tasks of an ask": Bound("NextClaims", lambda _w, n: _ask(max_tasks=n), 1, MAX_BATCH, "max_tasks"),
+    "what an ask does without": Bound("NextClaims", lambda _w, n: _ask(without=_names(n)), 0, MAX_LAMBDAS, "without"),
+    "lambdas of a set": Bound(
+        "NextClaims",
+        lambda _w, n: _ask(lambda_set=_set(n).digest, lambdas=_names(n), signatures=[]),
         0,
-        MAX_BATCH,
-        "task_ids",
+        2 * MAX_LAMBDAS,
+        "lambdas",
     ),
-    "signatures of a claim": Bound(
-        "ClaimTasks",
-        lambda _w, n: h.ClaimTasksRequest(executor_id="e", nonce="n", signatures=dict.fromkeys(_names(n), "a")),
+    "executors of a host": Bound(
+        "ReportHost",
+        lambda _w, n: _host(executors=[h.HostExecutor(executor_id="e")] * n),
         0,
-        MAX_BATCH,
-        "signatures",
+        MAX_EXECUTORS,
+        "executors",
     ),
+    "sets of an executor": Bound(
+        "ReportHost",
+        lambda _w, n: _host(executors=[h.HostExecutor(executor_id="e", lambda_sets=[LambdaSet({}).digest] * n)]),
+        0,
+        MAX_SETS,
+        "lambda_sets",
+    ),
+    "sets of a host": Bound("ReportHost", lambda _w, n: _host(sets=[_set(1)] * n), 0, MAX_SETS, "sets"),
+    "lambdas of a host's set": Bound(
+        "ReportHost",
+        lambda _w, n: _host(sets=[_set(n)]),
+        1,
+        2 * MAX_LAMBDAS,
+        "lambdas",
+    ),
+    "what a host quarantines": Bound(
+        "ReportHost", lambda _w, n: _host(quarantined=[_quarantined(1)] * n), 0, MAX_BATCH, "quarantined"
+    ),
+    "how long it does": Bound(
+        "ReportHost", lambda _w, n: _host(quarantined=[_quarantined(n)]), 0, MAX_KNOWN_US, "for_us"
+    ),
+    "how long a report counts": Bound("ReportHost", lambda _w, n: _host(known_us=n), 1, MAX_KNOWN_US, "known_us"),
     "claims of a heartbeat": Bound(
         "Heartbeat", lambda _w, n: h.HeartbeatRequest(executor_id="e", claims=_hold(n)), 0, MAX_HELD, "claims"
     ),
@@ -325,7 +373,10 @@ BOUNDS = {
         "outcome",
     ),
     "claims handed back": Bound(
-        "HandBack", lambda _w, n: h.HandBackRequest(executor_id="e", unclaimed=["0-a"] * n), 0, MAX_HELD, "unclaimed"
+        "HandBack", lambda _w, n: h.HandBackRequest(executor_id="e", claims=[_ref(1)] * n), 0, MAX_HELD, "claims"
+    ),
+    "asks given up": Bound(
+        "HandBack", lambda _w, n: h.HandBackRequest(executor_id="e", nonces=["n"] * n), 0, MAX_BATCH, "nonces"
     ),
     "claims lost": Bound(
         "ReportLoss",
@@ -352,8 +403,9 @@ BOUNDS = {
     "a set of lambdas": Bound("NextWork", lambda w, n: next_work(w, set=n), 0, MAX_ACK, "set"),
     "a report of runs": Bound("ReportRuns", lambda _, n: _report(number=n), 1, MAX_REPORT, "number"),
     "lambdas of a report": Bound("ReportRuns", lambda _, n: _report(lambdas=n), 0, MAX_BATCH, "runs"),
+    "a nonce of a call": Bound("NextWork", lambda w, n: next_work(w, nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"),
     "an acknowledgement": Bound("NextWork", lambda w, n: next_work(w, ack=n), 0, MAX_ACK, "ack"),
 }
 SERVICE = dict.fromkeys(("NextWork", "ReportRuns"), "Controller") | dict.fromkeys(
-    ("ClaimTasks", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
+    ("NextClaims", "ReportHost", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
 )

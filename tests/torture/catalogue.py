@@ -58,6 +58,10 @@ _BATCH: Final = Rule(_must(r"[A-Za-z0-9_-]{1,20}", NOT_FOUND), "batch id")
 _LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}", NOT_FOUND), "lambda")
 _NEW_LAMBDA: Final = Rule(_must(f"{_NAME}/{_NAME}"), "lambda")
 _WORD: Final = r"[!-~]{1,128}"
+_OTHER_SET: Final = Rule(lambda _: INVALID)
+"""Of a set of lambdas, whose digest is that of other ones then."""
+_POOL: Final = Rule(lambda text: OK if re.fullmatch(f"(?!default$)({_NAME})?", text) else INVALID, "pool")
+_HOST: Final = Rule(_must(r"[!-~]{0,128}"), "host")
 _EXECUTOR: Final = Rule(_must(_WORD), "executor_id")
 _DIGEST: Final = Rule(_must("[a-z0-9_-]{1,32}"), "signature")
 _TRACE: Final = Rule(lambda text: OK if not text else INVALID, "traceparent")
@@ -351,12 +355,26 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
     "Scheduler.DeleteJob": _reminder(OK),
     "Scheduler.DeleteByMetadata": _reminders(OK),
     "Scheduler.DeleteByNamePrefix": {**_reminders(INVALID), ("name_prefix",): _TOLD},
-    "HSC.ClaimTasks": {
+    "HSC.NextClaims": {
         ("executor_id",): _EXECUTOR,
         ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),
-        ("task_ids",): _ANY,
-        ("signatures", "key"): _NEW_LAMBDA,
-        ("signatures", "value"): _DIGEST,
+        ("lambda_set",): _OTHER_SET,
+        ("lambdas",): _OTHER_SET,
+        ("signatures",): _OTHER_SET,
+        ("without",): _NEW_LAMBDA,
+        ("pool",): _POOL,
+        ("host",): _HOST,
+    },
+    "HSC.ReportHost": {
+        ("pool",): _POOL,
+        ("host",): _HOST,
+        ("executors", "executor_id"): _EXECUTOR,
+        ("executors", "lambda_sets"): Rule(_must("[0-9a-f]{32}"), "lambda_set"),
+        ("sets", "digest"): _OTHER_SET,
+        ("sets", "lambdas"): _OTHER_SET,
+        ("sets", "signatures"): _OTHER_SET,
+        ("quarantined", "lambda"): _NEW_LAMBDA,
+        ("why_not",): Rule(_at_most(256), "why_not"),
     },
     "HSC.Heartbeat": {
         ("executor_id",): _EXECUTOR,
@@ -378,7 +396,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("executor_id",): _EXECUTOR,
         ("claims", "task_id"): _ANY,
         ("claims", "token", "nonce"): _ANY,
-        ("unclaimed",): _ANY,
+        ("nonces",): Rule(_must(r"[!-~]{1,64}"), "nonce"),
     },
     "HSC.ReportLoss": {
         ("executor_id",): _EXECUTOR,
@@ -398,6 +416,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("stream",): Rule(_must("[a-z]{0,16}"), "stream"),
         ("lambdas",): Rule(_must(f"{_NAME}/{_NAME}"), "lambda"),
         ("boot_id",): Rule(lambda _: PRECONDITION, "host"),
+        ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),
         ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),
         ("signatures",): _DIGEST,
     },

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from atf.controller.requests import MAX_WAIT_US
 from atf.frontend.gates import MIN_SHARE
 from atf.frontend.redrive import MIN_RATE
-from atf.hsc.service import MAX_LOG_CUT_BYTES
+from atf.hsc.encoding import MAX_LOG_CUT_BYTES
 from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.store.values.lists import TaskQuery
 from atf.task import (

@@ -18,6 +18,7 @@ import pytest
 import atf
 from atf.config.settings import (
     FrontendSettings,
+    HscSettings,
     LogSettings,
     Timing,
 )
@@ -36,7 +37,7 @@ from atf.testing.wiring import Wiring
 from .catalogue import RULES, put
 from .test_watch import initial, watched
 from .texts import acts
-from .world import EXECUTOR, INVALID, METHODS, OK, World, full_batch, opened, schedule
+from .world import EXECUTOR, INVALID, METHODS, OK, World, full_batch, next_claims, opened, schedule
 
 SECRET = "5ecret"
 NONCE = f"{SECRET}-nonce"
@@ -89,13 +90,12 @@ async def life(world: World) -> None:
     stored = (await world.answer("Frontend.Schedule", schedule("a", payload=raw, labels={SECRET: SECRET}))).id
     many = f.ScheduleManyRequest(requests=[schedule(f"m{n}", payload=raw) for n in range(3)])
     await world.answer("Frontend.ScheduleMany", many)
+    claims: list[t.Claim] = []
     for partition in range(world.store.partitions):
         await world.store.enqueue(partition, 0)
-        await world.store.pop(partition, [["photos/thumbnail:1"]], 10)
-    claim = h.ClaimTasksRequest(executor_id=EXECUTOR, nonce=NONCE, task_ids=[stored, "0-m0", "1-m0", "0-m1", "1-m1"])
-    claims = (await world.answer("HSC.ClaimTasks", claim)).claims
+    while len(claims) < 3:
+        claims += (await world.answer("HSC.NextClaims", next_claims(nonce=f"{NONCE}{len(claims)}"))).claims
     refs = [t.ClaimRef(task_id=each.task_id, token=each.token) for each in claims]
-    assert len(refs) == 3
     beats = [h.HeldClaim(claim=each, started=True, progress=SECRET) for each in refs]
     await world.answer("HSC.Heartbeat", h.HeartbeatRequest(executor_id=EXECUTOR, claims=beats))
     done = h.Result(claim=refs[0], outcome=t.SUCCEEDED, result=SECRET.encode(), error=SECRET)
@@ -107,7 +107,7 @@ async def life(world: World) -> None:
 
 
 async def test_a_life_leaves_no_secret_in_a_log(said: Said) -> None:
-    async with opened() as world:
+    async with opened(gives=True) as world:
         await life(world)
     assert "report_loss" in said.text
     assert SECRET not in said.text
@@ -136,7 +136,7 @@ async def test_a_bug_leaves_no_secret_in_a_log(said: Said, monkeypatch: pytest.M
         calls = {
             "Frontend.Schedule": schedule("a", payload=raw),
             "Frontend.ScheduleMany": f.ScheduleManyRequest(requests=[schedule("a", payload=raw)]),
-            "HSC.ClaimTasks": h.ClaimTasksRequest(executor_id=EXECUTOR, nonce=NONCE, task_ids=["0-a"]),
+            "HSC.NextClaims": next_claims(repeated=True),
             "HSC.Heartbeat": h.HeartbeatRequest(executor_id=EXECUTOR, claims=[h.HeldClaim(claim=ref)]),
             "HSC.HandBack": h.HandBackRequest(executor_id=EXECUTOR, claims=[ref]),
             "HSC.ReportLoss": h.ReportLossRequest(executor_id=EXECUTOR, claims=[ref], why=SECRET),
@@ -279,24 +279,24 @@ class Hears(HscService):
 
     nonces: frozenset[str] = frozenset()
 
-    async def claim_tasks(self, request: h.ClaimTasksRequest, *, timeout: float = 10) -> h.ClaimTasksReply:
+    async def next_claims(self, request: h.NextClaimsRequest, *, timeout: float = 70) -> h.NextClaimsReply:
         self.nonces |= {request.nonce}
-        return await super().claim_tasks(request, timeout=timeout)
+        return await super().next_claims(request, timeout=timeout)
 
 
 @contextlib.asynccontextmanager
 async def working(world: World) -> AsyncIterator[Hears]:
     """A store consumer, a controller, an HSC and an executor with the call streams of production, at work."""
     store, runtime, timing, lambdas = world.store, world.runtime, Timing(), app.lambdas
-    hsc = Hears(store=store, timing=timing, deploy_grace_us=0)
+    hsc = Hears(store=store, timing=timing, runtime=runtime, settings=HscSettings(deploy_grace=0))
     wiring = Wiring(runtime, timing)
-    controller, consumer = wiring.controller(store, hsc), wiring.consumer(store)
+    controller, consumer = wiring.controller(hsc), wiring.consumer(store)
     workers = ThreadAndLoopWorkers(2, 8)
     wired = wiring.executor("executor-2", lambdas, controller=controller, hsc=hsc, workers=workers)
     executor, beats = wired.executor, wired.heartbeats
     register = f.RegisterLambdasRequest(lambdas=[each.spec() for each in lambdas.values()])
     await world.answer("Frontend.RegisterLambdas", register)
-    roles = [runtime.spawn(each.run(), name="role") for each in (consumer, controller, beats)]
+    roles = [runtime.spawn(each.run(), name="role") for each in (consumer, hsc, controller, beats)]
     running = runtime.spawn(executor.run(), name="executor")
     try:
         yield hsc

@@ -22,6 +22,7 @@ _LIMITS: Final = "torture/test_limits.py::"
 _ITEMS: Final = "torture/test_batches.py::test_items_are_bounded"
 _WATCH: Final = "torture/test_watch.py::"
 _REPORTS: Final = "controller/test_run_metrics.py::test_a_report_that_is_malformed_counts_nothing"
+_ASKS: Final = "hsc/test_next_claims.py::test_a_call_that_breaks_a_rule_is_refused_with_the_rule"
 _HSC: Final = "hsc/test_hsc.py::test_nobody_who_counts_on_longer_leases_than_there_are_gets_one"
 
 PLACES: Final = {
@@ -50,7 +51,13 @@ TESTED: Final = {
     "Frontend.ScheduleBatch items.items.arguments": _ITEMS,
     "Frontend.ScheduleBatch end.items": "torture/test_batches.py::test_messages_in_another_order_seal_no_batch",
     "Frontend.WatchBatch at_most_every_us": "torture/test_batches.py::test_a_watcher_s_interval_is_bounded",
-    "HSC.ClaimTasks heartbeat_timeout_us": _HSC,
+    "HSC.NextClaims heartbeat_timeout_us": _HSC,
+    "HSC.NextClaims max_bytes": _ASKS,
+    "HSC.NextClaims wait_us": _ASKS,
+    "HSC.NextClaims waited_us": _ASKS,
+    "HSC.NextClaims signatures": _ASKS,
+    "HSC.ReportHost wait_us": "hsc/test_hosts.py::test_a_report_that_breaks_a_rule_is_refused_with_the_rule",
+    "HSC.ReportHost sets.signatures": "hsc/test_hosts.py::test_a_report_that_breaks_a_rule_is_refused_with_the_rule",
     "HSC.Heartbeat heartbeat_timeout_us": _HSC,
     "HSC.Heartbeat claims.log": _LIMITS + "test_the_numbers_of_a_log_are_cut",
     "HSC.SetResults results.log": _LIMITS + "test_the_numbers_of_a_log_are_cut",
@@ -58,7 +65,7 @@ TESTED: Final = {
     "HSC.SetResults results.ran_us": _LIMITS + "test_the_times_of_a_run_are_cut",
     "HSC.SetResults results.ended_ago_us": _LIMITS + "test_the_times_of_a_run_are_cut",
     "Controller.NextWork wait_us": _LIMITS + "test_waits_are_cut_and_not_refused_where_the_frontend_answers_them",
-    "Controller.NextWork heartbeat_timeout_us": "controller/test_next_work.py::test_an_executor_that_counts_on_other_leases_gets_no_task",
+    "Controller.NextWork heartbeat_timeout_us": "controller/test_requests.py::test_an_executor_that_counts_on_other_leases_is_refused",
     "Controller.ReportRuns runs.outcomes": _REPORTS,
     "Controller.ReportRuns runs.start_delays": _REPORTS,
     "Controller.ReportRuns runs.start_delays_us": _REPORTS,

@@ -29,11 +29,13 @@ from atf.rpc import (
     store_consumer_pb2 as s,
     task_pb2 as t,
 )
+from atf.rpc.lambda_sets import LambdaSet
 from atf.rpc.server import Service, serve
-from atf.runtime import SystemRuntime
+from atf.runtime import SystemRuntime, end
 from atf.store.store import Store
 from atf.store_consumer.service import PollService
 from atf.testing.wiring import Wiring
+from tests.asking import asks
 from tests.quick_fakeredis.inside import keys_of
 
 SERVICES = [
@@ -151,10 +153,11 @@ class World:
         running = (await self.answer("Frontend.Schedule", schedule("running"))).id
         for partition in range(self.store.partitions):
             await self.store.enqueue(partition, 0)
-            await self.store.pop(partition, [[f"{LAMBDA}:1"]], 10)
-        claim = h.ClaimTasksRequest(executor_id=EXECUTOR, nonce=NONCE, task_ids=[running])
-        (held,) = (await self.answer("HSC.ClaimTasks", claim)).claims
-        self.held = t.ClaimRef(task_id=held.task_id, token=held.token)
+        claims: dict[str, t.Claim] = {}
+        while running not in claims:  # an answer is of one partition
+            asked = await self.answer("HSC.NextClaims", next_claims(nonce=f"{NONCE}{len(claims)}"))
+            claims |= {each.task_id: each for each in asked.claims}
+        self.held = t.ClaimRef(task_id=running, token=claims[running].token)
 
     def fresh(self) -> str:
         """An id that no task has."""
@@ -164,6 +167,12 @@ class World:
         """A request of this method that is taken, with every field set."""
         made: Message = getattr(_Valid, method.replace(".", "_"))(self)
         return made
+
+
+def next_claims(**fields: Any) -> h.NextClaimsRequest:
+    """A call of NextClaims of one executor that runs one lambda."""
+    said = {"executor_id": EXECUTOR, "nonce": NONCE, "wait_us": 5_000_000}
+    return asks(LAMBDA, signature="aaa", **{**said, **fields})
 
 
 def schedule(task_id: str, *, delay_us: int = 0, **spec: Any) -> f.ScheduleRequest:
@@ -547,8 +556,32 @@ class _Valid:
         return ds.DeleteByNamePrefixRequest(name_prefix="none", metadata=of_actor("Dog"))
 
     @staticmethod
-    def HSC_ClaimTasks(w: World) -> Message:  # noqa: N802
-        return h.ClaimTasksRequest(executor_id=EXECUTOR, nonce="nonce-2", task_ids=[w.new], signatures={LAMBDA: "aaa"})
+    def HSC_NextClaims(w: World) -> Message:  # noqa: N802
+        return next_claims(
+            nonce=w.fresh(),
+            max_bytes=1_000,
+            wait_us=1,
+            waited_us=1,
+            repeated=True,
+            without=[UNUSED],
+            pool="gpu",
+            host="host-1",
+        )
+
+    @staticmethod
+    def HSC_ReportHost(w: World) -> Message:  # noqa: N802
+        runs = LambdaSet({LAMBDA: "aaa"})
+        return h.ReportHostRequest(
+            pool="gpu",
+            host="host-2",
+            executors=[h.HostExecutor(executor_id=EXECUTOR, lambda_sets=[runs.digest])],
+            sets=[h.NamedSet(digest=runs.digest, lambdas=[LAMBDA], signatures=["aaa"])],
+            quarantined=[h.HostQuarantine(**{"lambda": UNUSED}, for_us=1)],
+            why_not="=",
+            known_us=1_000_000,
+            drains=False,
+            wait_us=1,
+        )
 
     @staticmethod
     def HSC_Heartbeat(w: World) -> Message:  # noqa: N802
@@ -564,7 +597,7 @@ class _Valid:
 
     @staticmethod
     def HSC_HandBack(w: World) -> Message:  # noqa: N802
-        return h.HandBackRequest(executor_id=EXECUTOR, claims=[w.held], unclaimed=[w.new])
+        return h.HandBackRequest(executor_id=EXECUTOR, claims=[w.held], nonces=[w.fresh()])
 
     @staticmethod
     def HSC_FirstTime(w: World) -> Message:  # noqa: N802
@@ -585,6 +618,7 @@ class _Valid:
         return c.NextWorkRequest(
             executor_id=EXECUTOR,
             ack=1,
+            nonce="n",
             max_tasks=1,
             lambdas=[LAMBDA],
             signatures=["aaa"],
@@ -610,8 +644,8 @@ async def world_for(method: str, untouched: World) -> AsyncIterator[World]:
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[World]:
-    """A world with its server; nothing of it is left at the end."""
+async def opened(*, gives: bool = False) -> AsyncIterator[World]:
+    """A world with its server; nothing of it is left at the end. Unless it `gives` claims, its HSC does nothing by itself once the world is made."""
     runtime, timing, fake = SystemRuntime(), Timing(), fakeredis.FakeServer(version=(7, 4))
     settings = StoreSettings(partitions=2, poll_interval=0.05, wakeups=False)  # no subscription to wait for at the end
     store = await Store.open(settings, timing, runtime, fake=fake)
@@ -619,23 +653,28 @@ async def opened() -> AsyncIterator[World]:
     hsc = wiring.hsc(store)
     own = FrontendSettings(dapr_app="orders=127.0.0.1:1", dapr_app_id="orders")
     frontend = wiring.frontend(store, own)
-    controller = wiring.controller(store, hsc)
+    controller = wiring.controller(hsc)
     consumer = wiring.consumer(store)
     logic = {"Frontend": frontend, "HSC": hsc, "Controller": controller, "StoreConsumer": PollService(consumer)}
     dapr = Service(DAPR, DaprRuntime(frontend, own), metadata=True)
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
     watched = Service(SCHEDULER, scheduler, name=SERVICE)
     server = await serve("127.0.0.1:0", [*(Service(each, logic[each.name]) for each in SERVICES), dapr, watched])
+    duty = runtime.spawn(hsc.run(), name="claims")
     unbounded = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     try:
         async with grpc.aio.insecure_channel(server.address, options=unbounded) as channel:
             world = World(store, fake, channel, runtime)
             await world.settle()
+            if not gives:
+                await end([duty])
             yield world
     finally:  # a server that is left to the collector takes the process with it
         frontend.drain()
         scheduler.drain()
         await controller.drain()
+        await hsc.drain()
         await server.stop(0)
+        await end([duty])
         await scheduler.close()
         await store.close()

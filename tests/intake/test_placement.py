@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from atf.controller.backlog import LEFT_S, Backlog
+from atf.intake.intake import Intake
+from atf.intake.takes import LEFT_S
 from atf.runtime import end
-from atf.store.values.claims import HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import NewTask
 from atf.task import US
@@ -18,24 +18,26 @@ from .world import World, world
 
 
 class Host:
-    """A controller with one executor, which runs each task for a while. `ran`: when, and the task's name."""
+    """A host with one executor, which runs each task for a while. `ran`: when, and the task's name."""
 
-    def __init__(self, w: World, name: str, seconds: float = 0.01) -> None:
-        self.w, self.name, self.seconds = w, name, seconds
+    def __init__(self, w: World, name: str, seconds: float = 0.01, of: Intake | None = None) -> None:
+        self.w, self.name, self.seconds, self.of = w, name, seconds, of
         self.ran: list[tuple[float, str]] = []
-        self.controller = w.another_controller(host=name)
-        self.duties = [w.runtime.spawn(each, name=name) for each in (self.controller.run(), self._executor())]
+        self.duties = [w.runtime.spawn(each, name=name) for each in (self._serve(), self._executor())]
+
+    async def _serve(self) -> None:
+        """Its HSC says to the store that it is there."""
+        while True:
+            await self.w.store.serve("", 30, self.name, None, ["shop/mail"], executors=1)
+            await asyncio.sleep(10)
 
     async def _executor(self) -> None:
-        number = 0
         while True:
-            reply = await self.w.ask(self.name, ack=number, wait=30, most=1, of=self.controller)
-            number = max(number, reply.number)
-            for each in reply.claims:
+            answer = await self.w.ask(self.name, wait=30, room=1, host=self.name, of=self.of)
+            for each in answer.claims:
                 self.ran.append((self.w.runtime.monotonic(), each.task_id[2:]))
                 await asyncio.sleep(self.seconds)
-                held = HeldClaim(each.task_id, each.token.counter, each.token.nonce)
-                await self.w.store.set_results([RunResult(held, Outcome.SUCCEEDED)])
+            await self.w.finish(answer)
 
     async def die(self) -> None:
         """Vanishes without a word."""
@@ -46,14 +48,19 @@ class Host:
 
 
 @contextlib.asynccontextmanager
-async def hosts(w: World, placement: str, seconds: float = 0.01) -> AsyncIterator[list[Host]]:
+async def hosts(w: World, placement: str, seconds: float = 0.01, *, apart: bool = False) -> AsyncIterator[list[Host]]:
+    """Two hosts, which ask one HSC or, `apart`, two."""
     settings = f"placement={placement}" if placement else ""
     await w.store.register_lambdas([LambdaRecord("shop/mail", b"", 1000, 10 * US, paused=False, settings=settings)])
-    both = [Host(w, "one", seconds), Host(w, "two", seconds)]
+    second = Intake(store=w.store, ageing=1.0, runtime=w.runtime)
+    of = [w.intake, second if apart else w.intake]
+    duties = [w.runtime.spawn(each.run(), name="intake") for each in dict.fromkeys(of)]
+    both = [Host(w, "one", seconds, of[0]), Host(w, "two", seconds, of[1])]
     await asyncio.sleep(1)
     yield both
     for each in both:
         await each.die()
+    await end(duties)
 
 
 async def schedule(w: World, *names: str) -> None:
@@ -89,7 +96,16 @@ async def test_without_a_placement_the_host_that_has_nothing_to_do_takes_what_co
 
 @virtual(world(running=False))
 async def test_tasks_of_a_key_run_on_one_host_and_move_when_it_is_gone(w: World) -> None:
-    async with hosts(w, "sticky") as (one, two):
+    await sticky_keys(w, apart=False)
+
+
+@virtual(world(running=False))
+async def test_tasks_of_a_key_run_on_one_host_and_move_when_it_is_gone_at_two_hscs(w: World) -> None:
+    await sticky_keys(w, apart=True)
+
+
+async def sticky_keys(w: World, *, apart: bool) -> None:
+    async with hosts(w, "sticky", apart=apart) as (one, two):
         for number in range(4):
             await schedule(w, *(f"{key}{number}" for key in "abcdef"))
             await asyncio.sleep(0.5)
@@ -124,20 +140,17 @@ async def test_a_key_moves_when_its_host_is_busy(w: World) -> None:
 
 @virtual(world(running=False))
 async def test_tasks_of_a_lambda_that_is_spread_go_evenly_over_its_hosts(w: World) -> None:
-    async with hosts(w, "spread") as (one, two):
+    await spread_tasks(w, apart=False)
+
+
+@virtual(world(running=False))
+async def test_tasks_of_a_lambda_that_is_spread_go_evenly_over_its_hosts_at_two_hscs(w: World) -> None:
+    await spread_tasks(w, apart=True)
+
+
+async def spread_tasks(w: World, *, apart: bool) -> None:
+    async with hosts(w, "spread", apart=apart) as (one, two):
         for number in range(10):
             await schedule(w, f"t{number}")
             await asyncio.sleep(0.3)
         assert len(one.ran) == len(two.ran) == 5
-
-
-def test_a_partition_in_which_something_was_left_is_looked_at_again_soon() -> None:
-    backlog = Backlog(["shop/mail"], partitions=1, ageing=1.0, poll_interval=10.0)
-    scan = backlog.choose(5, 100.0)
-    assert scan is not None
-    backlog.popped(scan, [("shop/mail:1", [])], 100.0)
-    ask = backlog.choose(5, 100.0)
-    assert ask is not None
-    backlog.popped(ask, [("shop/mail:1", ["0-a"]), ("shop/mail:1", [])], 100.0)
-    assert backlog.choose(5, 100.0) is None
-    assert backlog.next_look() == 100.0 + LEFT_S

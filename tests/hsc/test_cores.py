@@ -6,20 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from atf.controller.cores import STALE_S, STAY_S
-from atf.controller.host_state import ASKED_S
-from atf.controller.present import PRESENT_S
-from atf.controller.service import ControllerService
 from atf.cores.pool import CorePool, CoreSettings
 from atf.errors import Unavailable
-from atf.rpc import controller_pb2 as c, frontend_pb2 as f
+from atf.hsc.cores import STALE_S, STAY_S
+from atf.hsc.present import HERE_S
+from atf.hsc.service import HscService
+from atf.rpc import frontend_pb2 as f
 from atf.runtime import end
-from atf.store.values.claims import HeldClaim, Outcome, RunResult
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
 from tests.virtual import virtual
 
-from .world import World, ids_of, until, world
+from .world import Host, World, ids_of, sets, until, world
 
 NAMES = ("shop/a", "shop/b", "shop/c", "shop/d")
 
@@ -37,34 +35,33 @@ async def pool_of(w: World) -> CorePool:
     return CorePool.decode(record.state)
 
 
-async def finish(w: World, reply: c.NextWorkReply, _executor_id: str) -> None:
-    held = [HeldClaim(each.task_id, each.token.counter, each.token.nonce) for each in reply.claims]
-    await w.store.set_results([RunResult(each, Outcome.SUCCEEDED) for each in held])
-
-
 class Executor:
-    """Asks, runs each task for a while, and notes when it was given tasks of which lambda."""
+    """Asks, runs each task for a while, and notes when it was given tasks of which lambda. It is the only one of its host."""
 
-    def __init__(self, w: World, name: str, seconds: float, of: ControllerService | None = None, most: int = 1) -> None:
+    def __init__(self, w: World, name: str, seconds: float, of: HscService | None = None, most: int = 1) -> None:
         self.w, self.name, self.seconds, self.of, self.most = w, name, seconds, of, most
         self.given: list[tuple[float, str]] = []
-        self.lambdas: Sequence[str] = NAMES
         self.takes: dict[str, float] = {}  # seconds, of lambdas whose tasks take another time than `seconds`
+        self._lambdas: Sequence[str] = NAMES
+        self.host = Host(w, name, sets([name], *NAMES), of=of)
         self.duty = w.runtime.spawn(self._run(), name=name)
 
+    def runs(self, *lambdas: str) -> None:
+        """From now on."""
+        self._lambdas = lambdas
+        self.host.change(sets([self.name], *lambdas))
+
     async def _run(self) -> None:
-        number = 0
         while True:
-            reply = await self.w.ask(self.name, ack=number, wait=30, lambdas=self.lambdas, most=self.most, of=self.of)
-            number = max(number, reply.number)
+            reply = await self.w.ask(self.name, wait=30, lambdas=self._lambdas, most=self.most, of=self.of)
             names = [(await self.w.record(each.task_id)).lambda_name for each in reply.claims]
             self.given += [(self.w.runtime.monotonic(), name) for name in names]
             await asyncio.sleep(max((self.takes.get(name, self.seconds) for name in names), default=self.seconds))
-            await finish(self.w, reply, self.name)
+            await self.w.finish(reply)
 
 
 async def stop(*executors: Executor) -> None:
-    await end([each.duty for each in executors])
+    await end([duty for each in executors for duty in (each.duty, each.host.duty)])
 
 
 @virtual(world(partitions=2))
@@ -202,7 +199,7 @@ async def test_groups_rotate_over_the_cores(w: World) -> None:
 async def test_a_group_that_does_not_know_the_lambda_hands_the_turn_on(w: World) -> None:
     await set_cores(w, 2, hand_over_us=US // 2)
     one, other = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05)
-    one.lambdas = ["shop/b"]
+    one.runs("shop/b")
     await asyncio.sleep(1)
     await w.enqueue(5, "shop/a")
     await asyncio.sleep(5)
@@ -217,7 +214,7 @@ async def test_a_group_that_does_not_know_the_owner_of_its_core_leaves_it_idle_u
     rotation = 5
     await set_cores(w, 2, reserved={"shop/a": 1}, rotation_us=rotation * US)
     one, other = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05)
-    one.lambdas = ["shop/b"]
+    one.runs("shop/b")
     await asyncio.sleep(0.5)
     for _ in range(20):
         await w.enqueue(1, "shop/a")
@@ -268,74 +265,87 @@ async def test_where_groups_rotate_while_one_task_runs_a_reserved_core_is_busy_w
     assert sum(seconds > 0.5 for _, seconds in waited) > len(waited) / 3
 
 
+async def members(w: World) -> list[str]:
+    record = await w.store.get_capacity("")
+    assert record is not None
+    return sorted(each for group in record.groups or [] for each in group)
+
+
 @virtual(world(partitions=1))
 async def test_groups_are_dealt_anew_when_executors_come_leave_and_die(w: World) -> None:
     await set_cores(w, 2)
-    second = w.another_controller()
+    second = w.another_hsc()
     duty = w.runtime.spawn(second.run(), name="second")
     mine, others = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05, of=second)
     await asyncio.sleep(1)
-
-    async def members() -> list[str]:
-        record = await w.store.get_capacity("")
-        assert record is not None
-        return sorted(each for group in record.groups or [] for each in group)
-
-    assert await members() == ["e0", "e1"]
+    assert await members(w) == ["e0", "e1"]
     third = Executor(w, "e2", 0.05)
     await asyncio.sleep(0.2)
-    assert await members() == ["e0", "e1", "e2"]
-    await second.drain()
+    assert await members(w) == ["e0", "e1", "e2"]
+    await end([others.duty])
+    await others.host.leave()
     await asyncio.sleep(0.2)
-    assert await members() == ["e0", "e2"]
+    assert await members(w) == ["e0", "e2"]
+    await end([third.duty])
+    third.host.change({})  # it has died
+    await asyncio.sleep(0.2)
+    assert await members(w) == ["e0"]
     await stop(mine, others, third)
     await end([duty])
 
 
 @virtual(world(partitions=1))
-async def test_a_controller_that_vanishes_is_missed_within_seconds(w: World) -> None:
+async def test_a_host_that_vanishes_is_missed_within_seconds(w: World) -> None:
     await set_cores(w, 1)
-    second = w.another_controller()
-    duty = w.runtime.spawn(second.run(), name="second")
-    mine, others = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05, of=second)
+    mine, others = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05)
     await asyncio.sleep(1)
-    await end([duty])
-    await asyncio.sleep(STAY_S + 1.5)
+    assert (await pool_of(w)).members == 2
+    await stop(others)
+    await asyncio.sleep(HERE_S + STAY_S + 1.5)
     assert (await pool_of(w)).members == 1
-    await stop(mine, others)
+    await stop(mine)
 
 
 @virtual(world(partitions=1))
-async def test_an_executor_whose_guard_runs_is_a_member_however_long_it_has_no_room(w: World) -> None:
-    await set_cores(w, 1)
-    w.guarded.add("e0")
-    executor, by_hand = Executor(w, "e0", 3 * PRESENT_S), Executor(w, "e1", 3 * PRESENT_S)
+async def test_a_host_that_goes_over_to_another_hsc_stays_a_member(w: World) -> None:
+    await set_cores(w, 2)
+    second = w.another_hsc()
+    duty = w.runtime.spawn(second.run(), name="second")
+    stays, moves = Executor(w, "e0", 0.05), Executor(w, "e1", 0.05)
     await asyncio.sleep(1)
-    await w.enqueue(2, "shop/a")
-    await asyncio.sleep(PRESENT_S / 2)
     record = await w.store.get_capacity("")
     assert record is not None
-    assert sorted(each for group in record.groups or [] for each in group) == ["e0", "e1"]
-    await asyncio.sleep(PRESENT_S)
-    assert (executor.given, by_hand.given) != ([], [])
-    record = await w.store.get_capacity("")
-    assert record is not None
-    assert record.groups == [["e0"]]  # of the other one it is not known whether it still is
-    assert (await pool_of(w)).members == 1
-    w.guarded.clear()  # its guard has ended without an account
-    await asyncio.sleep(2)
-    assert (await pool_of(w)).members == 0
-    await stop(executor, by_hand)
+    for of in (second, w.hsc, second):
+        moves.of = of
+        moves.host.change(moves.host.executors, of=of)
+        await asyncio.sleep(HERE_S + STAY_S + 1.5)
+        assert await members(w) == ["e0", "e1"]
+        now = await w.store.get_capacity("")
+        assert now is not None
+        assert now.deal == record.deal, "they are not dealt anew"
+    await stop(stays, moves)
+    await end([duty])
+
+
+@virtual(world(partitions=1))
+async def test_an_executor_that_its_host_names_is_a_member_however_long_it_has_no_room(w: World) -> None:
+    await set_cores(w, 1)
+    executor = Executor(w, "e0", 200)
+    await asyncio.sleep(1)
+    await w.enqueue(1, "shop/a")
+    await asyncio.sleep(100)
+    assert executor.given
+    assert await members(w) == ["e0"]
+    await stop(executor)
 
 
 @virtual(world(partitions=1))
 async def test_a_lambda_counts_as_run_while_the_executors_that_run_it_have_no_room(w: World) -> None:
     await w.store.register_lambdas([LambdaRecord(name, b"", 1000, 10 * US, paused=False) for name in NAMES])
-    w.guarded.add("e0")
     executor = Executor(w, "e0", 1000)
-    executor.lambdas = ["shop/a"]
+    executor.runs("shop/a")
     (of_a, _), (of_b,) = [await w.enqueue(count, name) for count, name in ((2, "shop/a"), (1, "shop/b"))]
-    for seconds in (40, 2 * ASKED_S):
+    for seconds in (40, 240):
         await asyncio.sleep(seconds)
         told = [await w.store.explain_task(each) for each in (of_a, of_b)]
         assert [each and each.not_run for each in told] == [False, True]

@@ -1,4 +1,4 @@
-"""A pause of claims: the controller says so in its log once, whatever it pops, and blames nobody."""
+"""A pause of claims: the HSC says so in its log once, and once that it is over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _logs() -> Iterator[None]:
     _written.seek(0)
     _written.truncate()
     before = log.output.logger, log.output.debug
-    log.setup(LogSettings(log_format="json"), "controller", stream=_written)
+    log.setup(LogSettings(log_format="json"), "hsc", stream=_written)
     yield
     log.output.logger, log.output.debug = before
 
@@ -48,23 +48,3 @@ async def test_it_is_said_once_when_tasks_wait_and_once_when_they_start_again(w:
     assert ids_of(await asking) == [task_id]
     await asyncio.sleep(2)
     assert events() == ["claims are paused", "claims are given again"]
-
-
-@virtual(world())
-async def test_an_hsc_that_gives_no_claims_is_not_called_unavailable(w: World) -> None:
-    pop = w.store.pop
-
-    async def popped_before(*given: object) -> list[tuple[str, list[str]]]:
-        found = await pop(*given)  # type: ignore[arg-type]
-        if found:
-            await w.store.pause_claims()
-        return found
-
-    w.store.pop = popped_before  # type: ignore[assignment, method-assign]
-    asking = w.asking(wait=10)
-    await w.enqueue(1)
-    await asyncio.sleep(3)
-    assert w.hsc.requests["claim_tasks"]
-    assert events() == ["claims are paused"]
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)

@@ -1,0 +1,181 @@
+"""ReportHost: what is noted of a worker host, and how soon it hears that it is to drain."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from atf.errors import InvalidArgument, Unavailable
+from atf.rpc import hsc_pb2 as h
+from atf.rpc.lambda_sets import LambdaSet
+from atf.runtime import end
+from atf.store.values.lambdas import LambdaRecord
+from atf.task import US
+from tests.virtual import virtual
+
+from .world import MAIL, Host, World, ids_of, named, sets, world
+
+
+def quarantined(name: str, for_us: int = 0) -> h.HostQuarantine:
+    return h.HostQuarantine(for_us=for_us, **{"lambda": name})
+
+
+@virtual(world(partitions=2))
+async def test_the_store_knows_what_a_host_says_of_itself(w: World) -> None:
+    runs = LambdaSet({MAIL: "d" * 12})
+    host = Host(w, "one", {"e1": runs, "e2": runs}, pool="gpu")
+    await asyncio.sleep(0.1)
+    both = [quarantined(MAIL, 5 * US), quarantined("*")]
+    await w.hsc.report_host(host.request(quarantined=both, why_not="=", wait=0))
+    now_us, (found,) = await w.store.list_hosts()
+    assert (found.name, found.pool, found.executors, found.why_not) == ("one", "gpu", 2, "=")
+    assert set(found.quarantined) == {MAIL, "*"}
+    assert found.quarantined[MAIL] - now_us == pytest.approx(5 * US, abs=US)
+    assert found.until_us - now_us == pytest.approx(30 * US, abs=US)
+    await end([host.duty])
+
+
+@virtual(world())
+async def test_a_report_of_unknown_sets_is_answered_at_once(w: World) -> None:
+    host = Host(w, "one", {})
+    await end([host.duty])
+    host.executors = sets(["e1"])
+    reply = await w.hsc.report_host(host.request(sets=[]))
+    (runs,) = host.executors.values()
+    assert list(reply.unknown_sets) == [runs.digest]
+    assert w.runtime.monotonic() == 0
+    reply = await w.hsc.report_host(host.request(sets=[named(runs)], wait=1))
+    assert (list(reply.unknown_sets), reply.everywhere) == ([], True)
+
+
+@virtual(world())
+async def test_a_set_that_was_reported_is_known_to_asks_and_the_other_way_round(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    host = Host(w, "one", sets(["e1"]))
+    await asyncio.sleep(0.1)
+    assert ids_of(await w.ask("e1", named=False)) == [task_id]
+    assert not (await w.hsc.report_host(host.request(sets=[], wait=0))).unknown_sets
+    await end([host.duty])
+
+
+@virtual(world())
+async def test_a_host_hears_at_once_that_it_is_to_drain_and_to_go_on(w: World) -> None:
+    host = Host(w, "one", sets(["e1"]))
+    other = Host(w, "two", sets(["e2"]))
+    await asyncio.sleep(3)
+    assert (host.answers, other.answers) == (0, 0)
+    await w.store.drain_host("one", drains=True)
+    await asyncio.sleep(0.01)
+    assert (host.drains, host.answers, other.answers) == (True, 1, 0)
+    await w.store.drain_host("one", drains=False)
+    await asyncio.sleep(0.01)
+    assert (host.drains, host.answers) == (False, 2)
+    await asyncio.sleep(10.1)
+    assert (host.answers, other.answers) == (3, 1), "nothing new"
+    await end([host.duty, other.duty])
+
+
+@virtual(world())
+async def test_a_host_that_drains_already_is_told_so_with_its_first_report(w: World) -> None:
+    await w.store.drain_host("one", drains=True)
+    host = Host(w, "one", sets(["e1"]))
+    await asyncio.sleep(0.01)
+    assert host.drains
+    await end([host.duty])
+
+
+@virtual(world(partitions=2))
+async def test_where_part_of_the_store_did_not_hear_it_the_host_is_told_so(w: World) -> None:
+    direct = w.store.link.call
+
+    async def loses(verb: str, *args: Any, **more: Any) -> Any:
+        if verb == "serve":
+            raise Unavailable("the task store does not answer")
+        return await direct(verb, *args, **more)
+
+    w.store.link.call = loses  # type: ignore[method-assign]
+    host = Host(w, "one", {})
+    await end([host.duty])
+    reply = await w.hsc.report_host(host.request(drains=True))
+    assert (reply.everywhere, reply.drains) == (False, True), "what it knew holds"
+    assert w.runtime.monotonic() == 0
+
+
+@virtual(world())
+async def test_a_pool_has_live_workers_while_its_hosts_report(w: World) -> None:
+    (task_id,) = await w.enqueue(1)
+    await w.store.register_lambdas([LambdaRecord(MAIL, b"x", 5, 10 * US, paused=False, settings="pool=gpu")])
+
+    async def unserved() -> str:
+        found = await w.store.explain_task(task_id)
+        assert found is not None
+        return found.unserved
+
+    assert await unserved() == "gpu"
+    host = Host(w, "one", sets(["e1"]), pool="gpu")
+    await asyncio.sleep(1)
+    assert await unserved() == ""
+    await asyncio.sleep(60)
+    assert await unserved() == ""
+    await end([host.duty])
+    await asyncio.sleep(31)
+    assert await unserved() == "gpu"
+
+
+@virtual(world())
+async def test_a_report_that_breaks_a_rule_is_refused_with_the_rule(w: World) -> None:
+    host = Host(w, "one", sets(["e1"]))
+    await end([host.duty])
+    wrong_set = h.NamedSet(digest=LambdaSet({MAIL: ""}).digest, lambdas=["shop/bill"])
+    for fields, rule in (
+        ({"pool": "a b"}, "pool"),
+        ({"host": "a b"}, "host 'a b'"),
+        ({"executors": [h.HostExecutor(executor_id="")]}, "executor_id"),
+        ({"executors": [h.HostExecutor(executor_id="e1", lambda_sets=["x"])]}, "lambda_set 'x'"),
+        ({"sets": [h.NamedSet(digest=wrong_set.digest, lambdas=[MAIL], signatures=["d", "d"])]}, "2 signatures of 1"),
+        ({"sets": [wrong_set]}, "the digest of these lambdas is"),
+        ({"quarantined": [quarantined("mail")]}, "namespace/name"),
+        ({"quarantined": [quarantined(MAIL, -1)]}, "for_us -1"),
+        ({"why_not": "x" * 257}, "why_not: 257 characters"),
+        ({"known_us": 0}, "known_us 0"),
+        ({"wait_us": 61 * US}, "wait_us .*60 s"),
+    ):
+        with pytest.raises(InvalidArgument, match=rule):
+            await w.hsc.report_host(host.request(**fields))
+
+
+@virtual(world())
+async def test_one_that_ends_sends_its_hosts_to_others(w: World) -> None:
+    host = Host(w, "one", sets(["e1"]))
+    await end([host.duty])
+    report = w.runtime.spawn(w.hsc.report_host(host.request()), name="report")
+    await asyncio.sleep(1)
+    await w.hsc.drain()
+    with pytest.raises(Unavailable, match="report to another one"):
+        await report
+    assert w.runtime.monotonic() == 1
+
+
+@virtual(world(partitions=2))
+async def test_the_store_is_told_again_only_what_is_new_or_will_be_forgotten_soon(w: World) -> None:
+    told, serve = list[float](), w.store.serve
+
+    async def counted(*args: Any, **more: Any) -> Any:
+        told.append(w.runtime.monotonic())
+        return await serve(*args, **more)
+
+    w.store.serve = counted  # type: ignore[method-assign]
+    host = Host(w, "one", sets(["e1"]))
+    await asyncio.sleep(65)
+    assert host.answers == 6
+    assert told == pytest.approx([0, 20, 40, 60])
+    host.change(sets(["e1", "e2"]))
+    await asyncio.sleep(0.1)
+    assert told[4:] == pytest.approx([65])
+    await w.store.drain_host("one", drains=True)
+    await asyncio.sleep(0.1)
+    assert host.drains
+    assert told[5:] == pytest.approx([65.1])
+    await end([host.duty])

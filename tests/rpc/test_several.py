@@ -1,0 +1,133 @@
+"""A connection to one of several servers of a role: it keeps to one until that one is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from atf import errors
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc.channel import AioChannel, OneOfSeveral, open_blocking_channel, open_channel
+from atf.rpc.connection import QUICK_OPTIONS, addresses_of
+
+from .test_calls import running
+from .test_dead_connections import PATH, SHORT, swallowing
+
+
+async def ask(channel: Any, timeout: float = 10) -> str:
+    reply = await channel.call(PATH, f.GetTaskRequest(id="a"), t.Task, timeout)
+    return str(reply.id)
+
+
+@contextlib.asynccontextmanager
+async def named(*names: str) -> AsyncIterator[list[Any]]:
+    """Servers that answer their names."""
+    async with contextlib.AsyncExitStack() as stack:
+        servers = []
+        for name in names:
+
+            async def answer(_request: object, name: str = name) -> t.Task:
+                return t.Task(id=name)
+
+            servers.append(await stack.enter_async_context(running(answer)))
+        yield servers
+
+
+def several(addresses: Sequence[str], options: Sequence[tuple[str, Any]] = ()) -> OneOfSeveral:
+    """A connection that begins with the first of them."""
+
+    class InOrder(random.Random):
+        def shuffle(self, x: Any) -> None:
+            """As they are."""
+
+    return OneOfSeveral([AioChannel(each, options) for each in addresses], InOrder())
+
+
+async def test_it_keeps_to_one_server_and_goes_to_the_next_where_that_one_is_gone() -> None:
+    async with named("a", "b") as (one, two):
+        channel = several([one.address, two.address])
+        assert [await ask(channel) for _ in range(3)] == ["a", "a", "a"]
+        await one.stop(0)
+        with pytest.raises(errors.Unavailable):
+            await ask(channel)
+        assert channel.address == two.address
+        assert [await ask(channel) for _ in range(3)] == ["b", "b", "b"]
+        await channel.close()
+
+
+async def test_calls_that_break_together_move_it_once() -> None:
+    async with named("a", "b", "c") as (one, two, three):
+        channel = several([one.address, two.address, three.address])
+        await one.stop(0)
+        broken = await asyncio.gather(*[ask(channel) for _ in range(5)], return_exceptions=True)
+        assert all(isinstance(each, errors.Unavailable) for each in broken)
+        assert await ask(channel) == "b"
+        await channel.close()
+
+
+async def test_a_server_that_answers_with_an_error_is_not_left() -> None:
+    async def refuse(_request: object) -> t.Task:
+        raise errors.Unavailable("the task store is away")
+
+    async with running(refuse) as one, named("b") as (two,):
+        channel = several([one.address, two.address])
+        for _ in range(2):
+            with pytest.raises(errors.Unavailable, match="the task store is away"):
+                await ask(channel)
+        assert channel.address == one.address
+        await channel.close()
+
+
+async def test_a_server_that_does_not_answer_in_time_is_left() -> None:
+    async with named("a", "b") as (one, two), swallowing(one.address) as proxy:
+        channel = several([proxy.address, two.address])
+        assert await ask(channel) == "a"
+        proxy.swallow(new=True)
+        with pytest.raises(errors.DeadlineExceeded):
+            await ask(channel, SHORT)
+        assert await ask(channel) == "b"
+        await channel.close()
+
+
+@pytest.mark.processes
+async def test_a_long_poll_on_a_frozen_server_ends_within_two_seconds() -> None:
+    never = asyncio.Event()
+
+    async def wait(_request: object) -> t.Task:
+        await never.wait()
+        return t.Task()
+
+    async with running(wait) as one, named("b") as (two,), swallowing(one.address) as proxy:
+        channel = several([proxy.address, two.address], QUICK_OPTIONS)
+        asking = asyncio.ensure_future(ask(channel, 60))
+        await asyncio.sleep(0.5)
+        proxy.swallow(new=True)
+        began = time.monotonic()
+        with pytest.raises(errors.Unavailable):
+            await asking
+        assert time.monotonic() - began < 2.1
+        assert await ask(channel) == "b"
+        await channel.close()
+
+
+async def test_callers_spread_over_the_servers() -> None:
+    first = {
+        OneOfSeveral([AioChannel(f"host-{each}:1") for each in "abc"], random.Random(seed)).address
+        for seed in range(20)
+    }
+    assert first == {"host-a:1", "host-b:1", "host-c:1"}
+
+
+async def test_addresses_stand_with_commas_between_and_each_must_be_one() -> None:
+    assert addresses_of(" a:1, b:2,a:1 ") == ["a:1", "b:2"]
+    assert isinstance(open_channel("a:1"), AioChannel)
+    assert isinstance(open_channel("a:1,b:2"), OneOfSeveral)
+    assert isinstance(open_blocking_channel("a:1,b:2"), OneOfSeveral)
+    with pytest.raises(errors.InvalidArgument, match="'b' is no address of a server"):
+        open_channel("a:1,b")
