@@ -72,7 +72,7 @@ function moves.end_task(P, sets, task, to, now, ...)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
   if class then redis.call('HSET', task_key(P, id), 'rc', class) end
   if watched or task.flagged then redis.call('HDEL', task_key(P, id), 'x', 'w') end
-  moves.let_go(P, id, queue, task.held, now)
+  if task.held then moves.let_go(P, id, queue, task.held, now) end
   if to == 'FATAL_FAILURE' then
     note_version(P, id, name)
     failures.enter(P, id, name, now)

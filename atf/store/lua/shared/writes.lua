@@ -14,24 +14,20 @@ writes.AT_ONCE = {
 -- Of one task there is nothing to gather: the tables that it takes would be most of a call's garbage.
 function writes.gather(tasks, work, ...)
   if tasks == 1 then return work(writes.AT_ONCE, ...) end
-  local order, values, noted, pushes, counts = {}, {ZADD = {}, ZREM = {}}, {}, nil, nil
-  local function list(command, key)
-    local into = values[command][key]
-    if not into then
-      into = {}
-      values[command][key] = into
-      order[#order + 1] = {command, key, into}
-    end
+  local order, added, removed, noted, pushes, counts = {}, {}, {}, {}, nil, nil
+  local function begin(command, of, key)
+    local into = {}
+    of[key], order[#order + 1] = into, {command, key, into}
     return into
   end
   local done, failure = pcall(work, {
     ZADD = function(key, score, member)
-      local into = list('ZADD', key)
+      local into = added[key] or begin('ZADD', added, key)
       local count = #into
       into[count + 1], into[count + 2] = score, member
     end,
     ZREM = function(key, member)
-      local into = list('ZREM', key)
+      local into = removed[key] or begin('ZREM', removed, key)
       into[#into + 1] = member
     end,
     NOTE = function(P, of, newest)  -- the same instant all through a call
