@@ -165,8 +165,9 @@ class BlockingChannel(Connection):
 class OneOfSeveral:
     """A connection to any one of several servers of the same role.
 
-    It begins with one by chance, so that callers spread, and keeps to it. Where that one is not reached, or does not answer in time, the next
-    call goes to the next one. No call is repeated: calls that were under way end as they do.
+    It begins with one by chance, so that callers spread, and keeps to it. Where that one is not reached, does not answer in time, or says that
+    it can't do what was asked now, as one that ends, the next call goes to the next one. No call is repeated: calls that were under way end
+    as they do.
 
     Args:
         channels: one to each server.
@@ -201,11 +202,14 @@ class OneOfSeveral:
         """The channel of the next call. Where that breaks, another one is the next."""
         number = self._now
         channel = self._channels[number]
-        broke = channel.broke
+        broke, away = channel.broke, False
         try:
             yield channel
+        except Unavailable:
+            away = True
+            raise
         finally:
-            if channel.broke != broke and self._now == number:
+            if (away or channel.broke != broke) and self._now == number:
                 self._now = (number + 1) % len(self._channels)
                 self.address = self._channels[self._now].address
 

@@ -71,16 +71,21 @@ async def test_calls_that_break_together_move_it_once() -> None:
         await channel.close()
 
 
-async def test_a_server_that_answers_with_an_error_is_not_left() -> None:
+async def test_a_server_that_ends_is_left_and_one_that_refuses_is_not() -> None:
+    said: list[errors.AtfError] = [errors.InvalidArgument("no such field"), errors.Unavailable("this HSC ends")]
+
     async def refuse(_request: object) -> t.Task:
-        raise errors.Unavailable("the task store is away")
+        raise said[0]
 
     async with running(refuse) as one, named("b") as (two,):
         channel = several([one.address, two.address])
         for _ in range(2):
-            with pytest.raises(errors.Unavailable, match="the task store is away"):
+            with pytest.raises(errors.InvalidArgument):
                 await ask(channel)
-        assert channel.address == one.address
+        del said[0]
+        with pytest.raises(errors.Unavailable, match="this HSC ends"):
+            await ask(channel)
+        assert await ask(channel) == "b"
         await channel.close()
 
 
