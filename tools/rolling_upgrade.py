@@ -49,6 +49,8 @@ ROLES: Final = ("store-consumer", "hsc", "frontend", "controller")
 """In the order in which they are replaced."""
 FEW: Final = ("server", "worker")
 """The same of `atf server` and `atf worker`."""
+WORKERS: Final = ("controller", "worker")
+"""Those that know no task store."""
 PARTITIONS: Final = "2"
 APP: Final = """
 import time
@@ -140,7 +142,10 @@ async def roles(folder: Path, url: str, names: tuple[str, ...]) -> AsyncIterator
         "server": ["--ui-listen", "none"],
         "worker": [*works, "--server", at.get("server", "")],
     }
-    made = {name: Role(name, ports[name], [*more.get(name, []), *store], folder) for name in names}
+    made = {
+        name: Role(name, ports[name], [*more.get(name, []), *([] if name in WORKERS else store)], folder)
+        for name in names
+    }
     try:
         yield made
     finally:
