@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from atf.store import keys
 from atf.store.store import Store
@@ -16,7 +17,9 @@ from atf.task import MAX_BATCH
 PLENTY: Final = 1 << 22
 """Bytes: no bound on a claim."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_nonces = count(1)
+_nonces: WeakKeyDictionary[Store, Iterator[int]] = WeakKeyDictionary()
+_served: dict[str, ClaimedTask] = {}
+"""What serve_queues has claimed, which claim_ids answers where that still stands."""
 
 
 class Claimed(NamedTuple):
@@ -27,9 +30,9 @@ class Claimed(NamedTuple):
     deferred: list[str]  # did not fit the bytes, and stand in their queue
 
 
-def fresh_nonce() -> str:
-    """A nonce that no test has used."""
-    return f"nonce-{next(_nonces)}"
+def fresh_nonce(store: Store) -> str:
+    """A nonce that was not used here before."""
+    return f"nonce-{next(_nonces.setdefault(store, count(1)))}"
 
 
 async def take(
@@ -42,9 +45,46 @@ async def take(
     **more: Any,
 ) -> list[ClaimedTask]:
     """Claims what stands in some queues, which are one group."""
-    taker = Taker(owner, nonce or fresh_nonce(), want)
+    taker = Taker(owner, nonce or fresh_nonce(store), want)
     taken = await store.next_claims(partition, [queues], [taker], want=want, **more)
     return taken.claims[taker.nonce]
+
+
+async def pop_ids(store: Store, partition: int, groups: Sequence[Sequence[str]], want: int = MAX_BATCH) -> list[str]:
+    """Takes ids out of their queues, past all rules, as somebody does who then forgets them. Their tasks stay ENQUEUED."""
+    ids: list[str] = []
+    for queue in (queue for group in groups for queue in group):
+        key = f"rq:queue:{keys.rq_name(partition, queue)}"
+        if len(ids) < want:
+            found = await store.link.command("LPOP", key, str(want - len(ids)), key=key)
+            ids += [each.decode() for each in found or ()]
+    return ids
+
+
+def note_served(claims: Sequence[ClaimedTask]) -> None:
+    """Has claim_ids answer these."""
+    _served.update({each.task_id: each for each in claims})
+
+
+async def serve_queues(
+    store: Store,
+    partition: int,
+    groups: Sequence[Sequence[str]],
+    want: int = MAX_BATCH,
+    pool: str = "",
+    host: str = "",
+    **more: Any,
+) -> list[tuple[str, list[str]]]:
+    """Claims from groups of queues. Returns each queue with the ids that were claimed of it; behind those, with none, each other one that holds more."""
+    taker = Taker("executor-1", fresh_nonce(store), max(want, 1))
+    taken = await store.next_claims(partition, groups, [taker], want=want, pool=pool, host=host, **more)
+    note_served(taken.claims[taker.nonce])
+    left = [each.task_id for each in taken.claims[taker.nonce]]
+    found = []
+    for queue, served in taken.served.items():
+        found.append((queue, left[:served]))
+        left = left[served:]
+    return found + [(queue, []) for queue in taken.filled if queue not in taken.served]
 
 
 async def put_in_front(store: Store, ids: Sequence[str]) -> dict[tuple[int, str], list[str]]:
@@ -57,13 +97,13 @@ async def put_in_front(store: Store, ids: Sequence[str]) -> dict[tuple[int, str]
             queues[int(task_id.partition("-")[0]), queue.decode()].append(task_id)
     for (partition, queue), mine in queues.items():
         key = f"rq:queue:{keys.rq_name(partition, queue)}"
-        for each in mine:
+        for each in await _standing(store, partition, queue) & set(mine):
             await store.link.command("LREM", key, "0", each, key=key)
         await store.link.command("LPUSH", key, *reversed(mine), key=key)
     return queues
 
 
-async def claim(
+async def claim_ids(
     store: Store,
     owner: str,
     nonce: str,
@@ -72,11 +112,12 @@ async def claim(
     signatures: Mapping[str, str] = _NONE,
     **more: Any,
 ) -> Claimed:
-    """Claims these ids, and no others: as if they stood at the front of their queues."""
-    ids = list(dict.fromkeys(ids))
-    claims: list[ClaimedTask] = []
+    """Claims these ids, and no others: as if they stood at the front of their queues. What `serve_queues` has claimed is answered as it is."""
+    ids, nonce = list(dict.fromkeys(ids)), nonce or fresh_nonce(store)
+    claims = [claim for each in ids if (claim := await _held(store, each)) is not None]
+    before = {each.task_id for each in claims}
     deferred: list[str] = []
-    for (partition, queue), mine in (await put_in_front(store, ids)).items():
+    for (partition, queue), mine in (await put_in_front(store, [each for each in ids if each not in before])).items():
         for start in range(0, len(mine), MAX_BATCH):
             some = mine[start : start + MAX_BATCH]
             room = max(max_bytes - sum(len(each.spec) + 256 for each in claims), 0)
@@ -84,15 +125,31 @@ async def claim(
                 store,
                 queue,
                 owner=owner,
-                nonce=nonce,
+                nonce=nonce if not start else f"{nonce}-{start}",
                 want=len(some),
                 partition=partition,
                 max_bytes=room,
                 signatures=signatures,
                 **more,
             )
-        key = f"rq:queue:{keys.rq_name(partition, queue)}"
-        left = {each.decode() for each in await store.link.command("LRANGE", key, "0", "-1", key=key)}
-        deferred += [each for each in mine if each in left]
+        if len(claims) + len(deferred) < len(ids):
+            left = await _standing(store, partition, queue)
+            deferred += [each for each in mine if each in left]
     got = {each.task_id for each in claims}.union(deferred)
     return Claimed(claims, [each for each in ids if each not in got], deferred)
+
+
+async def _standing(store: Store, partition: int, queue: str) -> set[str]:
+    """The ids in a queue."""
+    key = f"rq:queue:{keys.rq_name(partition, queue)}"
+    return {each.decode() for each in await store.link.command("LRANGE", key, "0", "-1", key=key)}
+
+
+async def _held(store: Store, task_id: str) -> ClaimedTask | None:
+    """What serve_queues has claimed, if it is still held so and was not claimed here before."""
+    claim = _served.pop(task_id, None)
+    if claim is None:
+        return None
+    record = keys.record(int(task_id.partition("-")[0]))
+    found = [await store.link.command("HGET", f"{record}:t:{task_id}", each, key=record) for each in ("s", "n")]
+    return claim if found == [b"CLAIMED", claim.nonce.encode()] else None

@@ -32,8 +32,8 @@ _RECORD_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(Exception,))  #
 _TOGETHER: Final = CallLimits(size=MAX_BATCH)
 _log = get_logger(duty="hold")
 
-End = RunResult | HeldClaim | str
-"""How a run ended; or a claim to hand back; or the id of a task that was popped and not claimed, to hand back."""
+End = RunResult | HeldClaim
+"""How a run ended; or a claim to hand back."""
 
 
 class TriggerClaims:
@@ -141,12 +141,9 @@ class TriggerClaims:
                         "what was said of a trigger whose lease has ended changes nothing", task=result.held.task_id
                     )
         backs = [each for each in batch if isinstance(each, HeldClaim)]
-        unclaimed = [each for each in batch if isinstance(each, str)]
-        if backs or unclaimed:
-            await self._store.hand_back(backs, unclaimed)
+        if backs:
+            await self._store.hand_back(backs, [])
 
 
 def _task_id(each: End) -> str:
-    if isinstance(each, str):
-        return each
     return each.held.task_id if isinstance(each, RunResult) else each.task_id

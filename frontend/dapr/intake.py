@@ -1,4 +1,4 @@
-"""Takes triggers out of the store's queues for the watchers that have room, claims them, and deals them out.
+"""Claims triggers that stand in the store's queues for the watchers that have room, and deals them out.
 
 One loop per partition: one that is away holds up no other. A queue is *worth a look* once it was notified, was not emptied, or somebody new watches
 it; and, as the net for a lost notification, every so often. It is looked into when a watcher of its lambda has room, and for no more than that.
@@ -17,14 +17,14 @@ from google.protobuf.message import DecodeError
 
 from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.config.settings import Timing
-from atf.errors import AtfError
+from atf.errors import ClaimsPaused, Unavailable
 from atf.log import get_logger
 from atf.rpc import dapr_scheduler_pb2 as d, task_pb2 as t
 from atf.runtime import Runtime, end, happens, new_id
 from atf.store.servers.notifications import place_of
 from atf.store.store import Store
-from atf.store.values.claims import ClaimBatch, ClaimedTask, HeldClaim, Outcome, RunResult
-from atf.task import MAX_BATCH, MAX_BATCH_BYTES
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult, Taker
+from atf.task import MAX_BATCH
 
 from .holding import TriggerClaims
 from .watchers import Trigger, Watcher, Watchers
@@ -36,10 +36,12 @@ LISTEN_S: Final = 60.0
 LOOKS_PER_S: Final = 500
 """Looks into queues, as the net for lost notifications, that one frontend makes at most, however many lambdas its watchers have."""
 CLOSE_S: Final = 2.0
-"""Seconds that pops and claims under way have to be done when the process ends."""
+"""Seconds that calls under way have to be done when the process ends."""
+PAUSED_S: Final = 1.0
+"""Seconds until a queue is looked into again while claims are paused."""
 
 _LOOK_AGAIN: Final = RetryPolicy(first=0.1, most=5.0, errors=(Exception,))  # a duty outlives whatever fails in it
-_CLAIM_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(AtfError,))
+_CLAIM_AGAIN: Final = RetryPolicy(first=0.05, most=1.0, errors=(Unavailable,))
 _log = get_logger(duty="triggers")
 
 
@@ -86,7 +88,7 @@ class TriggerIntake:
             await end(duties)
 
     async def close(self) -> None:
-        """Pops no more, and waits for what is under way. Claims that come now are handed back, since no watcher is left."""
+        """Takes no more, and waits for what is under way. Claims that come now are handed back, since no watcher is left."""
         self._closed = True
         for event in self._notifications:
             event.set()
@@ -130,7 +132,7 @@ class TriggerIntake:
                 return False
             seats = self._watchers.seats(lambda_name, min(MAX_BATCH, self._holding.room))
             if seats:
-                del worth[lambda_name]  # before the pop: a notification that comes in between puts it back
+                del worth[lambda_name]  # before the call: a notification that comes in between puts it back
                 if await self._take(partition, lambda_name, seats):
                     worth[lambda_name] = None
                     more = True
@@ -139,14 +141,12 @@ class TriggerIntake:
         return more
 
     async def _take(self, partition: int, lambda_name: str, seats: Counter[Watcher]) -> bool:
-        """Pops, claims and deals. Returns whether the queue may hold more."""
-        wanted = seats.total()
+        """Takes tasks and deals them. Returns whether the queue may hold more."""
+        sent_us = self._runtime.boottime_us()  # the leases count from here, whichever repeat is answered
         try:
-            found = await self._store.pop(partition, [[f"{lambda_name}:{PRIORITY}"]], wanted)
-            ids = [task_id for _, ids in found for task_id in ids]
-            if ids:
-                await self._claim(lambda_name, ids, seats)
-            return len(ids) == wanted
+            claims, more = await self._ask(partition, f"{lambda_name}:{PRIORITY}", seats.total())
+            self._deal(lambda_name, claims, seats, sent_us)
+            return more
         except BaseException:
             self._may_hold[partition][lambda_name] = None
             raise
@@ -155,13 +155,29 @@ class TriggerIntake:
                 watcher.release(lambda_name, unused)
             self.freed(frozenset[str]().union(*(watcher.lambdas for watcher in seats)))
 
-    async def _claim(self, lambda_name: str, ids: Sequence[str], seats: Counter[Watcher]) -> None:
-        sent_us = self._runtime.boottime_us()  # the leases count from here, whichever repeat is answered
-        batch = await self._ask(ids)
+    async def _ask(self, partition: int, queue: str, wanted: int) -> tuple[list[ClaimedTask], bool]:
+        """What a queue holds, and whether it may hold more. While the outcome is unknown it is asked again, which answers the same."""
+        taker = Taker(self._holding.owner, new_id(self._runtime.random), wanted)
+        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
+        take = partial(self._store.next_claims, partition, [[queue]], [taker], want=wanted)
+
+        def failed(error: Exception) -> None:
+            if self._closed:
+                raise error  # what it may have got comes again when its lease has ended
+
+        trouble = self._trouble, partition
+        try:
+            taken = await retry(take, _CLAIM_AGAIN, self._runtime, until=give_up, failed=failed, trouble=trouble)
+        except ClaimsPaused:
+            await asyncio.sleep(PAUSED_S)
+            return [], True
+        return taken.claims[taker.nonce], bool(taken.filled)
+
+    def _deal(self, lambda_name: str, claims: Sequence[ClaimedTask], seats: Counter[Watcher], sent_us: int) -> None:
+        """Gives triggers to watchers with seats, evenly. What none can take goes back."""
         age_us = self._runtime.boottime_us() - sent_us
-        self._holding.record_ends(*batch.deferred)
         late = 2 * age_us > self._timing.heartbeat_timeout_us  # too much of the leases has gone to give them to anybody
-        for each in batch.claims:
+        for each in claims:
             held = HeldClaim(each.task_id, each.counter, each.nonce)
             watcher = min((one for one in seats if not one.closed), key=lambda one: len(one.given), default=None)
             if late or watcher is None:
@@ -172,19 +188,6 @@ class TriggerIntake:
                 seats.subtract([watcher])
                 if not seats[watcher]:
                     del seats[watcher]
-
-    async def _ask(self, ids: Sequence[str]) -> ClaimBatch:
-        """Claims ids. While the outcome is unknown it is asked again, which answers the same."""
-        nonce = new_id(self._runtime.random)
-        give_up = self._runtime.monotonic() + self._timing.heartbeat_timeout
-        claim = partial(self._store.claim, self._holding.owner, nonce, ids, MAX_BATCH_BYTES)
-
-        def failed(error: Exception) -> None:
-            if self._closed:
-                raise error  # what it may have got comes again when its lease has ended
-
-        trouble = self._trouble, "claim"
-        return await retry(claim, _CLAIM_AGAIN, self._runtime, until=give_up, failed=failed, trouble=trouble)
 
     def _trigger(self, lambda_name: str, claimed: ClaimedTask, held: HeldClaim, sent_us: int) -> Trigger | None:
         """A claimed task as a trigger; None, and failed for good, where it is none."""

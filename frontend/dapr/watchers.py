@@ -1,6 +1,6 @@
 """Keeps the list of who watches for triggers, and whose turn it is. Owns no task and calls nobody.
 
-A *seat* is leave to give a watcher one trigger. Seats are taken before anything is popped, so that what is popped has somewhere to go, and
+A *seat* is leave to give a watcher one trigger. Seats are taken before anything is claimed, so that what is claimed has somewhere to go, and
 are left when the trigger is acknowledged, or when there was none.
 """
 

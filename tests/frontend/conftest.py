@@ -16,6 +16,7 @@ from atf.store.store import Store
 from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult
 from atf.task import US
 from atf.testing.wiring import Wiring
+from tests.claiming import claim_ids, pop_ids
 
 START_US = 1_800_000_000 * US
 
@@ -75,8 +76,8 @@ class Bench:
     async def claim(self, *ids: str, owner: str = "executor-1") -> list[ClaimedTask]:
         await self.enqueue()
         for partition in range(self.store.partitions):
-            await self.store.pop(partition, [["photos/thumbnail:1"]], 100)
-        return (await self.store.claim(owner, f"nonce-{self.clock.now_us}", list(ids), 1 << 22)).claims
+            await pop_ids(self.store, partition, [["photos/thumbnail:1"]], 100)
+        return (await claim_ids(self.store, owner, "", list(ids))).claims
 
     async def finish(self, stored_id: str, outcome: Outcome = Outcome.SUCCEEDED, **fields: Any) -> None:
         (claim,) = await self.claim(stored_id)

@@ -12,6 +12,7 @@ from atf.frontend.explain_words import duration
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult
 from atf.task import STARTS, US
+from tests.claiming import claim_ids, pop_ids
 from tests.store_calls import call_function
 
 from .conftest import START_US, Bench
@@ -168,7 +169,7 @@ async def test_between_queue_and_claim(bench: Bench) -> None:
     task_id = await bench.schedule("a")
     await bench.enqueue()
     for partition in range(bench.store.partitions):
-        await bench.store.pop(partition, [["photos/thumbnail:1"]], 10)
+        await pop_ids(bench.store, partition, [["photos/thumbnail:1"]], 10)
     answer = await explain(bench, task_id)
     assert (answer.reason, answer.until_us) == ("between", START_US + 10 * US)
     assert "pushed again in 10.0 s" in answer.sentence
@@ -231,8 +232,8 @@ async def test_a_payload_that_fits_nobody_says_which_field_since_when_what_runs_
     task_id = await bench.schedule("a")
     await bench.enqueue()
     partition = int(task_id.partition("-")[0])
-    await bench.store.pop(partition, [[f"{name}:1"]], 10)
-    (claim,) = (await bench.store.claim("e1", "n", [task_id], 1 << 20, {name: old})).claims
+    await pop_ids(bench.store, partition, [[f"{name}:1"]], 10)
+    (claim,) = (await claim_ids(bench.store, "e1", "n", [task_id], 1 << 20, {name: old})).claims
     held = HeldClaim(task_id, claim.counter, claim.nonce)
     result = RunResult(held, Outcome.MISFIT, error="unknown field `colour`", signature=old, grace_us=600 * US)
     await bench.store.set_results([result])

@@ -12,6 +12,7 @@ from atf.errors import InvalidArgument, UnknownLambda
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.store.values.claims import Outcome
 from atf.task import US, Status
+from tests.claiming import claim_ids, pop_ids
 from tests.store_calls import note_calls
 
 from .conftest import START_US, Bench
@@ -192,8 +193,8 @@ async def test_dead_letters_of_all_lambdas_run_again(bench: Bench) -> None:
     for number, of in enumerate((NAME, "photos/album")):
         stored = await bench.schedule(str(number), **{"lambda": of})
         await bench.enqueue()
-        await bench.store.pop(int(stored[0]), [[f"{of}:1"]], 9)
-        (claim,) = (await bench.store.claim("one", "n", [stored], 1 << 20)).claims
+        await pop_ids(bench.store, int(stored[0]), [[f"{of}:1"]], 9)
+        (claim,) = (await claim_ids(bench.store, "one", "", [stored])).claims
         await bench.end(claim, Outcome.FAILED_FATAL, error="TimeoutError: late")
     assert (await redrive(bench, {"error_type": "OSError"}, dry_run=True)).matched == 0
     done = await redrive(bench, {"error_type": "TimeoutError"})

@@ -20,6 +20,7 @@ from atf.task import MAX_BATCH_BYTES, US, Status
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
+from tests.claiming import claim_ids
 
 from .conftest import Bench
 
@@ -37,7 +38,7 @@ class VirtualBench(Bench):
 
     async def claim(self, *ids: str, owner: str = "executor-1") -> list[Any]:
         await self.enqueue()
-        return (await self.store.claim(owner, f"n{self.runtime.wall_us()}", list(ids), 1 << 22)).claims
+        return (await claim_ids(self.store, owner, "", list(ids))).claims
 
     async def wait(self, *ids: str, seconds: float = 30, want_all: bool = False) -> tuple[list[str], float]:
         """The ids that finished, and the seconds the call took."""

@@ -19,7 +19,7 @@ from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import MAX_BATCH, MAX_HELD, US, Status
 from atf.testing.wiring import Wiring
 from tests.asking import asks
-from tests.claiming import claim
+from tests.claiming import claim_ids
 from tests.known import know
 
 START_US = 1_800_000_000 * US
@@ -50,7 +50,7 @@ class Bench:
         """Tasks that are claimed for an executor."""
         ids, claims = await self.enqueued(count), list[t.Claim]()
         for start in range(0, count, MAX_BATCH):
-            found = await claim(self.store, "e1", f"n{start}", ids[start : start + MAX_BATCH])
+            found = await claim_ids(self.store, "e1", f"n{start}", ids[start : start + MAX_BATCH])
             for each in found.claims:
                 claims.append(t.Claim())
                 fill_claim(claims[-1], each)

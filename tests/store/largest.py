@@ -22,9 +22,10 @@ from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import MAX_BATCH, MAX_LABELS, US
+from tests.claiming import claim_ids, serve_queues
 from tests.known import know
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, held
 
 SPEC: Final = b"x" * (15 << 10)
 """256 of these and what surrounds them are nearly the 4 MiB of a batch."""
@@ -203,9 +204,13 @@ async def full_misfits(world: World, batch: int) -> None:
             await world.schedule(*(f"u{batch}-{number}" for number in range(MAX_BATCH)))
         await world.passes()
         popped = [
-            each for _, ids in await store.pop(0, [[QUEUE]], MAX_BATCH, signatures={LAMBDA: digest}) for each in ids
+            each
+            for _, ids in await serve_queues(store, 0, [[QUEUE]], MAX_BATCH, signatures={LAMBDA: digest})
+            for each in ids
         ]
-        claims = held((await store.claim("executor-1", f"u{batch}-{digest}", popped, PLENTY, {LAMBDA: digest})).claims)
+        claims = held(
+            (await claim_ids(store, "executor-1", f"u{batch}-{digest}", popped, signatures={LAMBDA: digest})).claims
+        )
         assert len(claims) == MAX_BATCH
         if digest == old:
             await world.finish(Outcome.MISFIT, *claims, error="no", signature=digest, grace_us=600 * US)
@@ -224,7 +229,7 @@ async def full_gates(world: World, batch: int) -> None:
         """Claims what has been pushed, and answers what gates kept of it."""
         popped = await world.pop(f"{name}:1", want=MAX_BATCH)
         assert len(popped) == MAX_BATCH
-        return (await store.claim("executor-1", "nonce", popped, PLENTY)).lost
+        return (await claim_ids(store, "executor-1", "nonce", popped)).lost
 
     await store.register_lambdas([LambdaRecord(name, b"", 1000, ENQUEUE_TIMEOUT_US, paused=False)])
     await world.schedule(

@@ -21,6 +21,7 @@ from atf.store.servers.modes import fake_link
 from atf.store.store import Store
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
+from tests.claiming import claim_ids, serve_queues
 from tests.known import know
 from tests.virtual import virtual
 
@@ -92,11 +93,11 @@ async def test_a_restart_says_who_is_still_to_answer_and_then_nothing(server: Se
     await one.store.claim_pauses()  # meets the other server, and has it noted
     assert await one.store.claim_pauses() == [paused(left_us=16 * US, waits_for=2)]
     with pytest.raises(ClaimsPaused, match="once the last heartbeat service has found that none of its claims"):
-        await one.store.claim("executor-1", "n", ["0-c"], 1000)
+        await claim_ids(one.store, "executor-1", "n", ["0-c"], 1000)
     clock.advance(4)
     assert await one.store.claim_pauses() == [paused(waits_for=1)]
     await two.store.heartbeat([])
-    assert await two.store.claim("executor-2", "n", ["0-none"], 1000)
+    assert await claim_ids(two.store, "executor-2", "n", ["0-none"], 1000)
     assert await one.store.claim_pauses() == [None]
 
 
@@ -158,11 +159,12 @@ async def test_a_partition_that_is_away_says_so_and_holds_up_no_other(world: Wor
 
 async def test_a_pop_meets_it_only_where_something_waits(world: World) -> None:
     await world.store.pause_claims()
-    assert await world.store.pop(0, QUEUES, 10) == []
+    assert await serve_queues(world.store, 0, QUEUES, 10) == []
     assert not world.store.pause_met.is_set()
     await world.schedule("a")
     await world.passes()
-    assert await world.store.pop(0, QUEUES, 10) == []
+    with pytest.raises(ClaimsPaused):
+        await serve_queues(world.store, 0, QUEUES, 10)
     assert world.store.pause_met.is_set()
 
 
@@ -172,7 +174,8 @@ async def test_a_pop_of_what_waits_for_another_signature_meets_it(world: World) 
     await world.passes()
     await world.store.pause_claims()
     world.store.pause_met.clear()
-    assert await pop(world, NEW) == []
+    with pytest.raises(ClaimsPaused):
+        await pop(world, NEW)
     assert world.store.pause_met.is_set()
 
 

@@ -12,9 +12,10 @@ from atf.store.values.claims import HeldClaim, Outcome
 from atf.store.values.keys import SlotsRecord
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
+from tests.claiming import claim_ids, take
 
 from .test_ordering import swept
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, World, dump, held, labelled
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, World, dump, held, labelled
 
 QUEUE, SKIP, CANCEL_RUNNING = range(3)
 KEY = f"{LAMBDA}:anna"
@@ -86,8 +87,7 @@ async def test_keys_whose_tasks_have_all_ended_leave_nothing(world: World) -> No
 async def started(world: World) -> list[HeldClaim]:
     """Claims what may run; what was cancelled while it stood in its queue is passed over."""
     await world.passes()
-    ids = await world.pop()
-    return held((await world.store.claim("executor-1", f"nonce-{world.clock.us}", ids, PLENTY)).claims) if ids else []
+    return held(await take(world.store, f"{LAMBDA}:1"))
 
 
 async def test_keys_do_not_meet_and_tasks_without_one_are_free(world: World) -> None:
@@ -300,7 +300,7 @@ async def test_what_a_gate_keeps_has_neither_slot_nor_place(world: World, when: 
         await world.passes()
         await world.gate("pause", team="web")
         (popped,) = await world.pop()
-        await world.store.claim("executor-1", "n", [popped], PLENTY)
+        await claim_ids(world.store, "executor-1", "n", [popped])
     assert names(await start(world)) == ["0-a"]
     assert await world.statuses(["0-w"]) == ["NEW"]
     await world.lift("pause", team="web")

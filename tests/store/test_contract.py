@@ -28,6 +28,7 @@ from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import US, Status
+from tests.claiming import PLENTY
 from tests.known import know
 
 from . import slow_log
@@ -48,7 +49,7 @@ from .test_registry import forget
 from .test_upgrade import whole_life
 from .versions import CURRENT, in_place
 from .watched import watched
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump, held, to
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Clock, World, dump, held, to
 
 pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
 
@@ -157,6 +158,9 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.link.call("resync_lambdas", keys.record(0), [clock(), store.partitions, ""])
     await store.set_lambda(LAMBDA, to("pool=gpu"))
     await store.set_lambda(LAMBDA, to(""))
+    await store.pop(0, [[QUEUE]], 1, signatures={LAMBDA: "none"})  # XX
+    await store.pop_misfits(0, "", [f"{QUEUE} none"], 1, [], {LAMBDA: "other"})  # XX
+    await store.claim("executor-1", "n", ["0-none"], PLENTY)  # XX
     await told.end()
     return told
 
@@ -197,10 +201,6 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
                 await store.enqueue(chance.randrange(2), chance.choice([0, clock() - US]))
             case 4 | 5 | 6:
                 partition = chance.randrange(2)
-                popped = await store.pop(partition, [[QUEUE]], chance.randrange(1, 4))
-                ids = [task_id for _, found in popped for task_id in found] + some()[:1]
-                batch = await store.claim("executor-1", f"nonce-{number}", ids, chance.choice([PLENTY, 300, 10]))
-                tokens.extend(held(batch.claims))
                 nonces = [f"ask-{chance.randrange(number + 1)}" for _ in range(2)]
                 takers = [Taker("executor-1", nonce, chance.randrange(1, 3)) for nonce in dict.fromkeys(nonces)]
                 taken = await store.next_claims(

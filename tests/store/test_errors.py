@@ -34,6 +34,7 @@ from atf.store.store import Store
 from atf.store.values.claims import HeldClaim, Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
+from tests.claiming import claim_ids, serve_queues
 from tests.known import know
 from tests.store_calls import call_function, open_behind
 
@@ -91,7 +92,7 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
         assert await world.beat(claim) == [Verdict.OK]
         assert await world.finish(Outcome.SUCCEEDED, claim, result=b"x" * 1000) == [Verdict.OK]
         assert (await consumer.enqueue(0, 0)).enqueued == 4  # the first that this process pushes into that queue
-        (popped,) = await store.pop(0, [["another/one:1"]], 10)
+        (popped,) = await serve_queues(store, 0, [["another/one:1"]], 10)
         claims = held(await world.claim(*popped[1]))
         await world.fail(claims[0])
         await store.hand_back([claims[1]], [])
@@ -217,7 +218,7 @@ async def test_a_lost_library_is_loaded_again(open_store: OpenStore, world: Worl
     await store.link.command("FUNCTION", "FLUSH")
     assert (await store.enqueue(0, 0)).enqueued == 1
     await store.link.command("FUNCTION", "FLUSH")
-    assert len((await store.claim("executor-1", "n", ["0-a"], 1000)).claims) == 1
+    assert len((await claim_ids(store, "executor-1", "n", ["0-a"], 1000)).claims) == 1
 
 
 async def test_a_lost_library_is_loaded_again_by_many_at_once(open_store: OpenStore, world: World) -> None:
@@ -252,7 +253,7 @@ async def claim_after_restart(world: World, *kept: HeldClaim) -> None:
         world.clock.advance(moment)
         assert await world.beat(*kept) == [Verdict.OK] * len(kept)
         with pytest.raises(ClaimsPaused, match=f"another {math.ceil(16 - moment)} s"):
-            await world.store.claim("executor-1", "n", ["0-b"], 1000)
+            await claim_ids(world.store, "executor-1", "n", ["0-b"], 1000)
     assert (await world.get("0-b")).status is Status.ENQUEUED
     world.clock.advance(0.1)
     await world.passes()
@@ -271,9 +272,8 @@ async def test_a_clock_that_leaps_ahead_does_not_end_the_pause(world: World, clo
         next_in_us = (await world.store.enqueue(0, believed_us)).next_in_us
         assert next_in_us is not None
         assert next_in_us <= 16 * US - round(passed * US)
-        assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
         with pytest.raises(ClaimsPaused, match="until a store consumer has seen the pause of claims go by"):
-            await world.store.claim("executor-1", "n", [task_id], 1000)
+            await claim_ids(world.store, "executor-1", "n", [task_id], 1000)
     await world.store.enqueue(0, began + 16 * US)
     assert len(await world.claim(task_id)) == 1
 
@@ -284,9 +284,8 @@ async def test_the_pause_of_a_server_whose_clock_is_behind_is_seen_by_consumers_
     clock.advance(-40)
     ends = int(await call_function(world.store, "pause_claims", 0, [16 * US, "import"]))
     clock.us = ends + 24 * US
-    assert await world.store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
     with pytest.raises(ClaimsPaused):
-        await world.store.claim("executor-1", "n", ["0-x"], 1000)
+        await world.store.claims_of("executor-1", "n")
 
 
 async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(world: World, clock: Clock) -> None:
@@ -300,7 +299,7 @@ async def test_a_second_pause_is_another_one_though_the_clock_has_stepped_back(w
     assert second > first
     clock.advance((second - clock.us) / US)
     with pytest.raises(ClaimsPaused):
-        await world.store.claim("executor-1", "n", [task_id], 1000)
+        await claim_ids(world.store, "executor-1", "n", [task_id], 1000)
     await world.passes()
     assert len(await world.claim(task_id)) == 1
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
 
 from atf.store import keys, library
 from atf.store.gates import GateSet
 from atf.store.values.batches import ItemTerms, NewItem
-from atf.store.values.claims import Outcome
+from atf.store.values.claims import Outcome, Verdict
 from atf.store.values.jobs import Tick
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.task import US, Status
+from tests.claiming import claim_ids, take
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, QUEUE, World, dump, held, labelled
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, dump, held, labelled
 
 LARGE = labelled(team="web", x="x" * (1 << 17))
 WEB, APP = labelled(team="web", tier="1"), labelled(team="app")
@@ -75,7 +75,7 @@ async def test_what_was_pushed_before_is_kept_at_its_claim(one: World) -> None:
     await one.passes()
     await one.gate("pause", team="web")
     popped = await one.pop()
-    batch = await one.store.claim("executor-1", "n", popped, PLENTY)
+    batch = await claim_ids(one.store, "executor-1", "n", popped)
     assert (sorted(batch.lost), [each.task_id for each in batch.claims]) == (["0-w", "0-x"], ["0-a"])
     assert await one.statuses(["0-w", "0-x"]) == ["NEW"] * 2
     await one.check()
@@ -87,10 +87,10 @@ async def test_what_was_pushed_before_is_kept_at_its_claim(one: World) -> None:
 async def test_a_claim_that_is_repeated_after_a_gate_was_set_stays_a_claim(one: World) -> None:
     await one.schedule("w", labels=WEB)
     await one.passes()
-    first = await one.store.claim("executor-1", "n", await one.pop(), PLENTY)
+    first = await take(one.store, QUEUE, owner="executor-1", nonce="n")
     await one.gate("pause", team="web")
-    assert await one.store.claim("executor-1", "n", ["0-w"], PLENTY) == first
-    assert await one.finish(Outcome.SUCCEEDED, *held(first.claims))
+    assert await take(one.store, QUEUE, owner="executor-1", nonce="n") == first
+    assert await one.finish(Outcome.SUCCEEDED, *held(first)) == [Verdict.OK]
 
 
 async def test_a_retry_meets_the_gate(one: World) -> None:
@@ -164,7 +164,7 @@ async def test_a_dropped_task_is_cancelled_and_counted(one: World) -> None:
     await one.schedule("a", labels=APP)
     assert sorted(await in_queue(one)) == ["0-a", "0-queued"]
     await one.passes(1)
-    assert "0-queued" in (await one.store.claim("executor-1", "n", await one.pop(), PLENTY)).lost
+    assert "0-queued" in (await claim_ids(one.store, "executor-1", "n", await one.pop())).lost
     assert await one.statuses(["0-w", "0-x", "1-y", "0-queued"]) == ["CANCELLED"] * 4
     assert (await one.get("0-w")).error == f"dropped by gate {number} of {LAMBDA}"
     assert (await one.store.list_gates(LAMBDA))[0].dropped == 4
@@ -382,23 +382,16 @@ async def test_long_labels_are_looked_at_a_few_at_a_time(one: World) -> None:
     assert (await one.store.list_gates(LAMBDA))[0].waiting == 8
 
 
-async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_looks_into_a_few_large_specs_at_a_time(one: World) -> None:
     await one.schedule(*(f"w{number}" for number in range(8)), spec=b"s" * (1 << 18), labels=WEB)
     await one.schedule("a", labels=APP)
     await one.passes()
     await one.gate("pause", team="web")
-    call, claims = one.store.link.call, list[int]()
-
-    async def noted(verb: str, *args: Any, **more: Any) -> Any:
-        reply = await call(verb, *args, **more)
-        if verb == "claim":
-            claims.append(sum(len(each) == 1 for each in reply))
-        return reply
-
-    monkeypatch.setattr(one.store.link, "call", noted)
-    batch = await one.store.claim("executor-1", "n", await one.pop(), PLENTY)
-    assert (len(batch.lost), [each.task_id for each in batch.claims], batch.deferred) == (8, ["0-a"], [])
-    assert claims == [4, 4]
+    kept = []
+    for taken in (["0-a"], []):
+        assert await one.take() == taken
+        kept.append((await one.statuses([f"0-w{number}" for number in range(8)])).count("NEW"))
+    assert kept == [4, 8]
     await one.check()
 
 
@@ -462,7 +455,7 @@ async def test_tasks_of_each_kind_have_their_labels(one: World, kind: str) -> No
     await one.passes(int(task_id[0]))
     if kind == "handed back":
         popped = await one.pop()
-        assert (await one.store.claim("executor-1", "n", popped, PLENTY)).lost == [task_id]
+        assert (await claim_ids(one.store, "executor-1", "n", popped)).lost == [task_id]
     explained = await one.store.explain_task(task_id)
     assert explained is not None
     assert explained.gate

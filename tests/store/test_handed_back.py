@@ -8,11 +8,12 @@ from atf.store import keys
 from atf.store.values.claims import HeldClaim, Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import MAX_WHY_CHARS, US, Status
+from tests.claiming import claim_ids
 from tests.store_calls import call_function
 
 from .conftest import OpenStore
 from .test_permits import limited
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, PLENTY, Clock, World, held
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
 
 WAIT_US = 7 * US
 QUEUED, SKIP, CANCEL_RUNNING = range(3)
@@ -121,7 +122,7 @@ async def test_with_a_wait_it_does_not_run_before(world: World) -> None:
     await hand_back(world, token, wait_us=WAIT_US)
     record = await world.get("0-a")
     assert (record.status, record.next_at_us) == (Status.NEW, world.clock.us + WAIT_US)
-    late = await world.store.claim("executor-2", "a late copy", ["0-a"], PLENTY)
+    late = await claim_ids(world.store, "executor-2", "a late copy", ["0-a"])
     assert late.lost == ["0-a"]
     world.clock.advance((WAIT_US - 1) / US)
     assert await claim(world) == []

@@ -11,9 +11,10 @@ from atf.store.values.claims import Outcome, Verdict
 from atf.store.values.explained import ExplainedTask
 from atf.store.values.jobs import JobAnswer, MadeJob, ReplaceJob
 from atf.task import US, Status
+from tests.claiming import claim_ids
 
 from .test_jobs import DAY_US, NAME, due, ends, job, known, make, tick
-from .world import BACKOFF_US, EPOCH_US, LAMBDA, PLENTY, World, dump, held
+from .world import BACKOFF_US, EPOCH_US, LAMBDA, World, dump, held
 
 TASK: Final = "0-tick-1"
 
@@ -37,7 +38,7 @@ async def status(world: World, task_id: str = TASK) -> str:
 
 
 async def nobody_claims(world: World, *ids: str) -> None:
-    answer = await world.store.claim("executor-1", "nonce", ids, PLENTY)
+    answer = await claim_ids(world.store, "executor-1", "nonce", ids)
     assert (answer.claims, answer.lost) == ([], list(ids))
 
 

@@ -298,8 +298,6 @@ async def test_an_id_that_names_no_partition_is_refused(world: World, task_id: s
     for call in (world.store.get_tasks, world.store.cancel_tasks, world.store.retry_tasks, world.store.watch_tasks):
         with pytest.raises(InvalidArgument, match="task id"):
             await call([task_id])
-    with pytest.raises(InvalidArgument, match="task id"):
-        await world.store.claim("executor-1", "n", [task_id], 100)
 
 
 async def test_a_record_holds_what_was_given_and_what_happened(world: World) -> None:

@@ -20,7 +20,7 @@ LONG = 10 * library.RECORD_INLINE_BYTES
 async def apart(world: World) -> dict[str, str]:
     """What lies apart, by task and field."""
     found = (await world.check()).data
-    return {key.partition(":v:")[2]: value for key, (kind, value) in found.items() if kind == "string"}
+    return {key.partition(":v:")[2]: value for key, (kind, value) in found.items() if kind == "string" and ":v:" in key}
 
 
 @pytest.mark.parametrize("size", [library.RECORD_INLINE_BYTES, library.RECORD_INLINE_BYTES + 1])

@@ -11,10 +11,12 @@ from atf.store.library import MISFITS_KEPT
 from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
+from tests import claiming
+from tests.claiming import claim_ids, serve_queues
 
 from .conftest import OpenStore
 from .test_permits import limited
-from .world import BACKOFF_US, LAMBDA, PLENTY, QUEUE, Clock, World, dump, held
+from .world import BACKOFF_US, LAMBDA, QUEUE, Clock, World, dump, held
 
 GRACE_US: Final = 600 * US
 OLD, NEW, THIRD = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"
@@ -26,17 +28,22 @@ async def alive(world: World, *digests: str, pool: str = "", seconds: float = 36
 
 
 async def pop(world: World, digest: str, *, want: int = 256, pool: str = "") -> list[str]:
-    found = await world.store.pop(0, [[QUEUE]], want, pool, "", {LAMBDA: digest})
+    found = await serve_queues(world.store, 0, [[QUEUE]], want, pool, signatures={LAMBDA: digest})
     return [each for _, ids in found for each in ids]
 
 
+async def leave_set(world: World) -> None:
+    """Somebody empties the set beside the queue."""
+    await world.store.link.client.delete(f"atf:{{0}}:m:{QUEUE} {OLD}", "atf:{0}:misfits")
+
+
 async def take(world: World, digest: str, *ids: str) -> list[ClaimedTask]:
-    """What an executor with a signature is given: of these ids, or of what it pops."""
+    """What an executor with a signature is given: of these ids, or of what there is."""
     await world.passes()
-    wanted = ids or await pop(world, digest)
-    return (
-        await world.store.claim("executor-1", f"{digest}-{world.clock.us}", wanted, PLENTY, {LAMBDA: digest})
-    ).claims
+    nonce, signatures = claiming.fresh_nonce(world.store), {LAMBDA: digest}
+    if not ids:
+        return await claiming.take(world.store, QUEUE, nonce=nonce, signatures=signatures)
+    return (await claim_ids(world.store, "executor-1", nonce, ids, signatures=signatures)).claims
 
 
 async def misfit(world: World, digest: str, *claims: HeldClaim, grace_us: int = GRACE_US) -> list[Verdict]:
@@ -88,7 +95,7 @@ async def test_no_executor_with_a_signature_that_it_does_not_fit_gets_it_whateve
     await alive(world, OLD, NEW)
     (task_id,) = await unfit(world, "a")
     await world.passes()
-    assert await pop(world, NEW) == [task_id]
+    await leave_set(world)
     assert await take(world, OLD, task_id) == []
     assert (await world.get(task_id)).status is Status.NEW
     await world.check()
@@ -366,18 +373,19 @@ async def test_a_run_that_is_lost_leaves_the_signatures_behind(world: World) -> 
     await world.store.report_loss(held(await take(world, NEW)), "killed")
     await world.passes()
     assert await pop(world, OLD) == []
-    assert await pop(world, NEW) == [task_id]
-    await world.store.hand_back([], [task_id])
+    await leave_set(world)
+    await world.passes()
+    world.clock.advance(10)
     await world.passes()
     await world.check()
     assert await pop(world, NEW) == [task_id]
 
 
-async def test_ids_that_were_popped_and_never_claimed_come_up_again(world: World) -> None:
+async def test_what_has_gone_from_its_set_comes_up_again(world: World) -> None:
     await alive(world, OLD, NEW)
     (task_id,) = await unfit(world, "a")
     await world.passes()
-    assert await pop(world, NEW) == [task_id]
+    await leave_set(world)
     world.clock.advance(10)
     await world.passes()
     assert await pop(world, NEW) == [task_id]
@@ -414,24 +422,3 @@ async def test_the_explanation_has_the_signatures_that_run(world: World) -> None
     assert not found.not_run
     assert found.record.misfit is not None
     assert found.record.misfit.until_us == found.record.misfit.since_us + GRACE_US
-
-
-async def test_other_lambdas_pay_nothing(world: World) -> None:
-    """A pop makes no second call for who asks for other lambdas, or has a signature that nothing waits for."""
-    await world.store.register_lambdas([LambdaRecord("shop/other", b"", 100, 10 * US, paused=False)])
-    await alive(world, OLD, NEW)
-    await unfit(world, "a")
-    await world.passes()
-    calls: list[str] = []
-    call = world.store.link.call
-
-    async def counted(verb: str, *args: Any, **more: Any) -> Any:
-        calls.append(verb)
-        return await call(verb, *args, **more)
-
-    world.store.link.call = counted  # type: ignore[method-assign]
-    await world.store.pop(0, [["shop/other:1"]], 10, "", "", {"shop/other": OLD})
-    await pop(world, OLD)
-    assert calls == ["pop", "pop"]
-    await pop(world, NEW)
-    assert calls[2:] == ["pop", "pop_misfits"]

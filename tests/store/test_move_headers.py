@@ -24,7 +24,7 @@ from atf.store.values.batches import ItemTerms, NewItem
 from atf.store.values.claims import HeldClaim, Outcome, Taker
 from atf.store.values.jobs import ReplaceJob
 from atf.task import MOVES, Status
-from tests.claiming import claim
+from tests.claiming import claim_ids
 from tests.known import know
 from tools.move_headers import OWN, PUSHED, at_once, moves_of
 
@@ -76,7 +76,7 @@ async def _displaced(world: World, _: list[HeldClaim]) -> None:
 
 
 async def _asked(world: World, claims: list[HeldClaim], signatures: Mapping[str, str] = MappingProxyType({})) -> None:
-    await claim(world.store, "executor-2", "asked", [each.task_id for each in claims], signatures=signatures)
+    await claim_ids(world.store, "executor-2", "asked", [each.task_id for each in claims], signatures=signatures)
 
 
 async def _asked_past_a_gate(world: World, claims: list[HeldClaim], action: str) -> None:

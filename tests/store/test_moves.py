@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -11,8 +11,9 @@ from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult,
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import TaskRecord
 from atf.task import ENDED_RUNS_KEPT, FINISHED, MOVES, US, Move, Status
+from tests.claiming import claim_ids, take
 
-from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, World, dump, held
+from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, World, dump, held
 
 # --- how a task gets into a state -------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ async def _schedule(world: World, claims: list[HeldClaim]) -> object:
 
 
 async def _claim(world: World, claims: list[HeldClaim]) -> object:
-    return await world.store.claim("executor-2", "another", [each.task_id for each in claims], PLENTY)
+    return await claim_ids(world.store, "executor-2", "another", [each.task_id for each in claims])
 
 
 VERBS: dict[str, Call] = {
@@ -151,7 +152,7 @@ async def test_nothing_else_moves_from(world: World, state: str) -> None:
         "ahead": [each._replace(counter=each.counter + 1) for each in last],
         "none": [HeldClaim(task_id, 0, "") for task_id in ids],
     }
-    await world.store.claim("executor-2", "first", ["0-nobody"], PLENTY)  # the partition takes note of the server
+    await world.store.claims_of("executor-2", "first")  # the partition takes note of the server
     before = await dump(world.store)
     for verb, call in VERBS.items():
         tokens = wrong if verb in TOKENED else {}
@@ -211,7 +212,7 @@ def _gated(action: str, then: Call) -> Call:
 async def _due_or_claimed(world: World, _: list[HeldClaim]) -> object:
     world.clock.advance(60)
     await world.store.enqueue(0, 0)
-    return await world.store.claim("executor-2", "another", ["0-a"], PLENTY)
+    return await claim_ids(world.store, "executor-2", "another", ["0-a"])
 
 
 async def _lifted(world: World, claims: list[HeldClaim]) -> object:
@@ -265,7 +266,7 @@ def of_a_job(*calls: Call) -> Call:
 
 
 async def _claim_signed(world: World, _: list[HeldClaim]) -> object:
-    return await world.store.claim("executor-2", "another", ["0-a"], PLENTY, {LAMBDA: SIGNATURE})
+    return await claim_ids(world.store, "executor-2", "another", ["0-a"], signatures={LAMBDA: SIGNATURE})
 
 
 async def paused(world: World, _: list[HeldClaim]) -> object:
@@ -490,12 +491,12 @@ async def test_of_one_call_those_tasks_are_stored_that_are_not_there_yet(world: 
 async def test_a_claim_repeated_answers_the_same(world: World) -> None:
     await world.schedule("a", "b", spec=b"the spec")
     await world.passes()
-    ids = await world.pop()
-    first = await world.store.claim("executor-1", "n", ids, PLENTY)
+    first = await take(world.store, QUEUE, owner="executor-1", nonce="n")
+    ids = [each.task_id for each in first]
     world.clock.advance(3)
-    assert await world.store.claim("executor-1", "n", ids, PLENTY) == first
-    assert (await world.store.claim("executor-2", "n", ids, PLENTY)).lost == ids
-    assert (await world.get(ids[0])).next_at_us == world.clock.us - 3 * US + LEASE_US  # dated from the first call
+    assert await take(world.store, QUEUE, owner="executor-1", nonce="n") == first
+    assert (await claim_ids(world.store, "executor-2", "m", ids)).lost == ids
+    assert (await world.get(ids[0])).next_at_us == world.clock.us + LEASE_US
     assert (await world.get(ids[0])).runs == 1
 
 
@@ -506,11 +507,9 @@ async def test_an_id_given_twice_is_claimed_once(world: World) -> None:
     await world.store.cancel_tasks([task_id])
     await world.store.retry_tasks([task_id])
     await world.passes()
-    ids = await world.pop()
-    assert ids == [task_id, task_id]
-    batch = await world.store.claim("executor-1", "n", ids, PLENTY)
-    assert [each.task_id for each in batch.claims] == [task_id]
-    assert batch.lost == batch.deferred == []
+    assert await world.queued() == [task_id, task_id]
+    assert await world.take() == [task_id]
+    assert await world.queued() == []
 
 
 async def test_a_result_repeated_by_its_token_is_ok_until_the_next_claim(world: World) -> None:
@@ -636,7 +635,7 @@ async def test_batches_over_partitions_answer_in_their_order(world: World) -> No
     for partition in (0, 1):
         await world.passes(partition)
         assert len(await world.pop(partition=partition)) == 150
-    batch = await world.store.claim("executor-1", "n", ids, PLENTY)
+    batch = await claim_ids(world.store, "executor-1", "n", ids)
     tokens = {each.task_id: each for each in held(batch.claims)}
     mixed = [tokens[task_id] if number % 3 else HeldClaim(task_id, 1, "x") for number, task_id in enumerate(ids)]
     expected = [Verdict.OK if number % 3 else Verdict.LOST for number in range(300)]
@@ -649,54 +648,23 @@ async def test_batches_over_partitions_answer_in_their_order(world: World) -> No
 async def test_a_call_without_items_does_nothing(world: World) -> None:
     assert await world.store.schedule([]) == []
     assert await world.store.get_tasks([]) == []
-    assert await world.store.claim("executor-1", "n", [], PLENTY) == ([], [], [])
+    assert await claim_ids(world.store, "executor-1", "n", []) == ([], [], [])
 
 
 async def test_a_claim_stops_before_its_bytes_run_out(world: World) -> None:
     ids = await world.schedule("a", "b", "c", spec=b"x" * 1000)
     await world.passes()
     await world.pop()
-    batch = await world.store.claim("executor-1", "n", ids, 2600)
+    batch = await claim_ids(world.store, "executor-1", "n", ids, 2600)
     assert [each.task_id for each in batch.claims] == ids[:2]
     assert batch.deferred == ids[2:]
     assert await world.statuses(ids) == ["CLAIMED", "CLAIMED", "ENQUEUED"]
-    assert (await world.store.claim("executor-1", "m", batch.deferred, 2600)).claims[0].task_id == ids[2]
-
-
-async def test_a_claim_counts_bytes_over_partitions(world: World) -> None:
-    ids = [*await world.schedule("a", spec=b"x" * 1000), *await world.schedule("b", partition=1, spec=b"x" * 1000)]
-    for partition in (0, 1):
-        await world.passes(partition)
-        await world.pop(partition=partition)
-    batch = await world.store.claim("executor-1", "n", ids, 1500)
-    assert ([each.task_id for each in batch.claims], batch.deferred) == (ids[:1], ids[1:])
+    assert (await claim_ids(world.store, "executor-1", "m", batch.deferred, 2600)).claims[0].task_id == ids[2]
 
 
 async def test_a_task_larger_than_the_bound_is_still_claimed_alone(world: World) -> None:
     ids = await world.schedule("a", "b", spec=b"x" * 5000)
     await world.passes()
     await world.pop()
-    batch = await world.store.claim("executor-1", "n", ids, 1000)
+    batch = await claim_ids(world.store, "executor-1", "n", ids, 1000)
     assert ([each.task_id for each in batch.claims], batch.deferred) == (ids[:1], ids[1:])
-
-
-async def test_a_claim_of_many_bytes_is_several_calls_and_one_answer(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One call would keep the server from everybody else for too long."""
-    ids = await world.schedule("a", "b", "c", "d", spec=b"x" * (600 << 10))
-    await world.passes()
-    await world.pop()
-    calls: list[int] = []
-    call = world.store.link.call
-
-    async def heard(verb: str, record: str, args: Sequence[Any], **options: Any) -> Any:
-        if verb == "claim":
-            calls.append(len(args))
-        return await call(verb, record, args, **options)
-
-    monkeypatch.setattr(world.store.link, "call", heard)
-    batch = await world.store.claim("executor-1", "n", ids, 2 << 20)
-    assert ([each.task_id for each in batch.claims], batch.deferred, batch.lost) == (ids[:3], ids[3:], [])
-    assert len(calls) == 3
-    assert await world.store.claim("executor-1", "n", ids, 2 << 20) == batch

@@ -217,6 +217,8 @@ async def swept(world: World) -> Dump:
         pass
     found = await world.check()
     assert found.tasks() == {}
+    for key in [key for key in found.data if ":ask:" in key]:  # these expire by themselves
+        del found.data[key]
     return found
 
 

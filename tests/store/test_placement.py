@@ -6,9 +6,10 @@ import pytest
 
 from atf.store import keys, library
 from atf.store.library import NEAR_LIFE_US, PLACE_AWAY_US, PLACE_PATIENCE_US
-from atf.store.values.claims import Outcome
+from atf.store.values.claims import Outcome, Taker
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
+from tests.claiming import fresh_nonce, note_served, serve_queues
 
 from .conftest import OpenStore
 from .versions import in_place
@@ -34,12 +35,14 @@ async def push(world: World, *names: str, **options: str) -> None:
 
 async def ask(world: World, host: str, want: int = 10, *, runs: bool = True) -> str:
     """The tasks that a host is given, in order; "…" behind them where some were left to others. It runs them, unless told otherwise."""
-    found = await world.store.pop(0, [[QUEUE]], want, "", host)
+    taker = Taker("executor-1", fresh_nonce(world.store), want)
+    taken = await world.store.next_claims(0, [[QUEUE]], [taker], want=want, host=host)
     await world.check()
-    given = [task_id for _, ids in found for task_id in ids]
-    if given and runs:
-        await world.finish(Outcome.SUCCEEDED, *held(await world.claim(*given)))
-    return " ".join(each[2:] for each in given) + "…" * any(not ids for _, ids in found)
+    claims = taken.claims[taker.nonce]
+    note_served(claims)
+    if claims and runs:
+        await world.finish(Outcome.SUCCEEDED, *held(claims))
+    return " ".join(each.task_id[2:] for each in claims) + "…" * taken.left
 
 
 async def remember(world: World, number: int = 0, **hosts: str) -> None:
@@ -94,15 +97,14 @@ async def test_what_was_cancelled_while_it_stood_in_the_queue_waits_for_no_host_
     await push(world, "b1", affinity="b")
     await world.store.cancel_tasks(["0-a1", "0-a3"])
     before = (await dump(world.store)).tasks()
-    assert await ask(world, "two", 1, runs=False) == "a1"
-    assert await ask(world, "two", 2, runs=False) == "a3 b1"
+    assert await ask(world, "two", 1, runs=False) == "b1"
     after = (await dump(world.store)).tasks()
     assert [after[each] for each in ("0-a1", "0-a3")] == [before[each] for each in ("0-a1", "0-a3")]
     await placed(world, "spread")
     await serve(world, "one", "two")
     await push(world, "c1", "c2", "c3", "c4")
     await world.store.cancel_tasks(["0-c4"])
-    assert await ask(world, "two", runs=False) == "a2 c1 c2 c4…"
+    assert await ask(world, "two", runs=False) == "a2 c1 c2…"
 
 
 async def test_a_clock_that_steps_back_makes_no_task_wait(world: World) -> None:
@@ -154,13 +156,11 @@ async def test_ids_that_overtook_others_count_as_gone_and_those_they_overtook_do
     await push(world, "a1", "a2", affinity="a")
     await push(world, "b1", "b2", "b3", affinity="b")
     await push(world, "a3", affinity="a")
-    assert await ask(world, "two", 2, runs=False) == "b1 b2"
-    # handed back, since nobody claimed them: they are pushed again at once; those that stand in the queue are not
-    assert await world.store.hand_back([], ["0-b2", "0-a1"]) == [1, 2]
-    assert await world.passes() == (0, 1, 0)
+    assert await ask(world, "two", 2) == "b1 b2"
+    assert await world.pop(want=1) == ["0-a1"]
     world.clock.advance(ENQUEUE_TIMEOUT_US / US)
-    assert await world.passes() == (0, 1, 0), "b1, which was popped and forgotten"
-    assert await ask(world, "two", 3) == "b1 b2 a1", "which has been passed over for long enough"
+    assert await world.passes() == (0, 1, 0), "a1, which was taken and forgotten"
+    assert await ask(world, "two", 3) == "a2 b3…", "a2 has been passed over for long enough, and a1 waits anew"
 
 
 async def test_the_queues_of_a_group_share_what_is_wanted_whatever_is_left_in_one_of_them(world: World) -> None:
@@ -170,10 +170,10 @@ async def test_the_queues_of_a_group_share_what_is_wanted_whatever_is_left_in_on
     await push(world, "b1", affinity="b")
     await world.schedule("m1", "m2", "m3", "m4", lambda_name="shop/other")
     await world.passes()
-    found = await world.store.pop(0, [[QUEUE, "shop/other:1"]], 4, "", "two")
+    found = await serve_queues(world.store, 0, [[QUEUE, "shop/other:1"]], 4, "", "two")
     assert found == [(QUEUE, ["0-b1"]), ("shop/other:1", ["0-m1", "0-m2", "0-m3"])]
-    found = await world.store.pop(0, [[QUEUE], ["shop/other:1"]], 4, "", "two")
-    assert found == [(QUEUE, []), ("shop/other:1", ["0-m4"])]
+    found = await serve_queues(world.store, 0, [[QUEUE], ["shop/other:1"]], 4, "", "two")
+    assert found == [("shop/other:1", ["0-m4"])]
 
 
 async def test_a_full_queue_that_has_been_drawn_from_is_visited_again(world: World) -> None:

@@ -11,6 +11,7 @@ from atf.store.capacity import HostRecord
 from atf.store.status import LiveRole
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import STARTS, US
+from tests.claiming import serve_queues
 
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, to
 
@@ -23,7 +24,7 @@ async def named(world: World, pool: str) -> None:
 
 
 async def popped(world: World, pool: str) -> list[str]:
-    return [each for _, ids in await world.store.pop(0, [[QUEUE]], 1, pool) for each in ids]
+    return [each for _, ids in await serve_queues(world.store, 0, [[QUEUE]], 1, pool) for each in ids]
 
 
 async def test_a_lambda_that_names_a_pool_is_given_to_that_alone(world: World) -> None:

@@ -11,6 +11,7 @@ from atf.store.servers.notifications import place_of
 from atf.store.values.claims import Outcome
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import MAX_BATCH, US, Status
+from tests.claiming import claim_ids, serve_queues
 
 from .conftest import OpenStore
 from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, World, dump, held, to
@@ -29,7 +30,7 @@ async def test_a_queue_is_never_longer_than_its_limit(world: World) -> None:
     assert await world.passes() == (5, 0, 0)
     assert len(await world.queued()) == 5
     await world.check()
-    await world.pop(want=2)
+    await world.take(want=2)
     assert await world.passes() == (2, 0, 0)
     assert len(await world.queued()) == 5
 
@@ -47,7 +48,7 @@ async def test_a_limit_below_what_is_queued_loses_nothing_and_lets_nothing_in_be
     await world.check()
     taken = []
     for want, left, pushed in ((10, 20, 0), (16, 4, 0), (1, 3, 1), (4, 0, 4), (4, 0, 4), (1, 3, 1)):
-        taken += await world.pop(want=want)
+        taken += await world.take(want=want)
         assert len(await world.queued()) == left
         assert await world.passes() == (pushed, 0, 0)
     assert taken + await world.queued() == ids
@@ -65,7 +66,7 @@ async def test_what_comes_back_waits_for_room_too(world: World) -> None:
     assert await world.passes() == (0, 0, 0)
     assert len(await world.queued()) == 3
     await world.check()
-    await world.pop(want=1)
+    await world.take(want=1)
     assert await world.passes() == (0, 1, 0)
     assert (await world.queued())[0] == claim.task_id  # it waited before the others
 
@@ -98,9 +99,9 @@ async def test_a_full_queue_is_left_alone_until_a_pop_makes_room(world: World) -
     await world.schedule(*(f"t{number}" for number in range(30)))
     await world.passes()
     assert (await world.store.enqueue(0, 0)).next_in_us == library.FULL_REVISIT_US
-    await world.pop(want=1)  # less than a tenth of it
+    await world.take(want=1)  # less than a tenth of it
     assert (await world.store.enqueue(0, 0)).next_in_us == library.FULL_REVISIT_US
-    await world.pop(want=1)
+    await world.take(want=1)
     passed = await world.store.enqueue(0, 0)
     assert passed.enqueued == 2
 
@@ -238,7 +239,7 @@ async def test_a_cancelled_task_in_a_queue_is_lost_on_its_claimant(world: World)
     await world.passes()
     await world.store.cancel_tasks(ids[:1])
     popped = await world.pop()
-    batch = await world.store.claim("executor-1", "n", popped, 1 << 20)
+    batch = await claim_ids(world.store, "executor-1", "n", popped, 1 << 20)
     assert (batch.lost, [each.task_id for each in batch.claims]) == (ids[:1], ids[1:])
 
 
@@ -256,14 +257,13 @@ async def test_an_expired_lease_is_found_before_a_longer_enqueue_timeout(world: 
     assert (await world.store.enqueue(0, 0)).lost == 1
 
 
-async def test_a_task_claimed_after_its_lambda_was_paused_still_has_a_lease(world: World) -> None:
+async def test_a_task_of_a_lambda_that_is_paused_still_has_a_lease(world: World) -> None:
     await limit_to(world, 100)
     ids = await world.schedule("a")
     await world.passes()
-    await world.pop()
+    await world.claim(*ids)
     await world.store.pause_lambda(LAMBDA)
     await world.passes()
-    await world.claim(*ids)
     await world.check()
     world.clock.advance(16)
     assert await world.passes() == (0, 0, 1)
@@ -320,7 +320,7 @@ async def test_a_quiet_task_passes_sixteen_floods(world: World) -> None:
 # --- paused -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_paused_lambda_is_neither_pushed_nor_popped(world: World) -> None:
+async def test_a_paused_lambda_is_neither_pushed_nor_taken(world: World) -> None:
     await limit_to(world, 100)
     await world.schedule("a")
     await world.passes()
@@ -328,11 +328,11 @@ async def test_a_paused_lambda_is_neither_pushed_nor_popped(world: World) -> Non
     await world.schedule("b")
     assert await world.passes() == (0, 0, 0)
     assert (await world.store.enqueue(0, 0)).next_in_us is None  # and nobody wakes up for it
-    assert await world.pop() == []
+    assert await world.take() == []
     await world.check()
     await world.store.resume_lambda(LAMBDA)
     assert await world.passes() == (1, 0, 0)
-    assert await world.pop() == ["0-a", "0-b"]
+    assert await world.take() == ["0-a", "0-b"]
     await world.check()
 
 
@@ -393,30 +393,32 @@ async def fill(world: World, **sizes: int) -> None:
 
 async def test_queues_of_a_group_share_evenly(world: World) -> None:
     await fill(world, a=50, b=50, c=2)
-    popped = await world.store.pop(0, [["x/a:1", "x/b:1", "x/c:1"]], 20)
+    popped = await serve_queues(world.store, 0, [["x/a:1", "x/b:1", "x/c:1"]], 20)
     assert {queue: len(ids) for queue, ids in popped} == {"x/a:1": 9, "x/b:1": 9, "x/c:1": 2}
 
 
 async def test_less_than_one_each_goes_to_the_first_named(world: World) -> None:
     """Whoever pops little turns the names round between calls."""
     await fill(world, a=5, b=5, c=5)
-    popped = await world.store.pop(0, [["x/b:1", "x/c:1", "x/a:1", "x/d:1"]], 2)
+    popped = await serve_queues(world.store, 0, [["x/b:1", "x/c:1", "x/a:1", "x/d:1"]], 2)
     assert sorted(popped) == [("x/a:1", []), ("x/b:1", ["0-b0"]), ("x/c:1", ["0-c0"])]
 
 
 async def test_a_group_is_emptied_before_the_next_one(world: World) -> None:
     await fill(world, a=3, b=5)
-    popped = await world.store.pop(0, [["x/a:1"], ["x/b:1"]], 4)
+    popped = await serve_queues(world.store, 0, [["x/a:1"], ["x/b:1"]], 4)
     assert popped == [("x/a:1", ["0-a0", "0-a1", "0-a2"]), ("x/b:1", ["0-b0"])]
-    assert await world.store.pop(0, [["x/a:1"], ["x/b:1"]], 10) == [("x/b:1", ["0-b1", "0-b2", "0-b3", "0-b4"])]
-    assert await world.store.pop(0, [["x/a:1"], ["x/b:1"], []], 10) == []
+    assert await serve_queues(world.store, 0, [["x/a:1"], ["x/b:1"]], 10) == [
+        ("x/b:1", ["0-b1", "0-b2", "0-b3", "0-b4"])
+    ]
+    assert await serve_queues(world.store, 0, [["x/a:1"], ["x/b:1"], []], 10) == []
 
 
 async def test_a_priority_is_a_queue_of_its_own(world: World) -> None:
     await world.schedule("low", priority=2)
     await world.schedule("high", priority=0)
     await world.passes()
-    popped = await world.store.pop(0, [[f"{LAMBDA}:0"], [f"{LAMBDA}:1"], [f"{LAMBDA}:2"]], 10)
+    popped = await serve_queues(world.store, 0, [[f"{LAMBDA}:0"], [f"{LAMBDA}:1"], [f"{LAMBDA}:2"]], 10)
     assert popped == [(f"{LAMBDA}:0", ["0-high"]), (f"{LAMBDA}:2", ["0-low"])]
 
 
@@ -562,7 +564,7 @@ async def test_a_pass_pushes_much_of_a_queue_that_is_alone(world: World) -> None
 # --- what a controller looks for ----------------------------------------------------------------------------------------
 
 
-async def test_a_pop_of_no_queue_takes_nothing_and_names_all_that_hold_something(world: World) -> None:
+async def test_all_queues_that_hold_something_are_named(world: World) -> None:
     names = [f"many/w{number}" for number in range(150)]
     await world.store.register_lambdas(
         [LambdaRecord(name, b"", 100, ENQUEUE_TIMEOUT_US, paused=False) for name in names]
@@ -570,9 +572,9 @@ async def test_a_pop_of_no_queue_takes_nothing_and_names_all_that_hold_something
     for name in (names[0], names[70], names[149]):
         await world.schedule(f"of-{name[5:]}", lambda_name=name)
     await world.schedule("later", lambda_name=names[1], delay_us=US)
-    filled: list[tuple[str, list[str]]] = [(f"{name}:1", []) for name in (names[0], names[149], names[70])]
-    assert await world.store.pop(0, [], 10) == []
+    filled = [f"{name}:1" for name in (names[0], names[149], names[70])]
+    assert await world.store.filled_queues(0) == []
     await world.passes()
-    assert sorted(await world.store.pop(0, [], 10)) == filled
+    assert sorted(await world.store.filled_queues(0)) == filled
     assert await world.pop(f"{names[70]}:1") == ["0-of-w70"]
-    assert sorted(await world.store.pop(0, [], 10)) == filled[:2]
+    assert sorted(await world.store.filled_queues(0)) == filled[:2]

@@ -14,11 +14,12 @@ from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US, Status
+from tests.claiming import claim_ids
 from tests.known import know
 
 from .conftest import OpenStore
 from .test_transfer import PARTITIONS, another_store, live
-from .world import LAMBDA, LEASE_US, PLENTY, QUEUE, Clock, World, held
+from .world import LAMBDA, LEASE_US, QUEUE, Clock, World, held
 
 MINUTE = 60
 
@@ -113,7 +114,7 @@ async def test_no_task_starts_while_its_old_executor_may_run_it(world: World, cl
     await there.passes(store.partition_for("a"))
     assert done.claims_from_us == clock.us + LEASE_US
     with pytest.raises(ClaimsPaused):
-        await store.claim("executor-2", "n", [task_id], PLENTY)
+        await claim_ids(store, "executor-2", "n", [task_id])
     clock.advance(LEASE_US / US)
     await there.passes(store.partition_for("a"))
     (claim,) = await there.claim(task_id)

@@ -36,7 +36,8 @@ async def test_a_finished_task_stays_for_its_retention_and_then_goes(world: Worl
     world.clock.advance(1)
     assert await sweep(world) == 1
     assert await world.store.get_tasks(["0-a"]) == [None]
-    assert not any("0-a" in str(each) for each in (await dump(world.store)).data.items())
+    left = (await dump(world.store)).data.items()
+    assert not any("0-a" in str(each) for each in left if ":ask:" not in each[0])  # these expire by themselves
     assert set((await world.store.counts(LAMBDA)).values()) == {0}
 
 

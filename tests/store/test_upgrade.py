@@ -20,11 +20,12 @@ from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import DEFAULT_RETENTION_US, US, Status
+from tests.claiming import PLENTY
 
 from . import test_model
 from .conftest import OpenStore
 from .versions import CURRENT, OTHER, Relay, in_place
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, PLENTY, Clock, World, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, Clock, World, held
 
 pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
 

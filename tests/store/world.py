@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from atf.rpc.stored_spec import whole
@@ -33,6 +32,7 @@ from atf.store.values.jobs import NewJob, ReplaceJob, Tick
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import NewTask, RestoredTask, TaskRecord
 from atf.task import DEFAULT_RETENTION_US, FINISHED, LIVE, STARTS, US, Status
+from tests.claiming import claim_ids, fresh_nonce, pop_ids, serve_queues
 from tests.known import know
 from tests.store_calls import list_outbox
 
@@ -42,8 +42,6 @@ QUEUE = f"{LAMBDA}:1"
 LEASE_US = 16 * US
 ENQUEUE_TIMEOUT_US = 10 * US
 BACKOFF_US = 60 * US
-PLENTY = 1 << 22
-"""Bytes: no bound on a claim."""
 
 
 class Clock:
@@ -398,7 +396,6 @@ class World:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
         self.clock = clock
-        self._nonces = count(1)
 
     def task(
         self,
@@ -462,13 +459,17 @@ class World:
                 return enqueued, again, lost
 
     async def pop(self, *queues: str, want: int = 256, partition: int = 0) -> list[str]:
-        """Takes ids from one group of queues."""
-        popped = await self.store.pop(partition, [queues or (QUEUE,)], want)
-        return [task_id for _, ids in popped for task_id in ids]
+        """Takes ids out of queues, and has them forgotten unless they are claimed."""
+        return await pop_ids(self.store, partition, [queues or (QUEUE,)], want)
+
+    async def take(self, *queues: str, want: int = 256, partition: int = 0) -> list[str]:
+        """Claims from one group of queues; answers the ids."""
+        found = await serve_queues(self.store, partition, [queues or (QUEUE,)], want)
+        return [task_id for _, ids in found for task_id in ids]
 
     async def claim(self, *ids: str, owner: str = "executor-1", nonce: str = "") -> list[ClaimedTask]:
         """Claims ids, all of which must be free."""
-        batch = await self.store.claim(owner, nonce or f"nonce-{next(self._nonces)}", ids, PLENTY)
+        batch = await claim_ids(self.store, owner, nonce or fresh_nonce(self.store), ids)
         assert not batch.lost
         assert not batch.deferred
         return batch.claims
@@ -554,7 +555,7 @@ class World:
         await look()
         await self.passes()
         await look()
-        await self.store.pop(0, [[f"{name}:1"]], 1, signatures={name: "bbb"})
+        await serve_queues(self.store, 0, [[f"{name}:1"]], 1, signatures={name: "bbb"})
 
     async def asks(self, look: Callable[[], Awaitable[object]] | None = None) -> None:
         """Two asks of a host share four tasks, three of which fit; one is repeated, and one is given up."""
@@ -587,7 +588,7 @@ class World:
                 await self.store.serve("", 60, host, lambdas=[name])
                 await self.schedule(f"{how}-{host}-1", f"{how}-{host}-2", lambda_name=name, affinity="a")
                 await self.passes()
-                await self.store.pop(0, [[f"{name}:1"]], 3, "", host)
+                await serve_queues(self.store, 0, [[f"{name}:1"]], 3, "", host)
                 await look()
 
     async def first(self, task_id: str, key: str = "charge", seconds: float = 60, namespace: str = "shop") -> bool:
@@ -697,7 +698,7 @@ class World:
         await self.lift("pause", team="web")
         await self.passes()
         number = await self.gate("delay", 5 * US)
-        assert (await self.store.claim("executor-1", "n", await self.pop(want=3), PLENTY)).lost == [
+        assert (await claim_ids(self.store, "executor-1", "n", await self.pop(want=3))).lost == [
             "0-g1",
             "0-g2",
             "0-g3",

@@ -24,6 +24,7 @@ from atf.store_consumer.sweeper import Sweeper
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US, Status
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
+from tests.claiming import claim_ids, pop_ids
 from tests.known import know
 from tests.virtual import virtual
 
@@ -102,10 +103,10 @@ class World:
         return [each.id for each in await self.store.schedule(tasks)]
 
     async def pop(self, partition: int = 0, want: int = 1000) -> list[str]:
-        return [each for _, ids in await self.store.pop(partition, [[QUEUE]], want) for each in ids]
+        return await pop_ids(self.store, partition, [[QUEUE]], want)
 
     async def claim(self, ids: Sequence[str], owner: str = "e1") -> list[HeldClaim]:
-        batch = await self.store.claim(owner, "nonce", ids, 1 << 22)
+        batch = await claim_ids(self.store, owner, "", ids)
         return [HeldClaim(each.task_id, each.counter, each.nonce) for each in batch.claims]
 
     async def record(self, task_id: str) -> TaskRecord:

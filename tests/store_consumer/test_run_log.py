@@ -15,6 +15,7 @@ from atf.store.values.claims import ClaimRenewal, HeldClaim
 from atf.store.values.tasks import NewTask
 from atf.testing.runtime import VirtualRuntime
 from atf.testing.wiring import Wiring
+from tests.claiming import claim_ids, pop_ids
 from tests.known import know
 from tests.virtual import virtual
 
@@ -32,8 +33,8 @@ class World:
         (made,) = await self.store.schedule([task])
         await self.consumer.poll([0])
         for number in range(times):
-            await self.store.pop(0, [[f"{LAMBDA}:1"]], 10)
-            batch = await self.store.claim("e1", f"nonce-{number}", [made.id], 1 << 22)
+            await pop_ids(self.store, 0, [[f"{LAMBDA}:1"]], 10)
+            batch = await claim_ids(self.store, "e1", f"nonce-{number}", [made.id])
             (claim,) = batch.claims
             if started:
                 await self.store.heartbeat([ClaimRenewal(HeldClaim(made.id, claim.counter, claim.nonce), started=True)])

@@ -383,19 +383,18 @@ async def test_triggers_that_one_answer_cannot_hold_come_with_the_next(w: World)
     for number in range(6):
         await w.schedule(f"job{number}", data={"value": b"x" * 1_000_000}, due_time="0s")
     await asyncio.sleep(15)
-    deferred, claim = 0, w.stores[0].claim
+    answers, take = list[int](), w.stores[0].next_claims
 
-    async def counted(*args: Any) -> Any:
-        nonlocal deferred
-        batch = await claim(*args)
-        deferred += len(batch.deferred)
-        return batch
+    async def counted(*args: Any, **more: Any) -> Any:
+        taken = await take(*args, **more)
+        answers.append(taken.taken())
+        return taken
 
-    w.stores[0].claim = counted  # type: ignore[assignment, method-assign]
+    w.stores[0].next_claims = counted  # type: ignore[method-assign]
     watcher = w.watch()
     await asyncio.sleep(1)
     assert len({each.name for each in watcher.triggers}) == len(watcher.triggers) == 6
-    assert deferred > 0
+    assert (max(answers), sum(answers)) == (1, 6)
 
 
 @virtual(world())

@@ -151,17 +151,17 @@ async def test_a_frontend_that_closes_waits_until_all_is_handed_back(w: World) -
 
 @virtual(world(partitions=1))
 async def test_a_claim_whose_answer_was_lost_is_asked_for_again_and_loses_nothing(w: World) -> None:
-    claim, lost = w.stores[0].claim, 0
+    take, lost = w.stores[0].next_claims, 0
 
-    async def flaky(*args: Any) -> Any:
+    async def flaky(*args: Any, **more: Any) -> Any:
         nonlocal lost
-        batch = await claim(*args)
-        lost += 1
-        if lost < 3:
+        taken = await take(*args, **more)
+        lost += bool(taken.taken() or lost)
+        if 0 < lost < 3:
             raise Unavailable("no answer")
-        return batch
+        return taken
 
-    w.stores[0].claim = flaky  # type: ignore[assignment, method-assign]
+    w.stores[0].next_claims = flaky  # type: ignore[method-assign]
     watcher = w.watch()
     await w.schedule()
     watcher.says(await watcher.next())
@@ -172,17 +172,17 @@ async def test_a_claim_whose_answer_was_lost_is_asked_for_again_and_loses_nothin
 
 @virtual(world(partitions=1))
 async def test_a_claim_that_took_half_its_lease_is_given_to_nobody(w: World) -> None:
-    claim, claims = w.stores[0].claim, 0
+    take, claims = w.stores[0].next_claims, 0
 
-    async def late(*args: Any) -> Any:
+    async def late(*args: Any, **more: Any) -> Any:
         nonlocal claims
-        batch = await claim(*args)
-        claims += 1
+        taken = await take(*args, **more)
+        claims += taken.taken()
         if claims == 1:
             await asyncio.sleep(0.6 * TIMING.heartbeat_timeout)
-        return batch
+        return taken
 
-    w.stores[0].claim = late  # type: ignore[assignment, method-assign]
+    w.stores[0].next_claims = late  # type: ignore[method-assign]
     watcher = w.watch()
     await w.schedule()
     await watcher.next()
@@ -191,17 +191,17 @@ async def test_a_claim_that_took_half_its_lease_is_given_to_nobody(w: World) -> 
 
 
 @virtual(world(partitions=1))
-async def test_pops_that_fail_are_tried_again(w: World) -> None:
-    pop, failures = w.stores[0].pop, 0
+async def test_calls_that_fail_are_made_again(w: World) -> None:
+    take, failures = w.stores[0].next_claims, 0
 
-    async def flaky(*args: Any) -> Any:
+    async def flaky(*args: Any, **more: Any) -> Any:
         nonlocal failures
         failures += 1
         if failures < 4:
             raise Unavailable("the task store does not answer")
-        return await pop(*args)
+        return await take(*args, **more)
 
-    w.stores[0].pop = flaky  # type: ignore[assignment, method-assign]
+    w.stores[0].next_claims = flaky  # type: ignore[method-assign]
     await w.schedule()
     assert (await w.watch().next()).name == "backup"
     assert w.runtime.monotonic() < 2, "it does not wait for the next look"
