@@ -103,6 +103,10 @@ bench: .venv/.ready ## measure beside other task queues: all not yet done, or AS
 lists: .venv/.ready ## measure every list and filter over a store with very many tasks: TASKS=1000000; a fill that was ended goes on
 	PYTHONPATH=. .venv/bin/python -P -m proof.lists $(if $(TASKS),--tasks "$(TASKS)") $(ARGS)
 
+.PHONY: hosts
+hosts: .venv/.ready ## measure what very many idle worker hosts cost, and what one task does among them: HOSTS=1000
+	PYTHONPATH=. .venv/bin/python -P -m proof.hosts $(if $(HOSTS),--hosts "$(HOSTS)") $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py

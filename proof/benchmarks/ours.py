@@ -93,7 +93,7 @@ class OurRoles:
         await asyncio.gather(*(self._start_more(role, count) for role, count in counts.items()))
         if self._direct:
             await _allow_direct(self._url)
-        self._frontends = [await self._from_afar(each) for each in self._addresses("frontend")]
+        self._frontends = [await self._from_afar(each) for each in self.addresses("frontend")]
         if self._far is not None:
             await self.cluster.halt("controller")
             await self._far_workers()
@@ -131,8 +131,8 @@ class OurRoles:
             await process.start()
 
     def _of_controller(self, number: int) -> list[str]:
-        frontends = self._addresses("frontend")
-        addresses = ["--hsc", ",".join(self._addresses("hsc")), "--frontend", frontends[number % len(frontends)]]
+        frontends = self.addresses("frontend")
+        addresses = ["--hsc", ",".join(self.addresses("hsc")), "--frontend", frontends[number % len(frontends)]]
         return [*addresses, "--executors", str(self._each), APP]
 
     async def _controllers(self) -> None:
@@ -159,7 +159,8 @@ class OurRoles:
         await asyncio.gather(*(each.stop(GRACE_S) for each in controllers))
         await asyncio.gather(self.cluster.stop(GRACE_S), *(each.stop(GRACE_S) for each in others))
 
-    def _addresses(self, role: str) -> list[str]:
+    def addresses(self, role: str) -> list[str]:
+        """Where the processes of a role serve."""
         return [self.cluster.addresses[role], *(each.address for each in self._more.get(role, []))]
 
     def _executors(self) -> list[ExecutorPids]:

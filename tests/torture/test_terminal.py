@@ -299,6 +299,7 @@ COMMANDS = [
     ["store", "import", WORD],
     ["store", "timing", "--set", WORD],
     ["store", "timing", "--redis-url", WORD],
+    ["store", "direct", "--redis-url", WORD],
     ["doctor", "--redis-url", WORD],
     ["frontend", "--log-level", WORD],
     ["store-consumer", "--log-level", WORD],
