@@ -18,7 +18,6 @@ from atf.controller.asks import Asks, Grant
 from atf.controller.reports import Reports
 from atf.controller.starts import Starts
 from atf.cores.pool import CorePool
-from atf.errors import Unavailable
 from atf.executor import fetch
 from atf.executor.executor import Executor
 from atf.executor.given_up import GivenUp
@@ -167,20 +166,6 @@ def _hands_back_by_itself() -> list[Any]:
         return reply
 
     return [patch.object(HscService, "next_claims", next_claims)]
-
-
-def _pop_repeated() -> list[Any]:
-    plain = SimLink.call
-
-    async def call(self: Any, verb: str, *args: Any, **more: Any) -> Any:
-        try:
-            return await plain(self, verb, *args, **more)
-        except Unavailable:
-            if verb != "pop":
-                raise
-            return await plain(self, verb, *args, **more)
-
-    return [patch.object(SimLink, "call", call)]
 
 
 def _any_clock() -> list[Any]:
@@ -547,7 +532,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "hsc_hands_back_by_itself": Mutant(
         "an HSC hands back what its answer may have carried", patches=_hands_back_by_itself, by="CONCURRENT"
     ),
-    "pop_repeated": Mutant("a pop whose answer was lost is repeated", patches=_pop_repeated),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
     "silent_starts": Mutant(
         "a controller keeps to itself why its executors can't start",

@@ -27,5 +27,5 @@ def untouched(settled: World) -> Iterator[World]:
 
 
 def _but_the_roster(stored: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Where the HSC is noted as one that may hold leases, whenever it is asked for one first."""
-    return {key: value for key, value in stored.items() if not key.endswith(b":roster")}
+    """Where the HSC is noted as one that may hold leases, whenever it is asked for one first; and as whose hosts are members of a pool."""
+    return {key: value for key, value in stored.items() if not key.endswith(b":roster") and b":c:" not in key}
