@@ -222,7 +222,7 @@ end
 local function put_back(P, each, from)
   local list, back = list_key(P, each.queue), {}
   for i = #each.ids, from, -1 do back[#back + 1] = each.ids[i] end
-  local length = redis.call('LPUSH', list, unpack(back))  -- mutant: not_put_back_for_size
+  local length = redis.call('LPUSH', list, unpack(back))
   if not each.tasks then return end
   local gone = tonumber(redis.call('HGET', queue_key(P, each.queue), 'pushed') or 0) - length
   for i = from, #each.ids do

@@ -11,7 +11,7 @@ register('give_up_asks', {'allow-oom'}, function(keys, args)
     local text = claiming.asked(key)
     for id in string.gmatch(text or '', '%S+') do
       local task, claim, nonce = moves.task(P, id, 'c', 'n')
-      if task.status == 'CLAIMED' and nonce == args[i] then  -- mutant: give_up_hands_back_started
+      if task.status == 'CLAIMED' and nonce == args[i] then
         claiming.hand_back(P, task, claim, now)
         handed_back = handed_back + 1
       end
