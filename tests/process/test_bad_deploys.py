@@ -257,7 +257,6 @@ async def host(cluster: Cluster, folder: Path, env: dict[str, str], *more: str) 
     """A controller beside the cluster's own, with an executor of the app in a folder."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "atf.cli", "controller", "--listen", "127.0.0.1:0", "--log-format", "json"),
-        *("--redis-url", cluster.redis_url, "--partitions", str(cluster.partitions)),
         *("--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address, *more, "shop:app"),
         stdin=DEVNULL,
         stderr=PIPE,

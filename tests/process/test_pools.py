@@ -47,7 +47,7 @@ async def another_host(cluster: Cluster, env: dict[str, str], *more: str) -> Asy
     """A controller beside the cluster's own, with an executor; answers its address. It has to end in order."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "atf.cli", "controller", "--listen", "127.0.0.1:0", "--log-format", "json"),
-        *("--redis-url", cluster.redis_url, "--partitions", str(cluster.partitions), "--drain-timeout", "1"),
+        *("--drain-timeout", "1"),
         *("--hsc", cluster.addresses["hsc"], "--frontend", cluster.frontend_address, *more, "shop:app"),
         stdin=DEVNULL,
         stderr=PIPE,

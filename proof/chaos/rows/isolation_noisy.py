@@ -115,8 +115,7 @@ async def trial(kind: str, tasks: int, seconds: float, say: Any) -> Trial:
 async def _others(cluster: Cluster, env: dict[str, str]) -> Child:
     """A controller with executors of the flood's own, on this host as well, to be killed."""
     words = ["controller", "--listen", "127.0.0.1:0", "--hsc", cluster.addresses["hsc"], "--executors", "1"]
-    more = ["--partitions", str(cluster.partitions), "--frontend", cluster.frontend_address]
-    env = env | {"ATF_REDIS_URL": cluster.redis_url}
+    more = ["--frontend", cluster.frontend_address]
     up = asyncio.Event()
     child = Child(
         [sys.executable, "-P", "-m", "atf.cli", *words, *more, "proof.chaos.neighbours:noisy"],

@@ -144,12 +144,12 @@ class Life(Struck):
 
     async def begin(self) -> None:
         """Starts what stands beside the bench's own roles."""
-        env = {**self.env, "ATF_REDIS_URL": self.cluster.redis_url}
+        of_store = {**self.env, "ATF_REDIS_URL": self.cluster.redis_url}
         store = ["--partitions", str(self.cluster.partitions), "--durability", EVERYSEC]
         addresses = ["--hsc", self.cluster.addresses["hsc"], "--frontend", self.cluster.frontend_address]
-        for name, words in (
-            ("store-consumer", store),
-            ("controller", [*store, *addresses, "--executors", "1", _APP]),
+        for name, words, env in (
+            ("store-consumer", store, of_store),
+            ("controller", [*addresses, "--executors", "1", _APP], dict(self.env)),
         ):
             await self._beside.start(RoleProcess(name, _on_a_full_disk(name, words), env, lambda _name, _line: None))
         self.hosts = [

@@ -112,9 +112,9 @@ async def _by_hand(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[CutOffEx
 async def _guarded(world: LoadedCluster, proxy: Proxy) -> AsyncIterator[CutOffExecutor]:
     """The one executor of a controller of its own."""
     cluster, lines = world.cluster, list[str]()
-    flags = ["--listen", "127.0.0.1:0", "--partitions", str(cluster.partitions or 1), "--executors", "1"]
+    flags = ["--listen", "127.0.0.1:0", "--executors", "1"]
     flags += ["--hsc", proxy.address, "--frontend", cluster.addresses["frontend"]]
-    env = {**world.env, "ATF_REDIS_URL": cluster.redis_url, "ATF_LOG_FORMAT": "json"}
+    env = {**world.env, "ATF_LOG_FORMAT": "json"}
     child = Child([sys.executable, "-P", "-m", "atf.cli", "controller", *flags, APP], env=env, on_line=lines.append)
 
     async def code() -> int:
