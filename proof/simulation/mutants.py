@@ -36,7 +36,6 @@ from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import new_id
 from atf.store import library
-from atf.store.store import Store
 from atf.store_consumer.clock import StoreClock
 from atf.testing.runtime import EPOCH_US
 
@@ -203,16 +202,6 @@ def _cut_goes_on() -> list[Any]:
         self.pipeline.reporter.ended(runs)
 
     return [patch.object(Executor, "drain", mutated)]
-
-
-def _any_signature() -> list[Any]:
-    """Whoever asks takes misfits, whatever it runs."""
-    plain = Store.pop_misfits
-
-    async def pop(self: Any, partition: int, pool: str, names: Any, want: int, found: Any, signatures: Any) -> Any:
-        return await plain(self, partition, pool, names, want, found, dict.fromkeys(signatures, "any"))
-
-    return [patch.object(Store, "pop_misfits", pop)]
 
 
 def _one_nonce() -> list[Any]:
@@ -634,8 +623,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "misfit_offered_again": Mutant(
         "a payload is given again to executors that it does not fit",
-        {"misfit_offered_again": ""},
-        patches=_any_signature,
+        {
+            "misfit_offered_again": "",
+            "misfit_given_to_any": "if registry.gives_to(P, lambda_of(queue), pool) then",
+        },
         by="ODD",
         seeds=deploys.has_deploys,
     ),

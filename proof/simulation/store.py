@@ -38,6 +38,10 @@ AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
 _HELD: Final = ("CLAIMED", "PROCESSING")
 _RETRIES: Final = {"retry_tasks", "redrive"}
+_TAKERS: Final = 8
+"""The place in a call of next_claims that says how many takers there are; behind them come the groups of queues."""
+_LEFT_TO: Final = 2
+"""The place in its answer of the hosts to which some was left; before that, the queues that hold more."""
 _FLAGS: Final = {"cancel a running task", "run for the last time"}
 """Moves by which a running task is flagged."""
 _FINISH: Final = 11
@@ -198,8 +202,8 @@ class StoreServer:
         elif verb in {"add_audit", "replace_audit"}:
             self.audits.stored(args[1:], full=verb == "replace_audit")
         self._watch(verb, now, args, reply)
-        if verb == "pop" and len(args) > 4:  # one that asks for no queue only names what holds something
-            self._judge_left(record, int(args[1]), reply, now)
+        if verb == "next_claims":
+            self._judge_left(record, args, reply, now)
         self._judge_queues(standing)
         if may_push:
             self.rates.pushed(self.rates.standing(self._data) - length, self._loop.now_us)
@@ -378,12 +382,12 @@ class StoreServer:
             if self.field(task_id, "s") == "ENQUEUED" and self.field(task_id, "e") != entry:
                 self._chronicle.odd.append(f"{task_id}: pushed once more while it stood in its queue")
 
-    def _judge_left(self, record: str, wanted: int, reply: Sequence[Any], now_us: int) -> None:
-        """What a pop that wanted more leaves to another host must not have been left so for long."""
-        queues = [each for each in zip(reply[::2], reply[1::2], strict=True) if each[0] != b"?"]
-        if sum(len(ids) for _, ids in queues) >= wanted:
+    def _judge_left(self, record: str, args: Sequence[Any], reply: Sequence[Any], now_us: int) -> None:
+        """What a call that wanted more leaves to another host must not have been left so for long."""
+        if len(reply) < _LEFT_TO + 1 or not reply[_LEFT_TO]:
             return
-        for queue in (queue for queue, ids in queues if not ids):
+        named = [str(each).encode() for each in args[_TAKERS + 1 + 3 * int(args[_TAKERS]) :]]
+        for queue in (each for each in named if b":" in each and each not in reply[_LEFT_TO - 1]):
             item = self._data.get(b"rq:queue:" + record[4:].encode() + queue)
             for raw in item.value if item is not None else ():
                 since, pushed = (int(self.field(raw.decode(), name) or 0) for name in ("pb", "t2"))
@@ -469,7 +473,7 @@ class StoreServer:
             self._changed(verb, now_us, key.split(b":t:", 1)[1].decode(), before.get(key), after[key])
         parked = (
             {key for key in after if self._data[key].value.get(b"g") is not None}
-            if verb in {"enqueue", "claim", *PUSHES}
+            if verb in {"enqueue", "next_claims", *PUSHES}
             else self._parked
         )
         if verb == "enqueue" or verb in PUSHES:

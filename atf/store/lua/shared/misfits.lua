@@ -234,7 +234,7 @@ function misfits.fitting(P, signatures, pool)
     local queue, digests = string.match(name, '^(%S+) (%S+)$')
     local _, stop = string.find(signatures, ' ' .. lambda_of(queue) .. '=', 1, true)
     local digest = stop and string.match(signatures, '^%S+', stop + 1)
-    if digest and not misfits.has(digests, digest) and registry.gives_to(P, lambda_of(queue), pool) then
+    if digest and not misfits.has(digests, digest) and registry.gives_to(P, lambda_of(queue), pool) then  -- mutant: misfit_given_to_any
       found[#found + 1] = {name = name, queue = queue, length = redis.call('ZCARD', set_key(P, name)), gets = 0}
     end
   end
