@@ -521,6 +521,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "hsc_hands_back_by_itself": Mutant(
         "an HSC hands back what its answer may have carried", patches=_hands_back_by_itself, by="CONCURRENT"
     ),
+    "nonce_answers_anew": Mutant(
+        "an ask that is repeated takes anew, in place of what it has claimed",
+        {"asked_before": "local text = redis.call('GET', key) return text == claiming.GIVEN_UP and text"},
+    ),
+    "given_up_nonce_claims": Mutant(
+        "an ask that was given up claims all the same",
+        {"asked_before": "local text = redis.call('GET', key) return text ~= claiming.GIVEN_UP and text"},
+    ),
     "any_clock_believed": Mutant("a jump of the store's clock ends leases", patches=_any_clock),
     "silent_starts": Mutant(
         "a controller keeps to itself why its executors can't start",

@@ -172,7 +172,7 @@ function claiming.ask_key(P, nonce) return P .. ':ask:' .. nonce end
 
 -- What an ask has claimed here, by its key: the ids with a blank between two; GIVEN_UP; false: nothing.
 function claiming.asked(key)
-  return redis.call('GET', key)
+  return redis.call('GET', key)  -- mutant: asked_before
 end
 
 function claiming.remember(key, text, timeout)
