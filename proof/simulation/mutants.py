@@ -18,7 +18,6 @@ from atf.controller.asks import Asks, Grant
 from atf.controller.reports import Reports
 from atf.controller.starts import Starts
 from atf.cores.pool import CorePool
-from atf.executor import fetch
 from atf.executor.executor import Executor
 from atf.executor.given_up import GivenUp
 from atf.executor.guarding.guard import Guard
@@ -32,6 +31,7 @@ from atf.executor.pipeline import Pipeline
 from atf.frontend import view
 from atf.frontend.audit import AuditDraft
 from atf.frontend.service import FrontendService
+from atf.hsc import encoding, next_claims
 from atf.hsc.service import HscService
 from atf.rpc import frontend_pb2 as f, hsc_pb2 as h, task_pb2 as t
 from atf.runtime import new_id
@@ -205,7 +205,14 @@ def _cut_goes_on() -> list[Any]:
 
 
 def _one_nonce() -> list[Any]:
-    return [patch.object(fetch, "new_id", lambda _random, _bits=0: "0" * 16)]
+    """The store's half of it is in the function library."""
+    plain = encoding.fill_claim
+
+    def fill_claim(claim: t.Claim, claimed: Any) -> None:
+        plain(claim, claimed)
+        claim.token.nonce = "0"
+
+    return [patch.object(next_claims, "fill_claim", fill_claim)]
 
 
 def _core_claimed_twice() -> list[Any]:
@@ -493,16 +500,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),
     "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
-    "lease_from_receipt": Mutant(
-        "the lease of a claim is dated from the answer that brought it, however late that came",
-        patches=_lease_from_receipt,
-        by="CONCURRENT",
-    ),
-    "late_answer_started": Mutant(
-        "claims are taken however late their answer comes",
-        patches=lambda: [*_late_claim(), _any_age()],
-        beside="late_claim_accepted",
-    ),
     "repeat_with_new_nonce": Mutant(
         "what is not known to have been claimed is asked for under another nonce",
         patches=_repeat_with_new_nonce,
@@ -724,7 +721,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "one_token": Mutant(
         "all claims of a task have one token",
-        {"new_token": "counter, run = counter > 0 and counter or now, run + 1"},
+        {"new_token": "counter, run, nonce = counter > 0 and counter or now, run + 1, '0'"},
         patches=_one_nonce,
         by="TOKEN_REUSED",
     ),
