@@ -74,9 +74,9 @@ SAID: Any = {"who": "ada", "why": "it rains"}
 READING = ("Get", "List", "Explain", "Preview", "Find")
 """What methods begin with that change nothing in the store."""
 
-PATIENCE_S = 50.0
 NOT_SENT = "Internal error from Core"
 """What grpc.aio says where it could not send a message; see atf/rpc/channel.py."""
+PATIENCE_S = 50.0
 """For a call that is answered at once: how long that takes on a busy machine is no matter of these tests."""
 
 
