@@ -24,7 +24,6 @@ from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import Scheduled
-from tests.claiming import claim_ids, serve_queues
 from tests.known import know
 from tests.store_calls import open_behind
 
@@ -57,7 +56,7 @@ class Server:
         """As another process; answers whether claims pause. The pause is over afterwards."""
         self.run_id, self.durable = run_id, durable
         try:
-            await claim_ids(store, "e", "n", ["0-x"], 1000)
+            await store.claim("e", "n", ["0-x"], 1000)
         except ClaimsPaused:
             clock.advance(17)
             await store.enqueue(0, 0)  # a store consumer sees it go by
@@ -134,10 +133,10 @@ async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None
     for partition in range(2):
         await store.enqueue(partition, 0)
     take_away(store, 1)
-    batch = await claim_ids(store, "e", "n", ["0-a", "1-b"], 10_000)
+    batch = await store.claim("e", "n", ["0-a", "1-b"], 10_000)
     assert ([each.task_id for each in batch.claims], batch.lost) == (["0-a"], ["1-b"])
     with pytest.raises(Unavailable):
-        await claim_ids(store, "e", "n", ["1-b"], 10_000)
+        await store.claim("e", "n", ["1-b"], 10_000)
 
 
 async def test_nobody_can_say_what_a_drop_has_dropped_where_a_partition_is_away(store: Store) -> None:
@@ -163,7 +162,7 @@ async def test_a_single_server_that_is_away_is_asked_once(store: Store) -> None:
         store.link.parted = parted
         calls.clear()
         with pytest.raises(Unavailable):
-            await claim_ids(store, "e", "n", ["0-a", "1-b"], 10_000)
+            await store.claim("e", "n", ["0-a", "1-b"], 10_000)
         assert len(calls) == times
 
 
@@ -293,7 +292,7 @@ async def test_claims_pause_unless_neither_life_of_the_server_forgets_anything(
     server: Server, store: Store, clock: Clock
 ) -> None:
     server.watched_by(store)
-    await claim_ids(store, "e", "n", ["0-x"], 1000)
+    await store.claim("e", "n", ["0-x"], 1000)
     restarts = partial(server.restarts, store, clock)
     assert not await restarts("two", "1")
     assert await restarts("three", "0")
@@ -311,12 +310,12 @@ async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(
     await store.enqueue(0, 0)
     clock.advance(17)
     await store.enqueue(0, 0)
-    await claim_ids(store, "e", "n", ["0-x"], 1000)
+    await store.claim("e", "n", ["0-x"], 1000)
     server.run_id = "two"
     await store.counts(LAMBDA)
     server.run_id = "one"
     with pytest.raises(ClaimsPaused):
-        await claim_ids(store, "e", "n", ["0-x"], 1000)
+        await store.claim("e", "n", ["0-x"], 1000)
 
 
 def lambda_key(partition: int) -> str:
@@ -383,8 +382,8 @@ async def test_nothing_is_popped_that_could_not_be_claimed(server: Server, store
     await world.passes()
     server.run_id, server.durable = "two", "0"
     with pytest.raises(ClaimsPaused):
-        await claim_ids(store, "e", "n", ["0-x"], 1000)
-    assert await serve_queues(store, 0, [[f"{LAMBDA}:1"]], 10) == []
+        await store.claim("e", "n", ["0-x"], 1000)
+    assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
     clock.advance(17)
     await world.passes()
-    assert await serve_queues(store, 0, [[f"{LAMBDA}:1"]], 10) == [(f"{LAMBDA}:1", ["0-a"])]
+    assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == [(f"{LAMBDA}:1", ["0-a"])]

@@ -21,7 +21,7 @@ from atf.store.servers.modes import fake_link
 from atf.store.store import Store
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
-from tests.claiming import claim_ids, serve_queues
+from tests.claiming import serve_queues
 from tests.known import know
 from tests.virtual import virtual
 
@@ -93,11 +93,11 @@ async def test_a_restart_says_who_is_still_to_answer_and_then_nothing(server: Se
     await one.store.claim_pauses()  # meets the other server, and has it noted
     assert await one.store.claim_pauses() == [paused(left_us=16 * US, waits_for=2)]
     with pytest.raises(ClaimsPaused, match="once the last heartbeat service has found that none of its claims"):
-        await claim_ids(one.store, "executor-1", "n", ["0-c"], 1000)
+        await one.store.claim("executor-1", "n", ["0-c"], 1000)
     clock.advance(4)
     assert await one.store.claim_pauses() == [paused(waits_for=1)]
     await two.store.heartbeat([])
-    assert await claim_ids(two.store, "executor-2", "n", ["0-none"], 1000)
+    assert await two.store.claim("executor-2", "n", ["0-none"], 1000)
     assert await one.store.claim_pauses() == [None]
 
 

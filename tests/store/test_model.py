@@ -30,7 +30,7 @@ from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
-from tests.claiming import claim_ids, serve_queues
+from tests.claiming import PLENTY
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, Clock, Dump, World, dump, violations
 
@@ -368,7 +368,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(lambda_name=LAMBDAS, want=st.integers(1, 4), digest=SIGNED)
     def pop(self, lambda_name: str, want: int, digest: str) -> None:
         signed = {lambda_name: digest} if digest else {}
-        found = self.run(serve_queues(self.store, 0, [[f"{lambda_name}:1"]], want, signatures=signed))
+        found = self.run(self.store.pop(0, [[f"{lambda_name}:1"]], want, signatures=signed))
         ids = [each for _, some in found for each in some]
         assert not ids or lambda_name not in self.paused
         self.popped += ids
@@ -419,14 +419,14 @@ class StoreMachine(RuleBasedStateMachine):
         task = self.tasks.get(token.task_id)
         if task is None or task.status is S.ENQUEUED:
             return  # a repetition so late is a claim like any other
-        batch = self.run(claim_ids(self.store, task.owner, token.nonce, [token.task_id]))
+        batch = self.run(self.store.claim(task.owner, token.nonce, [token.task_id], PLENTY))
         still = task.status is S.CLAIMED and task.token == token
         assert [(each.counter, each.run) for each in batch.claims] == ([(token.counter, task.runs)] if still else [])
 
     def _claim(self, task_id: str, owner: str, nonce: str, digest: str) -> None:
         task = self.tasks.get(task_id)
         signed = {task.lambda_name: digest} if task is not None and digest else {}
-        batch = self.run(claim_ids(self.store, owner, nonce, [task_id], signatures=signed))
+        batch = self.run(self.store.claim(owner, nonce, [task_id], PLENTY, signed))
         if task is None or task.status is not S.ENQUEUED:
             assert batch.lost == [task_id]
             return

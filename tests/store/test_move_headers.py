@@ -291,7 +291,13 @@ async def test_each_move_that_a_header_names_is_made() -> None:
             async with opened() as (world, ear):
                 await scene(world)
                 made |= made_by(ear.heard(), "", None)
-    named = {(verb, move.name, source) for verb, moves in OWN.items() for move in moves for source in move.sources}
+    named = {
+        (verb, move.name, source)
+        for verb, moves in OWN.items()
+        if verb != "claim"  # no role calls it any more: next_claims does what it did
+        for move in moves
+        for source in move.sources
+    }
     assert named - made == set()
 
 

@@ -22,7 +22,6 @@ from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict
 from atf.task import US
 from atf.testing.loop import VirtualLoop
-from tests.claiming import claim_ids
 from tests.known import know
 from tests.quick_fakeredis.inside import bring_back, keep
 
@@ -79,7 +78,7 @@ async def server(clock: Clock) -> AsyncIterator[Server]:
 
 async def claims(world: World, *names: str) -> list[str]:
     """Claims tasks that are there for it."""
-    batch = await claim_ids(world.store, "executor-1", f"n{names}", [f"0-{each}" for each in names])
+    batch = await world.store.claim("executor-1", f"n{names}", [f"0-{each}" for each in names], PLENTY)
     return [each.task_id for each in batch.claims]
 
 
@@ -118,7 +117,7 @@ async def look(world: World) -> None:
 async def pauses(world: World) -> bool:
     """Whether it is given no claims now."""
     try:
-        await claim_ids(world.store, "executor-1", "n", ["0-none"])
+        await world.store.claim("executor-1", "n", ["0-none"], PLENTY)
     except ClaimsPaused:
         return True
     return False
