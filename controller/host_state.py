@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
+from atf import __version__
 from atf.calls.retry import Pauses, RetryPolicy, Trouble
 from atf.errors import AtfError
 from atf.log import get_logger
+from atf.process.name import process_name
 from atf.rpc import api, hsc_pb2 as h
 from atf.runtime import Runtime, end, happens
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, STARTS, US
@@ -146,6 +148,8 @@ class HostState:
             drains=self.eligible.drains,
             wait_us=round(wait * US),
             leaves=self.leaves,
+            version=__version__,
+            process=process_name(),
         )
         reply = await self.hsc.report_host(request, timeout=wait + _SLACK_S)
         self._trouble.ended(self)

@@ -1,20 +1,23 @@
 """Takes the reports of worker hosts: notes in the store what they say, and says to them whether an operator has them drain.
 
 A report is a long poll: it is answered at once where the answer is another than the host knows, else when that changes, or when its wait is over.
-What a host has said before, and the store will know for a while, is not told to it again: most reports say nothing new.
+What a host has said before, and the store will know for a while, is not told to it again: most reports say nothing new. That the host lives is,
+by one small call to the registry partition: `atf status` tells by it which hosts are silent, and lists their controllers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from atf.errors import InvalidArgument, Unavailable
+from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.lambda_sets import KnownSets, LambdaSet, check_digest
 from atf.runtime import Runtime, happens
 from atf.store.capacity import ServeAnswer
+from atf.store.status import LiveRole
 from atf.store.store import Store
 from atf.task import MAX_BATCH, MAX_WHY_CHARS, US, check_lambda, check_pool
 
@@ -28,6 +31,10 @@ MAX_SETS: Final = 64
 """That an executor runs, and that one report names."""
 SAID: Final = 0.5
 """Of the time for which a report counts, what passes until the store is told the same again."""
+ALIVE_S: Final = 30.0
+"""Seconds for which a controller counts as alive after a report: three of its waits."""
+LIVES_AGAIN_S: Final = 2.0
+"""Seconds between two times that the store is told that a host lives, however often it reports; less than what makes one silent by the wait of a report."""
 MAX_KNOWN_US: Final = 86_400 * US
 MOST_TOLD: Final = 20_000
 """Hosts of which it is remembered what the store was told, before those are dropped that have to be told again anyway."""
@@ -61,6 +68,8 @@ class Hosts:
         self._news: dict[str, set[asyncio.Event]] = {}
         """By host, of each report that is open."""
         self._told: dict[str, _HostNews] = {}
+        self._lives: dict[str, float] = {}
+        """By controller, until when it need not be told again that it lives."""
         self._closed = False
 
     async def report(self, request: h.ReportHostRequest) -> h.ReportHostReply:
@@ -144,13 +153,27 @@ class Hosts:
         now, said = self._runtime.monotonic(), _said(request)
         told = self._told.get(request.host)
         if told is not None and told.said == said and now < told.until:
+            await self._announce(request, now)
             return told.answer
         answer = await self._tell(request, runs)
         if answer.everywhere and not request.quarantined:  # for how long it quarantines is said anew each time
             self._told[request.host] = _HostNews(said, now + SAID * request.known_us / US, answer)
         if len(self._told) > MOST_TOLD:
             self._told = {host: each for host, each in self._told.items() if each.until > now}
+        await self._announce(request, now)
         return answer
+
+    async def _announce(self, request: h.ReportHostRequest, now: float) -> None:
+        """Tells the store that a host's controller lives, or has left; what was told of the host holds as long."""
+        if not request.process or (now < self._lives.get(request.process, 0.0) and not request.leaves):
+            return
+        self._lives[request.process] = now + LIVES_AGAIN_S
+        if len(self._lives) > MOST_TOLD:
+            self._lives = {process: until for process, until in self._lives.items() if until > now}
+        lasts = 0.0 if request.leaves else min(ALIVE_S, request.known_us / US)
+        role = LiveRole("controller", request.version, request.process)
+        with contextlib.suppress(AtfError):  # it is told again with the next report
+            await self._store.announce(role, lasts, host="" if request.leaves else request.host)
 
     async def _tell(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> ServeAnswer:
         quarantined = {getattr(each, "lambda"): each.for_us / US for each in request.quarantined}
@@ -169,7 +192,7 @@ def _said(request: h.ReportHostRequest) -> bytes:
     """What a report says to the store, apart from what it asks."""
     what = h.ReportHostRequest()
     what.CopyFrom(request)
-    for field in ("sets", "drains", "wait_us", "leaves"):
+    for field in ("sets", "drains", "wait_us", "leaves", "version", "process"):
         what.ClearField(field)
     return what.SerializeToString(deterministic=True)
 
@@ -192,6 +215,9 @@ def check(request: h.ReportHostRequest) -> None:
         check_pool(request.pool)
     if request.host:
         check_token("host", request.host)
+    if request.process:
+        check_token("process", request.process)
+        check_token("version", request.version)
     _check_executors(request)
     check_count("quarantined lambdas", len(request.quarantined), MAX_BATCH)
     for each in request.quarantined:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +14,8 @@ from atf.runtime import Runtime, happens
 from atf.store.servers.check_results import CheckResult, ResultChanges, State
 from atf.store.status import LiveRole
 from atf.store.store import Store
+
+from .name import process_name
 
 _ANNOUNCE_S: Final = 10.0
 """Seconds between two times that a process tells the cluster that it lives; three times as long it counts as alive."""
@@ -39,7 +39,7 @@ class StoreWatch:
     def __init__(
         self, roles: Sequence[str], store: Store, runtime: Runtime, log: Logger, stopping: asyncio.Event
     ) -> None:
-        self._me = [LiveRole(role, __version__, f"{platform.node()[:64]}:{os.getpid()}") for role in roles]
+        self._me = [LiveRole(role, __version__, process_name()) for role in roles]
         self._store, self._runtime, self._log, self._stopping = store, runtime, log, stopping
         self._changes = ResultChanges()
         self._said: set[str] = set()

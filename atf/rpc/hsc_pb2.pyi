@@ -91,7 +91,7 @@ class HostQuarantine(_message.Message):
     def __init__(self, for_us: _Optional[int] = ..., **kwargs) -> None: ...
 
 class ReportHostRequest(_message.Message):
-    __slots__ = ("pool", "host", "executors", "sets", "quarantined", "why_not", "known_us", "drains", "wait_us", "leaves")
+    __slots__ = ("pool", "host", "executors", "sets", "quarantined", "why_not", "known_us", "drains", "wait_us", "leaves", "version", "process")
     POOL_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,8 @@ class ReportHostRequest(_message.Message):
     DRAINS_FIELD_NUMBER: _ClassVar[int]
     WAIT_US_FIELD_NUMBER: _ClassVar[int]
     LEAVES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
     pool: str
     host: str
     executors: _containers.RepeatedCompositeFieldContainer[HostExecutor]
@@ -112,7 +114,9 @@ class ReportHostRequest(_message.Message):
     drains: bool
     wait_us: int
     leaves: bool
-    def __init__(self, pool: _Optional[str] = ..., host: _Optional[str] = ..., executors: _Optional[_Iterable[_Union[HostExecutor, _Mapping]]] = ..., sets: _Optional[_Iterable[_Union[NamedSet, _Mapping]]] = ..., quarantined: _Optional[_Iterable[_Union[HostQuarantine, _Mapping]]] = ..., why_not: _Optional[str] = ..., known_us: _Optional[int] = ..., drains: bool = ..., wait_us: _Optional[int] = ..., leaves: bool = ...) -> None: ...
+    version: str
+    process: str
+    def __init__(self, pool: _Optional[str] = ..., host: _Optional[str] = ..., executors: _Optional[_Iterable[_Union[HostExecutor, _Mapping]]] = ..., sets: _Optional[_Iterable[_Union[NamedSet, _Mapping]]] = ..., quarantined: _Optional[_Iterable[_Union[HostQuarantine, _Mapping]]] = ..., why_not: _Optional[str] = ..., known_us: _Optional[int] = ..., drains: bool = ..., wait_us: _Optional[int] = ..., leaves: bool = ..., version: _Optional[str] = ..., process: _Optional[str] = ...) -> None: ...
 
 class ReportHostReply(_message.Message):
     __slots__ = ("drains", "everywhere", "unknown_sets")

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from atf.errors import Unavailable
 from atf.store.servers.checks import Memory
+from atf.store.servers.sockets import Arg
 from atf.task import US, Status
 
 from . import keys
@@ -159,18 +160,22 @@ class StatusVerbs(Partitions):
             found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page))
         return found
 
-    async def announce(self, process: LiveRole, seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+    async def announce(
+        self, process: LiveRole, seconds: float, warnings: Sequence[str] = (), *, host: str = ""
+    ) -> list[bool]:
         """Notes that a process lives.
 
         Args:
             process: it; no part has a blank.
             seconds: how long it counts as alive.
             warnings: what it sees that is wrong, by names that are the same in each process.
+            host: of which it is the controller: what the store was told of that host holds for as long; empty: of none.
 
         Returns:
             of each warning whether it is new: nobody who is alive has said it.
         """
-        reply = await self._call("announce", REGISTRY_PARTITION, [" ".join(process), round(seconds * US), *warnings])
+        args: list[Arg] = [" ".join(process), round(seconds * US), host, *warnings]
+        reply = await self._call("announce", REGISTRY_PARTITION, args)
         return [new == 1 for new in reply]
 
     async def live_roles(self) -> list[LiveRole]:

@@ -11,6 +11,7 @@ from atf.errors import InvalidArgument, Unavailable
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.lambda_sets import LambdaSet
 from atf.runtime import end
+from atf.store.status import LiveRole
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import US
 from tests.virtual import virtual
@@ -124,6 +125,51 @@ async def test_a_pool_has_live_workers_while_its_hosts_report(w: World) -> None:
     assert await unserved() == "gpu"
 
 
+@virtual(world(partitions=2))
+async def test_a_host_that_reports_is_never_silent_and_its_controller_counts_as_alive(w: World) -> None:
+    host = Host(w, "one", sets(["e1"]))
+    oldest = 0
+    for _ in range(60):
+        await asyncio.sleep(0.9)
+        now_us, (found,) = await w.store.list_hosts()
+        oldest = max(oldest, now_us + 30 * US - found.until_us)
+        assert await w.store.live_roles() == [LiveRole("controller", "1.0", "one:7")]
+    assert oldest <= 10.1 * US, "said with every report"
+    await host.leave()
+    assert await w.store.live_roles() == []
+
+
+@virtual(world(partitions=2))
+async def test_a_host_that_died_counts_as_silent_from_its_last_report(w: World) -> None:
+    host = Host(w, "one", sets(["e1"]))
+    await asyncio.sleep(25)  # reported at 0, 10 and 20 seconds
+    await end([host.duty])
+    await asyncio.sleep(10.1)
+    now_us, (found,) = await w.store.list_hosts()
+    assert found.until_us - now_us == pytest.approx(14.9 * US, abs=0.1 * US)
+    await asyncio.sleep(15)
+    assert (await w.store.list_hosts())[1] == []
+    assert await w.store.live_roles() == []
+
+
+@virtual(world(partitions=4))
+async def test_reports_that_say_nothing_new_cost_the_store_little(w: World) -> None:
+    direct, calls = w.store.link.call, dict[str, int]()
+
+    async def counted(verb: str, *args: Any, **more: Any) -> Any:
+        calls[verb] = calls.get(verb, 0) + 1
+        return await direct(verb, *args, **more)
+
+    w.store.link.call = counted  # type: ignore[method-assign]
+    host = Host(w, "one", sets(["e1"]))
+    for _ in range(100):  # as one that drains
+        await asyncio.sleep(1)
+        await w.hsc.report_host(host.request(wait=0))
+    assert calls["serve"] <= 40, "of 100 × 4"
+    assert calls["announce"] <= 51
+    await end([host.duty])
+
+
 @virtual(world())
 async def test_a_report_that_breaks_a_rule_is_refused_with_the_rule(w: World) -> None:
     host = Host(w, "one", sets(["e1"]))
@@ -132,6 +178,8 @@ async def test_a_report_that_breaks_a_rule_is_refused_with_the_rule(w: World) ->
     for fields, rule in (
         ({"pool": "a b"}, "pool"),
         ({"host": "a b"}, "host 'a b'"),
+        ({"process": "a b"}, "process 'a b'"),
+        ({"version": ""}, "version"),
         ({"executors": [h.HostExecutor(executor_id="")]}, "executor_id"),
         ({"executors": [h.HostExecutor(executor_id="e1", lambda_sets=["x"])]}, "lambda_set 'x'"),
         ({"sets": [h.NamedSet(digest=wrong_set.digest, lambdas=[MAIL], signatures=["d", "d"])]}, "2 signatures of 1"),

@@ -152,6 +152,8 @@ class Host:
             "known_us": 30 * US,
             "drains": self.drains,
             "wait_us": round(wait * US),
+            "version": "1.0",
+            "process": f"{self.name}:7",
         }
         return h.ReportHostRequest(**{**said, **fields})
 

@@ -218,6 +218,19 @@ async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) ->
     assert await world.store.link.command("ZCARD", "atf:{0}:served", key="atf:{0}") == 1
 
 
+async def test_a_controller_that_lives_keeps_what_was_said_of_its_host(world: World) -> None:
+    me = LiveRole("controller", "1.0", "one:7")
+    await world.store.serve("", 30, "one")
+    world.clock.advance(20)
+    await world.store.announce(me, 30, host="one")
+    await world.store.announce(me, 5, host="one")
+    await world.store.announce(me, 30, host="two")
+    now_us, (host,) = await world.store.list_hosts()
+    assert (host.name, host.until_us - now_us) == ("one", 30_000_000), (
+        "never for less long, and no host that said nothing"
+    )
+
+
 async def test_a_warning_is_said_once_while_anybody_lives_who_has_said_it(world: World) -> None:
     one, two = LiveRole("hsc", "1.0", "one:7"), LiveRole("frontend", "1.0", "two:8")
     assert await world.store.announce(one, 30, ["a", "b"]) == [True, True]
