@@ -375,6 +375,8 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("sets", "signatures"): _OTHER_SET,
         ("quarantined", "lambda"): _NEW_LAMBDA,
         ("why_not",): Rule(_at_most(256), "why_not"),
+        ("version",): Rule(_must(_WORD), "version"),
+        ("process",): Rule(_must(r"[!-~]{0,128}"), "process"),
     },
     "HSC.Heartbeat": {
         ("executor_id",): _EXECUTOR,

@@ -586,6 +586,8 @@ class _Valid:
             known_us=1_000_000,
             drains=False,
             wait_us=1,
+            version="1.0",
+            process="host-2:7",
         )
 
     @staticmethod
