@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from atf.store import keys
 from atf.store.store import Store
@@ -17,7 +16,7 @@ from atf.task import MAX_BATCH
 PLENTY: Final = 1 << 22
 """Bytes: no bound on a claim."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_nonces: WeakKeyDictionary[Store, Iterator[int]] = WeakKeyDictionary()
+_nonces: Final[Iterator[int]] = count(1)
 _served: dict[str, ClaimedTask] = {}
 """What serve_queues has claimed, which claim_ids answers where that still stands."""
 
@@ -30,9 +29,9 @@ class Claimed(NamedTuple):
     deferred: list[str]  # did not fit the bytes, and stand in their queue
 
 
-def fresh_nonce(store: Store) -> str:
-    """A nonce that was not used here before."""
-    return f"nonce-{next(_nonces.setdefault(store, count(1)))}"
+def fresh_nonce() -> str:
+    """A nonce that was not used before, in any store: several may be of one server."""
+    return f"nonce-{next(_nonces)}"
 
 
 async def take(
@@ -45,7 +44,7 @@ async def take(
     **more: Any,
 ) -> list[ClaimedTask]:
     """Claims what stands in some queues, which are one group."""
-    taker = Taker(owner, nonce or fresh_nonce(store), want)
+    taker = Taker(owner, nonce or fresh_nonce(), want)
     taken = await store.next_claims(partition, [queues], [taker], want=want, **more)
     return taken.claims[taker.nonce]
 
@@ -76,7 +75,7 @@ async def serve_queues(
     **more: Any,
 ) -> list[tuple[str, list[str]]]:
     """Claims from groups of queues. Returns each queue with the ids that were claimed of it; behind those, with none, each other one that holds more."""
-    taker = Taker("executor-1", fresh_nonce(store), max(want, 1))
+    taker = Taker("executor-1", fresh_nonce(), max(want, 1))
     taken = await store.next_claims(partition, groups, [taker], want=want, pool=pool, host=host, **more)
     note_served(taken.claims[taker.nonce])
     left = [each.task_id for each in taken.claims[taker.nonce]]
@@ -113,7 +112,7 @@ async def claim_ids(
     **more: Any,
 ) -> Claimed:
     """Claims these ids, and no others: as if they stood at the front of their queues. What `serve_queues` has claimed is answered as it is."""
-    ids, nonce = list(dict.fromkeys(ids)), nonce or fresh_nonce(store)
+    ids, nonce = list(dict.fromkeys(ids)), nonce or fresh_nonce()
     claims = [claim for each in ids if (claim := await _held(store, each)) is not None]
     before = {each.task_id for each in claims}
     deferred: list[str] = []
@@ -133,7 +132,7 @@ async def claim_ids(
                 **more,
             )
         if len(claims) + len(deferred) < len(ids):
-            left = await _standing(store, partition, queue)
+            left = await _standing(store, partition, queue) - {each.task_id for each in claims}
             deferred += [each for each in mine if each in left]
     got = {each.task_id for each in claims}.union(deferred)
     return Claimed(claims, [each for each in ids if each not in got], deferred)

@@ -69,7 +69,7 @@ def real(embedded: Server) -> Iterator[redis.Redis]:
 
 
 async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, real: redis.Redis, clock: Clock) -> None:
-    async with opened(embedded.url, clock) as store, opened(embedded.url, clock) as consumer:
+    async with opened(embedded.url, clock, push_when_scheduled=False) as store, opened(embedded.url, clock) as consumer:
         world = World(store, clock)
         known = LambdaRecord(LAMBDA, b"", 10, ENQUEUE_TIMEOUT_US, paused=False)._replace(settings="burst=5")
         await store.register_lambdas([known])

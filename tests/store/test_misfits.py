@@ -40,7 +40,7 @@ async def leave_set(world: World) -> None:
 async def take(world: World, digest: str, *ids: str) -> list[ClaimedTask]:
     """What an executor with a signature is given: of these ids, or of what there is."""
     await world.passes()
-    nonce, signatures = claiming.fresh_nonce(world.store), {LAMBDA: digest}
+    nonce, signatures = claiming.fresh_nonce(), {LAMBDA: digest}
     if not ids:
         return await claiming.take(world.store, QUEUE, nonce=nonce, signatures=signatures)
     return (await claim_ids(world.store, "executor-1", nonce, ids, signatures=signatures)).claims

@@ -35,7 +35,7 @@ async def push(world: World, *names: str, **options: str) -> None:
 
 async def ask(world: World, host: str, want: int = 10, *, runs: bool = True) -> str:
     """The tasks that a host is given, in order; "…" behind them where some were left to others. It runs them, unless told otherwise."""
-    taker = Taker("executor-1", fresh_nonce(world.store), want)
+    taker = Taker("executor-1", fresh_nonce(), want)
     taken = await world.store.next_claims(0, [[QUEUE]], [taker], want=want, host=host)
     await world.check()
     claims = taken.claims[taker.nonce]

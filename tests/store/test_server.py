@@ -19,11 +19,12 @@ from atf.store.servers.check_results import CheckResult, ResultChanges, State, o
 from atf.store.servers.modes import fake_link, open_link
 from atf.store.store import Store
 from atf.store.values.lambdas import LambdaRecord
+from tests.claiming import take
 from tests.known import know
 
 from .conftest import OpenStore
 from .servers import Server, running
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held
 
 SOUND_INFO = {"redis_version": "7.2.4", "role": "master", "maxmemory": str(1 << 30), "aof_enabled": "1"}
 SOUND_CONFIG = {
@@ -246,10 +247,13 @@ async def test_the_user_that_ships_may_do_all(user: str, clock: Clock) -> None:
     store.now = clock
     await store.register_lambdas([LambdaRecord(LAMBDA, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
     world = World(store, clock)
-    (claim,) = await world.run("a")
+    await world.schedule("a")
+    await world.passes()
+    (claim,) = held(await take(store, f"{LAMBDA}:1"))
+    await world.beat(claim)
     await world.fail(claim)
     assert [each.depth for each in await store.queues()] == [0]
-    async with store.listen("due", [0, 1]) as notifications:
+    async with store.listen("ready", [0, 1]) as notifications:
         assert await notifications.wait(5) == set()  # the subscription stands
         await world.schedule("b")
         assert await notifications.wait(5)

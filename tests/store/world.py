@@ -469,7 +469,7 @@ class World:
 
     async def claim(self, *ids: str, owner: str = "executor-1", nonce: str = "") -> list[ClaimedTask]:
         """Claims ids, all of which must be free."""
-        batch = await claim_ids(self.store, owner, nonce or fresh_nonce(self.store), ids)
+        batch = await claim_ids(self.store, owner, nonce or fresh_nonce(), ids)
         assert not batch.lost
         assert not batch.deferred
         return batch.claims
