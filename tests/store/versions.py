@@ -73,8 +73,8 @@ class FoundationStore(Store):
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
-        if verb == "claim":  # kept specs whole, and said no queue
-            return [[*each, b""] if len(each) > 2 else each for each in reply]
+        if verb == "claim":
+            return [_as_now(each) if len(each) > 2 else each for each in reply]
         if verb == "enqueue":  # knew nothing of jobs, gates, misfits and how late it was
             return [*reply, [], 0, [], 0, b"0", 1, [], [], 0]
         return reply
@@ -82,6 +82,12 @@ class FoundationStore(Store):
     async def _lease(self, verb: str, partition: int, args: list[Arg], **more: Any) -> list[Any]:  # knew of no roster
         reply: list[Any] = await self._call(verb, partition, args, server=verb == "claim", **more)
         return reply
+
+
+def _as_now(claimed: Sequence[Any]) -> list[Any]:
+    """A claim's answer in today's order: it kept specs whole, and said no queue."""
+    task_id, counter, spec, attempt, run, losses, at, alone = claimed
+    return [b"", task_id, int(counter), spec, at, *map(int, (attempt, run, losses, alone))]
 
 
 class Relay:
