@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from atf.task import MAX_BATCH
 PLENTY: Final = 1 << 22
 """Bytes: no bound on a claim."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_nonces: Final[Iterator[int]] = count(1)
+_nonces = count(1)
 _served: dict[str, ClaimedTask] = {}
 """What serve_queues has claimed, which claim_ids answers where that still stands."""
 
@@ -32,6 +32,12 @@ class Claimed(NamedTuple):
 def fresh_nonce() -> str:
     """A nonce that was not used before, in any store: several may be of one server."""
     return f"nonce-{next(_nonces)}"
+
+
+def number_nonces_anew() -> None:
+    """Fresh nonces begin anew: for stories that are told twice, each in stores of its own, and are compared."""
+    global _nonces  # noqa: PLW0603
+    _nonces = count(1)
 
 
 async def take(

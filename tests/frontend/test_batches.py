@@ -404,7 +404,7 @@ async def test_items_are_found_by_status_and_by_what_they_were_given(bench: Benc
     )
     (item,) = await listed(bench, statuses=[b.ITEM_DONE])
     assert (item.task_id, item.result, item.attempts, item.peer) == (done.task_id, b"42", 1, "executor-1")
-    assert item.chunk == "nonce-1"
+    assert item.chunk.startswith("nonce-")
     assert item.finished_at_us > 0
     (item,) = await listed(bench, statuses=[b.ITEM_PERMANENTLY_FAILED])
     assert (item.task_id, item.error) == (

@@ -28,7 +28,7 @@ from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import US, Status
-from tests.claiming import PLENTY
+from tests.claiming import PLENTY, number_nonces_anew
 from tests.known import know
 
 from . import slow_log
@@ -133,6 +133,7 @@ async def _nothing() -> None:
 
 async def every_verb(store: Store, clock: Clock) -> Transcript:
     """What operators and upgrades call, and then a whole life of tasks."""
+    number_nonces_anew()
     told = Transcript(store)
     await store.open_partition(0)
     await store.retime(20 * US)
