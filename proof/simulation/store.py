@@ -387,7 +387,10 @@ class StoreServer:
         if len(reply) < _LEFT_TO + 1 or not reply[_LEFT_TO]:
             return
         named = [str(each).encode() for each in args[_TAKERS + 1 + 3 * int(args[_TAKERS]) :]]
-        for queue in (each for each in named if b":" in each and each not in reply[_LEFT_TO - 1]):
+        queues = [each for each in named if b":" in each]
+        if len(queues) > 1:
+            return  # of another one something was left, perhaps, and this one is paused
+        for queue in (each for each in queues if each not in reply[_LEFT_TO - 1]):
             item = self._data.get(b"rq:queue:" + record[4:].encode() + queue)
             for raw in item.value if item is not None else ():
                 since, pushed = (int(self.field(raw.decode(), name) or 0) for name in ("pb", "t2"))
