@@ -82,7 +82,6 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("put off", _HELD, _S.NEW, "same token; it handed itself back, to run later", "hsc", "now + the wait that it asked for"),
     Move("misfit", _HELD, _S.NEW, "same token; the payload does not fit the executor's signature", "hsc", "after 1 s, doubling to 30 s; now where an executor runs another signature"),
     Move("hand back", (_S.CLAIMED,), _S.ENQUEUED, "same token, never started", "hsc", "now"),
-    Move("return", (_S.ENQUEUED,), _S.ENQUEUED, "popped, never claimed", "hsc", "now"),
     Move("lapse", _HELD, _S.ENQUEUED, "lease expired, and that counts nothing: the executor drained, or the run had not said that it started", "store consumer", "now"),
     Move("lose", _HELD, _S.ENQUEUED, "lease expired, or executor dead; losses left", "store consumer, hsc", "now"),
     Move("lose for good", _HELD, _S.FATAL_FAILURE, "lease expired, or executor dead; no losses left", "store consumer, hsc", None),

@@ -152,7 +152,7 @@ class HscService:
         for each in request.nonces:
             check_token("nonce", each, rules.MAX_NONCE_CHARS)
         claims = [claim_of(each) for each in request.claims]
-        returned = await self._verdicts(claims, lambda each: each.task_id, lambda some: self._store.hand_back(some, []))
+        returned = await self._verdicts(claims, lambda each: each.task_id, self._store.hand_back)
         if request.nonces:
             self.intake.give_up(request.nonces)
             await self._store.give_up_asks(request.nonces)

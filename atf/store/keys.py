@@ -37,7 +37,7 @@ KEYS: Final = {
     "atf:{p}:e:<lambda>": "hash: runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
     "atf:{p}:audit": "zset: what was done to lambdas and tasks, by whom and why -> its number; in the registry partition",
     "atf:{p}:l:<lambda>": "hash: a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for,"
-    " credits of its priorities, of pops and of pushes"
+    " credits of its priorities, of takes and of pushes"
     " (priority:ten-thousandths of a place); in the registry partition what its code and an operator said",
     "atf:{p}:p:<lambda>": "hash: a lambda's permits that this partition has and used: see fields.PERMIT_FIELDS",
     "atf:{p}:h:<lambda>": "hash: in the partition of the lambda's limits ledger: partition -> what permits it got, gave back and needs (lua/shared/limits_ledger.lua); v, grants, e, seen, z",

@@ -22,7 +22,7 @@ VERSION: Final = 1
 VISITS_PER_PASS: Final = 64
 """Queues that one pass of a store consumer visits at most."""
 FULL_REVISIT_US: Final = t.US
-"""When a full queue is looked at again, should no pop do it sooner."""
+"""When a full queue is looked at again, should no call that takes tasks do it sooner."""
 UNBELIEVED_REVISIT_US: Final = t.US
 """When a queue is looked at again whose leases are over only by a clock that is not believed yet."""
 UNKNOWN_REVISIT_US: Final = t.US

@@ -142,7 +142,7 @@ class TriggerClaims:
                     )
         backs = [each for each in batch if isinstance(each, HeldClaim)]
         if backs:
-            await self._store.hand_back(backs, [])
+            await self._store.hand_back(backs)
 
 
 def _task_id(each: End) -> str:

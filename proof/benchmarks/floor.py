@@ -15,7 +15,7 @@ from atf.config.settings import StoreSettings, Timing
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.store.store import Store
-from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult, Taker
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import NewTask
 from tests.store import versions
@@ -85,12 +85,15 @@ class Floor:
         for numbers in batches:
             await store.schedule([_new(number, new_id(self._runtime.random)) for number in numbers])
             await store.enqueue(0, 0)
-            while popped := await store.pop(0, [[_QUEUE]], most):
-                ids = [each for _, found in popped for each in found]
-                claims = (await store.claim("floor", new_id(self._runtime.random), ids, 4 << 20)).claims
+            while claims := await self._claims(most):
                 await store.set_results([_succeeded(each) for each in claims])
                 ended += len(claims)
         return ended
+
+    async def _claims(self, most: int) -> list[ClaimedTask]:
+        taker = Taker("floor", new_id(self._runtime.random), most)
+        taken = await self._store.next_claims(0, [[_QUEUE]], [taker], want=most)
+        return taken.claims[taker.nonce]
 
 
 def _new(number: int, task_id: str) -> NewTask:

@@ -16,7 +16,7 @@ import redis
 from atf.runtime import SystemRuntime, new_id
 from atf.store import keys
 from atf.store.store import Store
-from atf.store.values.claims import ClaimedTask, ClaimRenewal, HeldClaim
+from atf.store.values.claims import ClaimedTask, ClaimRenewal, HeldClaim, Taker
 from atf.task import US
 
 from . import models
@@ -125,9 +125,9 @@ async def _live_in(store: Store, partition: int, count: int) -> None:
         enqueued += (await store.enqueue(partition, 0)).enqueued
     claims: list[ClaimedTask] = []
     while len(claims) < 2 * count:
-        popped = await store.pop(partition, [[keys.queue(name, 1) for name in models.NAMES[:50]]], 250)
-        ids = [each for _, found in popped for each in found]
-        claims += (await store.claim(models.OWNER, new_id(_CHANCE), ids, 8 << 20)).claims
+        queues = [keys.queue(name, 1) for name in models.NAMES[:50]]
+        taker = Taker(models.OWNER, new_id(_CHANCE), 250)
+        claims += (await store.next_claims(partition, [queues], [taker], want=250)).claims[taker.nonce]
     for start in range(0, count, 250):
         held = [HeldClaim(each.task_id, each.counter, each.nonce) for each in claims[start : start + 250]]
         await store.heartbeat([ClaimRenewal(each, started=True) for each in held])

@@ -12,10 +12,10 @@ from atf.rpc.stored_spec import front
 from atf.runtime import new_id
 from atf.store import keys
 from atf.store.store import Store
-from atf.store.values.claims import HeldClaim, Outcome, RunResult
+from atf.store.values.claims import HeldClaim, Outcome, RunResult, Taker
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import NewTask
-from atf.task import DEFAULT_RETENTION_US, US
+from atf.task import DEFAULT_RETENTION_US, MAX_BATCH, US
 
 LAMBDAS: Final = 200
 _HOUR_US: Final = 3_600 * US
@@ -119,9 +119,8 @@ async def run(store: Store, tasks: Sequence[NewTask], kind_of: dict[str, TaskKin
     left = len(running)
     while left:
         assert (await store.enqueue(partition, 0)).enqueued or left
-        popped = await store.pop(partition, [queues], 256)
-        ids = [each for _, found in popped for each in found]
-        claims = (await store.claim(OWNER, nonce or new_id(_CHANCE), ids, 8 << 20)).claims
+        taker = Taker(OWNER, nonce or new_id(_CHANCE), MAX_BATCH)
+        claims = (await store.next_claims(partition, [queues], [taker], want=MAX_BATCH)).claims[taker.nonce]
         await store.set_results(
             [_ended(HeldClaim(each.task_id, each.counter, each.nonce), kind_of[each.task_id]) for each in claims]
         )

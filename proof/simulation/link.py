@@ -23,7 +23,6 @@ from atf.store.values.explained import QueueDepth
 from .calls import RQ_READS
 from .loop import PROCESS, SimProcess
 from .net import Net
-from .pops import Astray
 from .store import StoreServer
 
 T = TypeVar("T")
@@ -49,8 +48,6 @@ class SimLink(Link):
         return self._met
 
     async def _call(self, verb: str, record: str, args: Sequence[Any], server: bool, demand: Durability) -> Any:
-        astray = Astray(self._process.name, record, self._store.loop_us()) if verb == "pop" else None
-
         def perform() -> Awaitable[Any]:
             try:
                 reply = self._store.execute(verb, record, args, server=server)
@@ -58,17 +55,11 @@ class SimLink(Link):
                     self._store.sync()
             except rx.ResponseError as error:  # it has no such function: for a caller no call that failed, yet
                 return _done((error, self._store.run_id))
-            if astray is not None:
-                astray.take(reply)
             return _done((reply, self._store.run_id))
 
         try:
             reply, self._met = await self._net.call("store", verb, perform, self.timeout)
-        except (DeadlineExceeded, Unavailable) as error:
-            if astray is not None:
-                self._store.pops.failed(astray, self._store.loop_us())
-            if isinstance(error, Unavailable):
-                raise
+        except DeadlineExceeded as error:
             raise Unavailable(str(error)) from error
         if isinstance(reply, rx.ResponseError):
             raise reply

@@ -317,10 +317,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "no_pause_after_rollback": Mutant(
         "claims are given at once by a server that may have forgotten some",
-        {
-            "no_pause_after_rollback": "return nil, tonumber(gated or 0) > 0, clock",
-            "no_pause_after_rollback_pop": "look.may = true",
-        },
+        {"no_pause_after_rollback": "return nil, tonumber(gated or 0) > 0, clock"},
     ),
     "silent_holder_ignored": Mutant(
         "one answer ends the pause after a restart",

@@ -163,7 +163,7 @@ def judge_world(world: World, result: Result) -> None:
         if broke_off and each.breach is Breach.LOST:
             continue  # nobody has looked for it at the end
         result.wrong.append((each.breach.name, each.task_id, _sentence(each)))
-    odd = [*world.chronicle.odd, *world.server.pops.judge()]
+    odd = [*world.chronicle.odd]
     result.wrong += [("RATE", "", each) for each in world.server.rates.wrong]
     result.wrong += [("ODD", _task_of(each), each) for each in odd]
     result.wrong += [("CRASHED", "", each) for each in world.chronicle.crashed]

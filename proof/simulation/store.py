@@ -30,9 +30,8 @@ from tools.move_headers import NAMED, PUSHES, at_once
 from . import answers, audits, batches, calls, cores, counts, deploys, jobs, lists, pushes, rates, unique
 from .chronicle import Chronicle
 from .loop import SimLoop
-from .pops import Pops
 
-_READS: Final = calls.READS | {"pop", "pop_misfits", "open_partition"}
+_READS: Final = calls.READS | {"open_partition"}
 """What changes no task's record."""
 AFRESH: Final = {"retry", "redrive"}
 """Moves by which somebody starts a task afresh."""
@@ -81,7 +80,6 @@ class StoreServer:
         beside: tasks of a job that somebody made beside its ticks.
         job_deleted: whether a call to delete the job has been answered.
         job_paused: whether one to pause it has, and none to let it go on has been made since.
-        pops: those that failed.
         rates: how fast tasks were pushed.
         counts: what the runs of each task must have counted.
         lists: when each task was made and has ended, by which people look at them.
@@ -131,7 +129,6 @@ class StoreServer:
         self.emptied = 0
         self.beside: list[str] = []
         self.job_deleted = self.job_paused = False
-        self.pops = Pops()
         self.rates = rates.Rates(seed)
         self.counts = counts.Counts()
         self.deploys = deploys.Deploys()
@@ -487,9 +484,6 @@ class StoreServer:
             self._chronicle.moves["heartbeat"] += sum(each in {1, 3, 5} for each in reply)
         elif verb == "enqueue":
             self._chronicle.moves["enqueue again"] += reply[3]
-        elif verb == "hand_back":
-            claims = int(args[1])
-            self._chronicle.moves["return"] += sum(each == 1 for each in reply[claims:])
         elif verb == "pause_job":
             self._held(args, touched)
         elif verb == "tick":

@@ -1,4 +1,4 @@
-"""What fails a seed beside its history: pops that go astray at once, what crashed, and what it had too little of."""
+"""What fails a seed beside its history: what crashed, and what it had too little of."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from .loop import SimProcess
 from .mutants import KINDS, MUTANTS, QUICK
 from .nemesis import DONE, HORIZON_S, KINDS as FAULTS, Nemesis
 from .play import Result, judge_world, missing_of, tasks_about
-from .pops import AT_ONCE_US, Astray, Pops
 from .rates import BURST, RATE, Rates
 from .world import World
 
@@ -45,44 +44,6 @@ def world() -> Iterator[World]:
     made = World(1)
     with closing(made.loop):
         yield made
-
-
-# --- pops -------------------------------------------------------------------------------------------------------------
-
-
-def judged(*pops: tuple[int, int, str], process: str = "h1-ctl.1", pops_of: Pops | None = None) -> list[str]:
-    """Of pops that failed: when each was sent, when it failed, and what it took."""
-    found = pops_of or Pops()
-    for sent, failed, taken in pops:
-        pop = Astray(process, "atf:{0}", sent)
-        pop.take([b"q", [each.encode() for each in taken]])
-        found.failed(pop, failed)
-    return list(found.judge())
-
-
-def test_what_two_pops_took_went_astray_with_no_pause_between_them() -> None:
-    assert judged((0, 100, "a"), (100, 200, "bc")) == [
-        "a pop of h1-ctl.1 took a astray, and 0 µs later b, c went the same way"
-    ]
-
-
-def test_a_pop_after_a_pause_or_one_that_took_nothing_is_as_it_should_be() -> None:
-    assert judged((0, 100, "a"), (100 + AT_ONCE_US, 200_000, "b")) == []
-    assert judged((0, 100, "a"), (100, 200, "")) == []
-    assert judged((0, 100, ""), (100, 200, "b")) == []
-
-
-def test_a_pop_that_was_under_way_when_another_one_failed_does_not_repeat_it_and_one_sent_then_does() -> None:
-    assert judged((0, 100, "a"), (50, 150, "b")) == []
-    assert judged((0, 100, "a"), (50, 150, "b"), (120, 200, "c")) == [
-        "a pop of h1-ctl.1 took a astray, and 20 µs later c went the same way"
-    ]
-
-
-def test_pops_of_two_processes_have_nothing_to_do_with_each_other() -> None:
-    pops = Pops()
-    assert judged((0, 100, "a"), pops_of=pops) == []
-    assert judged((100, 200, "b"), process="h2-ctl.1", pops_of=pops) == []
 
 
 # --- who is there for a payload ----------------------------------------------------------------------------------------
@@ -119,13 +80,14 @@ def test_a_payload_must_not_fail_beside_an_executor_that_it_fits_and_that_had_re
 
 def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_instant(world: World) -> None:
     def call(verb: str, *args: str) -> Any:
-        return world.server.execute(verb, "atf:{0}", ["", *args], server=verb in {"claim", "enlist"})
+        return world.server.execute(verb, "atf:{0}", ["", *args], server=verb in {"next_claims", "enlist"})
 
     call("apply_outbox", "1", "register", "sim/step", "", "100", "10000000", "")
     call("schedule", "0-a", "sim/step:1", "", "d" * 16, "", "0", "2", "k", "sim/step:line")
     call("enqueue", "0", "256", "0", "", "16000000")
     call("enlist", "16000000", "hsc-1", "", "0")
-    (_, _, counter, *_), _ = call("claim", "hsc-1", "h1-e1.1", "nonce", "16000000", "4096", "1", "", "0-a")
+    asked = ["16000000", "1", "4096", "", "", "", "1", "h1-e1.1", "nonce", "1", "1", "sim/step:1"]
+    (_, (_, _, counter, *_)), *_ = call("next_claims", "hsc-1", *asked)
     call("set_results", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0", "")
     call("redrive", str(world.server.now_us()), "0-a", "5000000")
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
@@ -338,7 +300,7 @@ def test_pushes_are_counted_where_they_arrive_those_that_are_pushed_again_too(wo
         call("schedule", f"0-{number}", f"{limited.name}:1", "", "d" * 16, "", "0", "0")
     call("enqueue", "0", "256", "0", "", "16000000")
     assert len(world.server.rates.wrong) == 1
-    call("pop", "3", "", "", "1", f"{limited.name}:1")
+    world.server.command("LPOP", f"rq:queue:{{0}}{limited.name}:1", "3")
     world.server.offset_us = 11_000_000
     call("enqueue", "0", "256", "0", "", "16000000")
     assert [each.split(" from")[0] for each in world.server.rates.wrong] == ["3 were pushed"] * 2

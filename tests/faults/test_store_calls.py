@@ -228,10 +228,10 @@ async def _listed(store: Store, window: HeldUniqueKey) -> None:
     assert window in [each async for each in store.list_unique_keys()]
 
 
-_NOT_LOST: Final = {"open_partition", "barrier", "resync_lambdas", "pop", "pop_misfits", "claim", "replace_audit"}
+_NOT_LOST: Final = {"open_partition", "barrier", "resync_lambdas", "replace_audit"}
 LOSES: Final = [each for each in VERBS if each not in _NOT_LOST]
 """Not "barrier": it is a part of other verbs' calls, and on real servers only. "resync_lambdas" is called where a server forgot its last second,
-"replace_audit" where the store is full: the simulation loses the answers of both. "pop", "pop_misfits" and "claim" are called by tests alone."""
+"replace_audit" where the store is full: the simulation loses the answers of both."""
 DAYS: Final = 8
 """A day takes seconds: it is lived so often, each time with the answers of other verbs lost, of which none follow one another by name."""
 

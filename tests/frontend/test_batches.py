@@ -425,7 +425,7 @@ async def test_what_was_handed_back_before_it_ran_is_in_no_chunk(bench: Bench) -
     await bench.end(ran, Outcome.FAILED, error="it rained")
     held = [HeldClaim(each.task_id, each.counter, each.nonce) for each in back]
     assert [(each.chunk != "", each.peer) for each in await listed(bench)] == [(True, "executor-1")] * 3
-    assert len(await bench.store.hand_back(held, [])) == 2
+    assert len(await bench.store.hand_back(held)) == 2
     await bench.store.cancel_tasks([back[0].task_id])
     shown = {each.task_id: (each.status, each.chunk, each.peer) for each in await listed(bench)}
     assert shown == {

@@ -24,10 +24,11 @@ from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import GateAction, LambdaRecord, NewGate
 from atf.store.values.tasks import Scheduled
+from tests.claiming import take
 from tests.known import know
 from tests.store_calls import open_behind
 
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, Clock, World, held, to
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, QUEUE, Clock, World, held, to
 
 
 class Server:
@@ -56,10 +57,11 @@ class Server:
         """As another process; answers whether claims pause. The pause is over afterwards."""
         self.run_id, self.durable = run_id, durable
         try:
-            await store.claim("e", "n", ["0-x"], 1000)
+            await store.claims_of("e", "n")
         except ClaimsPaused:
             clock.advance(17)
-            await store.enqueue(0, 0)  # a store consumer sees it go by
+            for partition in range(store.partitions):
+                await store.enqueue(partition, 0)  # a store consumer sees it go by
             return True
         return False
 
@@ -127,16 +129,17 @@ async def test_what_is_held_of_the_others_is_renewed_and_recorded(store: Store, 
     assert await store.set_results(results) == [Verdict.OK, Verdict.OK]
 
 
-async def test_ids_of_the_others_are_claimed(store: Store, clock: Clock) -> None:
+async def test_tasks_of_the_others_are_claimed(store: Store, clock: Clock) -> None:
     world = World(store, clock)
     await store.schedule([world.task("a", partition=0), world.task("b", partition=1)])
     for partition in range(2):
         await store.enqueue(partition, 0)
     take_away(store, 1)
-    batch = await store.claim("e", "n", ["0-a", "1-b"], 10_000)
-    assert ([each.task_id for each in batch.claims], batch.lost) == (["0-a"], ["1-b"])
+    claims = await take(store, QUEUE, nonce="n")
+    assert [each.task_id for each in claims] == ["0-a"]
     with pytest.raises(Unavailable):
-        await store.claim("e", "n", ["1-b"], 10_000)
+        await take(store, QUEUE, nonce="n", partition=1)
+    assert held(await store.claims_of("executor-1", "n")) == held(claims)
 
 
 async def test_nobody_can_say_what_a_drop_has_dropped_where_a_partition_is_away(store: Store) -> None:
@@ -146,24 +149,6 @@ async def test_nobody_can_say_what_a_drop_has_dropped_where_a_partition_is_away(
     said = await store.dropped(LAMBDA, {}, [GateAction.DROP])
     assert said == "tasks dropped: unknown, as a partition was away"
     assert await store.lift_gate(LAMBDA, {}, [GateAction.DROP]) == 1
-
-
-@pytest.mark.usefixtures("clock")
-async def test_a_single_server_that_is_away_is_asked_once(store: Store) -> None:
-    """Each call of it may take the whole store_timeout, and executors wait for the answer."""
-    calls: list[str] = []
-
-    async def call(_verb: str, record: str, *_args: Any, **_more: Any) -> Any:
-        calls.append(record)
-        raise Unavailable("no answer")
-
-    store.link.call = call  # type: ignore[method-assign, assignment]
-    for parted, times in ((True, 2), (False, 1)):
-        store.link.parted = parted
-        calls.clear()
-        with pytest.raises(Unavailable):
-            await store.claim("e", "n", ["0-a", "1-b"], 10_000)
-        assert len(calls) == times
 
 
 async def test_a_change_for_all_reaches_the_others_and_is_owed_to_the_one(store: Store) -> None:
@@ -292,7 +277,7 @@ async def test_claims_pause_unless_neither_life_of_the_server_forgets_anything(
     server: Server, store: Store, clock: Clock
 ) -> None:
     server.watched_by(store)
-    await store.claim("e", "n", ["0-x"], 1000)
+    await store.claims_of("e", "n")
     restarts = partial(server.restarts, store, clock)
     assert not await restarts("two", "1")
     assert await restarts("three", "0")
@@ -310,12 +295,12 @@ async def test_a_server_that_was_there_for_a_while_is_noted_by_any_call(
     await store.enqueue(0, 0)
     clock.advance(17)
     await store.enqueue(0, 0)
-    await store.claim("e", "n", ["0-x"], 1000)
+    await store.claims_of("e", "n")
     server.run_id = "two"
     await store.counts(LAMBDA)
     server.run_id = "one"
     with pytest.raises(ClaimsPaused):
-        await store.claim("e", "n", ["0-x"], 1000)
+        await store.claims_of("e", "n")
 
 
 def lambda_key(partition: int) -> str:
@@ -375,15 +360,17 @@ async def test_what_the_registry_partition_said_of_a_lambda_and_has_forgotten_ho
     assert await told_again(world, server) == [b"spec", b"5", b"0"]
 
 
-async def test_nothing_is_popped_that_could_not_be_claimed(server: Server, store: Store, clock: Clock) -> None:
+async def test_nothing_leaves_its_queue_while_claims_are_paused(server: Server, store: Store, clock: Clock) -> None:
     world = World(store, clock)
     server.watched_by(store)
     await world.schedule("a")
     await world.passes()
     server.run_id, server.durable = "two", "0"
     with pytest.raises(ClaimsPaused):
-        await store.claim("e", "n", ["0-x"], 1000)
-    assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == []
+        await store.claims_of("e", "n")
+    with pytest.raises(ClaimsPaused):
+        await take(store, f"{LAMBDA}:1")
+    assert await world.queued() == ["0-a"]
     clock.advance(17)
     await world.passes()
-    assert await store.pop(0, [[f"{LAMBDA}:1"]], 10) == [(f"{LAMBDA}:1", ["0-a"])]
+    assert [each.task_id for each in await take(store, f"{LAMBDA}:1")] == ["0-a"]

@@ -767,7 +767,7 @@ class Chance:
                 await store.set_results([RunResult(each, how, **more) for each, how in ends])
             case 10:
                 await store.report_loss(self.mine(), "killed", shared=chance.random() < 0.5)
-                await store.hand_back(self.mine(), self.some())
+                await store.hand_back(self.mine())
             case 11:
                 await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(self.some())
                 await store.redrive([(each, 0) for each in self.some()], 0)

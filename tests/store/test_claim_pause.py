@@ -21,13 +21,13 @@ from atf.store.servers.modes import fake_link
 from atf.store.store import Store
 from atf.task import US
 from atf.testing.runtime import VirtualRuntime
-from tests.claiming import serve_queues
+from tests.claiming import serve_queues, take
 from tests.known import know
 from tests.virtual import virtual
 
 from .test_misfits import NEW, OLD, alive, pop, unfit
 from .test_roster import Server, server, two_at_work
-from .world import LAMBDA, Clock, World
+from .world import LAMBDA, QUEUE, Clock, World
 
 __all__ = ["server"]
 
@@ -93,11 +93,11 @@ async def test_a_restart_says_who_is_still_to_answer_and_then_nothing(server: Se
     await one.store.claim_pauses()  # meets the other server, and has it noted
     assert await one.store.claim_pauses() == [paused(left_us=16 * US, waits_for=2)]
     with pytest.raises(ClaimsPaused, match="once the last heartbeat service has found that none of its claims"):
-        await one.store.claim("executor-1", "n", ["0-c"], 1000)
+        await take(one.store, QUEUE)
     clock.advance(4)
     assert await one.store.claim_pauses() == [paused(waits_for=1)]
     await two.store.heartbeat([])
-    assert await two.store.claim("executor-2", "n", ["0-none"], 1000)
+    assert await take(two.store, QUEUE)
     assert await one.store.claim_pauses() == [None]
 
 
@@ -218,7 +218,7 @@ async def _passes(store: Store) -> None:
 @virtual(logged)
 async def test_one_line_at_its_begin_and_one_at_its_end(w: Logged) -> None:
     await w.store.pause_claims()
-    for _ in range(40):  # of as many pops
+    for _ in range(40):  # of as many asks
         w.store.pause_met.set()
         await asyncio.sleep(0.3)
     (line,) = w.lines()

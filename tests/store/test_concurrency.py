@@ -150,7 +150,7 @@ async def test_a_task_that_is_pushed_again_keeps_its_slot(world: World, how: str
         elif how == "lease":
             world.clock.advance(LEASE_US / US)
         else:
-            await world.store.hand_back([claim], [])
+            await world.store.hand_back([claim])
     assert names(await start(world)) == ["0-first"]
 
 

@@ -159,9 +159,6 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.link.call("resync_lambdas", keys.record(0), [clock(), store.partitions, ""])
     await store.set_lambda(LAMBDA, to("pool=gpu"))
     await store.set_lambda(LAMBDA, to(""))
-    await store.pop(0, [[QUEUE]], 1, signatures={LAMBDA: "none"})  # XX
-    await store.pop_misfits(0, "", [f"{QUEUE} none"], 1, [], {LAMBDA: "other"})  # XX
-    await store.claim("executor-1", "n", ["0-none"], PLENTY)  # XX
     await told.end()
     return told
 
@@ -224,7 +221,7 @@ async def by_chance(store: Store, clock: Clock, seed: int) -> Transcript:
             case 10:
                 await store.report_loss(mine(), "killed", shared=chance.random() < 0.5)
             case 11:
-                await store.hand_back(mine(), some())
+                await store.hand_back(mine())
             case 12:
                 await (store.cancel_tasks if chance.random() < 0.5 else store.retry_tasks)(some())
             case 13:

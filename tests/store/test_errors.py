@@ -95,7 +95,7 @@ async def test_a_full_store_takes_no_more_tasks_and_drains(embedded: Server, rea
         (popped,) = await serve_queues(store, 0, [["another/one:1"]], 10)
         claims = held(await world.claim(*popped[1]))
         await world.fail(claims[0])
-        await store.hand_back([claims[1]], [])
+        await store.hand_back([claims[1]])
         await store.report_loss([claims[2]], "killed")
         await store.cancel_tasks(["0-d"])
         await store.pause_lambda(LAMBDA)

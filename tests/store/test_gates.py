@@ -449,7 +449,7 @@ async def test_tasks_of_each_kind_have_their_labels(one: World, kind: str) -> No
             await one.finish(Outcome.FAILED_FATAL, claim, error="no")
             assert await one.store.redrive([("0-made", 0)], one.clock.us) == [True]
         else:
-            await one.store.hand_back([claim], [])
+            await one.store.hand_back([claim])
     assert (await one.get(task_id)).labels == WEB
     await one.gate("pause", team="web")
     await one.passes(int(task_id[0]))

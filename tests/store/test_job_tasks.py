@@ -109,7 +109,7 @@ async def test_a_tick_that_runs_has_no_run_after_its_job_was_deleted(world: Worl
     elif end == "hand back":
         if started:
             return  # that has no such end
-        await world.store.hand_back(claims, [])
+        await world.store.hand_back(claims)
     else:
         world.clock.advance(17)
         await world.passes()
@@ -253,7 +253,7 @@ async def test_a_run_that_has_begun_goes_on_in_a_pause_and_its_retry_waits(world
     elif end == "lose":
         await world.store.report_loss(claims, "killed")
     elif end == "hand back":
-        await world.store.hand_back(claims, [])
+        await world.store.hand_back(claims)
     else:
         world.clock.advance(17)
         await world.passes()

@@ -49,7 +49,7 @@ async def begin(world: World, **options: Any) -> None:
 
 async def alone(world: World) -> bool:
     (claim,) = await world.claim(*(await world.pop()))
-    await world.store.hand_back(held([claim]), [])
+    await world.store.hand_back(held([claim]))
     await world.passes()
     return claim.alone
 
@@ -136,7 +136,7 @@ async def test_a_later_heartbeat_without_the_word_leaves_the_mark(world: World) 
 async def test_who_holds_an_old_token_marks_nothing(world: World) -> None:
     await begin(world)
     (old,) = held(await world.claim(*(await world.pop())))
-    await world.store.hand_back([old], [])
+    await world.store.hand_back([old])
     (new,) = await claim(world)
     await world.beat(new)
     assert await world.beat(old, draining=True) == [Verdict.LOST]

@@ -27,10 +27,10 @@ from atf.store.library import (
     UNSTARTED_LAPSES,
 )
 from atf.store.store import Store
-from atf.store.values.claims import ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
+from atf.store.values.claims import ClaimedTask, ClaimRenewal, HeldClaim, Outcome, RunResult, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import FINISHED, TOMBSTONE_US, US, Status
-from tests.claiming import PLENTY
+from tests.claiming import pop_ids, take
 
 from .world import BACKOFF_US, ENQUEUE_TIMEOUT_US, LEASE_US, Clock, Dump, World, dump, violations
 
@@ -53,6 +53,7 @@ DIGESTS = st.sampled_from(["first", "second", "third"])
 """Of signatures that executors run."""
 SIGNED = st.sampled_from(["", "first", "second", "third"])
 """The same, and of an executor that does not say."""
+OWNERS = st.sampled_from(["executor-1", "executor-2"])
 
 WAITS = st.sampled_from([0, BACKOFF_US])
 """Until a run that was handed back may begin again."""
@@ -122,7 +123,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.tombs: dict[str, int] = {}
         self.lines: dict[str, list[str]] = {}
         self.tokens: list[HeldClaim] = []
-        self.popped: list[str] = []
+        self.asked_us: dict[HeldClaim, int] = {}
+        """When each was claimed."""
         self.paused: set[str] = set()
         self.alive: dict[tuple[str, str], int] = {}
         self.looked_for: dict[str, int] = {}
@@ -365,13 +367,29 @@ class StoreMachine(RuleBasedStateMachine):
         self.alive = {each: till for each, till in self.alive.items() if till > now}
         self.alive |= {(lambda_name, digest): now + seconds * US for digest in digests}
 
-    @rule(lambda_name=LAMBDAS, want=st.integers(1, 4), digest=SIGNED)
-    def pop(self, lambda_name: str, want: int, digest: str) -> None:
+    @rule(lambda_name=LAMBDAS, want=st.integers(1, 4), owner=OWNERS, digest=SIGNED)
+    def take(self, lambda_name: str, want: int, owner: str, digest: str) -> None:
+        queue, nonce = f"{lambda_name}:1", f"nonce-{len(self.tokens)}"
         signed = {lambda_name: digest} if digest else {}
-        found = self.run(self.store.pop(0, [[f"{lambda_name}:1"]], want, signatures=signed))
-        ids = [each for _, some in found for each in some]
-        assert not ids or lambda_name not in self.paused
-        self.popped += ids
+        before = self._ids(queue)
+        claims = self.run(take(self.store, queue, owner=owner, nonce=nonce, want=want, signatures=signed))
+        assert not claims or lambda_name not in self.paused
+        left = set(before) - set(self._ids(queue))
+        for claim in claims:
+            task = self.tasks[claim.task_id]
+            assert task.unfit is None or not digest or digest not in task.unfit.digests
+            self._claimed(task, claim, owner)
+        for task_id in left - {each.task_id for each in claims}:
+            task = self.tasks[task_id]
+            if task.status is S.ENQUEUED:
+                unfit = task.unfit.digests if task.unfit is not None else set[str]()
+                assert digest in unfit, f"{task_id} has left its queue for nothing"
+                self._left_to_others(task)
+
+    @rule(lambda_name=LAMBDAS, want=st.integers(1, 2))
+    def lose_entries(self, lambda_name: str, want: int) -> None:
+        """Entries of a queue go astray, as by somebody's hand."""
+        self.run(pop_ids(self.store, 0, [[f"{lambda_name}:1"]], want))
 
     @rule(lambda_name=LAMBDAS)
     def wipe_queue(self, lambda_name: str) -> None:
@@ -388,59 +406,41 @@ class StoreMachine(RuleBasedStateMachine):
     def work(self, lambda_name: str, runs: list[tuple[str, str, Outcome]], alive: list[str], wait_us: int) -> None:
         """Many rules at once: drawn one by one they hardly ever come to the end of a run, and never to the second of a task."""
         self.serve(lambda_name, alive, 30)
-        for which, (pops, claims, outcome) in enumerate(runs, 1):
+        for which, (runs_of, ends_of, outcome) in enumerate(runs, 1):
             self.enqueue()
-            before = len(self.popped)
-            self.pop(lambda_name, 2, pops)
-            for task_id in self.popped[before:]:
-                self._claim(task_id, "executor-1", f"nonce-{len(self.tokens)}", claims)
+            self.take(lambda_name, 2, "executor-1", runs_of)
             if self.tokens:
-                self.finish(which, outcome, claims, wait_us)
+                self.finish(which, outcome, ends_of, wait_us)
             self.time_passes(1)
-
-    @precondition(lambda self: self.popped)
-    @rule(which=ANY, owner=st.sampled_from(["executor-1", "executor-2"]), digest=SIGNED)
-    def claim_popped(self, which: int, owner: str, digest: str) -> None:
-        """Two controllers may have got the same id; a copy stays behind half of the time."""
-        task_id = self._pick(self.popped, which)
-        if which % 2:
-            self.popped.remove(task_id)
-        self._claim(task_id, owner, f"nonce-{len(self.tokens)}", digest)
-
-    @precondition(lambda self: self.tasks)
-    @rule(which=ANY, digest=SIGNED)
-    def claim_anything(self, which: int, digest: str) -> None:
-        self._claim(self._pick(sorted(self.tasks), which), "executor-3", f"nonce-{len(self.tokens)}", digest)
 
     @precondition(lambda self: self.tokens)
     @rule(which=ANY)
-    def repeat_a_claim(self, which: int) -> None:
+    def repeat_an_ask(self, which: int) -> None:
         token = self._pick(self.tokens, which)
         task = self.tasks.get(token.task_id)
-        if task is None or task.status is S.ENQUEUED:
-            return  # a repetition so late is a claim like any other
-        batch = self.run(self.store.claim(task.owner, token.nonce, [token.task_id], PLENTY))
-        still = task.status is S.CLAIMED and task.token == token
-        assert [(each.counter, each.run) for each in batch.claims] == ([(token.counter, task.runs)] if still else [])
+        owner = task.owner if task is not None else "executor-1"
+        claims = {each.task_id: each for each in self.run(self.store.claims_of(owner, token.nonce))}
+        for claim in claims.values():
+            again = self.tasks[claim.task_id]
+            assert again.status is S.CLAIMED
+            assert again.token == HeldClaim(claim.task_id, claim.counter, token.nonce)
+            assert claim.run == again.runs
+            again.next_us = self.clock.us + LEASE_US
+        if task is not None and task.status is S.CLAIMED and task.token == token:
+            assert token.task_id in claims or self.clock.us - self.asked_us[token] >= 2 * LEASE_US
 
-    def _claim(self, task_id: str, owner: str, nonce: str, digest: str) -> None:
-        task = self.tasks.get(task_id)
-        signed = {task.lambda_name: digest} if task is not None and digest else {}
-        batch = self.run(self.store.claim(owner, nonce, [task_id], PLENTY, signed))
-        if task is None or task.status is not S.ENQUEUED:
-            assert batch.lost == [task_id]
-            return
-        if task.unfit is not None and digest in task.unfit.digests:
-            assert batch.lost == [task_id]
-            self._left_to_others(task)
-            return
-        (claim,) = batch.claims
-        earlier = [each.counter for each in self.tokens if each.task_id == task_id]
+    def _claimed(self, task: Model, claim: ClaimedTask, owner: str) -> None:
+        earlier = [each.counter for each in self.tokens if each.task_id == task.id]
+        assert task.status is S.ENQUEUED
         assert claim.counter > max(earlier, default=0), "a token must grow"
         assert (claim.attempt, claim.run, claim.losses) == (task.attempts + 1, task.runs + 1, task.losses)
-        task.token = HeldClaim(task_id, claim.counter, nonce)
+        task.token = HeldClaim(task.id, claim.counter, claim.nonce)
         task.status, task.runs, task.owner, task.next_us = S.CLAIMED, task.runs + 1, owner, self.clock.us + LEASE_US
         self.tokens.append(task.token)
+        self.asked_us[task.token] = self.clock.us
+
+    def _ids(self, queue: str) -> list[str]:
+        return self.run(dump(self.store)).list(f"rq:queue:{{0}}{queue}")
 
     def _told(self, token: HeldClaim, verdicts: list[Verdict]) -> Model | None:
         """The task, if the token is right; else whoever holds the token must have been told."""
@@ -513,7 +513,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=ANY)
     def hand_back(self, which: int) -> None:
         token = self._pick(self.tokens, which)
-        verdicts = self.run(self.store.hand_back([token], []))
+        verdicts = self.run(self.store.hand_back([token]))
         task = self.tasks.get(token.task_id)
         if task is None or not task.holds(token) or task.status is not S.CLAIMED:
             assert verdicts == [Verdict.LOST]
@@ -523,15 +523,6 @@ class StoreMachine(RuleBasedStateMachine):
             self._rests(task, S.CANCELLED)
         else:
             task.status, task.next_us = S.ENQUEUED, self.clock.us
-
-    @precondition(lambda self: self.popped)
-    @rule(which=ANY)
-    def return_popped(self, which: int) -> None:
-        task_id = self._pick(self.popped, which)
-        self.popped.remove(task_id)
-        (verdict,) = self.run(self.store.hand_back([], [task_id]))
-        if verdict is Verdict.OK:
-            assert self.tasks[task_id].status is S.ENQUEUED
 
     @precondition(lambda self: self.tasks)
     @rule(which=ANY)
@@ -621,7 +612,7 @@ def test_runs_that_end_in_every_way(seed: int) -> None:
             machine.the_store_is_as_the_model_says()
             if number % 3 == 0:
                 machine.retry(chance.randrange(100))
-                machine.claim_anything(chance.randrange(100), chance.choice(digests))
+                machine.take("m/wide", 1, "executor-2", chance.choice(digests))
                 machine.time_passes(chance.choice((10, 60)))
     finally:
         machine.teardown()

@@ -85,7 +85,7 @@ async def _asked_past_a_gate(world: World, claims: list[HeldClaim], action: str)
 
 
 async def _asked_again(world: World, claims: list[HeldClaim]) -> None:
-    await world.store.hand_back(claims, [])
+    await world.store.hand_back(claims)
     await _asked(world, claims)
     await world.store.claims_of("executor-2", "asked")
     await world.store.next_claims(0, [], [Taker("executor-2", "asked", 1)], want=1)
@@ -291,13 +291,7 @@ async def test_each_move_that_a_header_names_is_made() -> None:
             async with opened() as (world, ear):
                 await scene(world)
                 made |= made_by(ear.heard(), "", None)
-    named = {
-        (verb, move.name, source)
-        for verb, moves in OWN.items()
-        if verb != "claim"  # no role calls it any more: next_claims does what it did
-        for move in moves
-        for source in move.sources
-    }
+    named = {(verb, move.name, source) for verb, moves in OWN.items() for move in moves for source in move.sources}
     assert named - made == set()
 
 

@@ -115,8 +115,7 @@ VERBS: dict[str, Call] = {
     "misfit": lambda world, claims: world.finish(
         Outcome.MISFIT, *claims, error="it rained", ended_ago_us=US, signature=SIGNATURE, grace_us=60 * US
     ),
-    "hand back": lambda world, claims: world.store.hand_back(claims, []),
-    "return": lambda world, claims: world.store.hand_back([], [each.task_id for each in claims]),
+    "hand back": lambda world, claims: world.store.hand_back(claims),
     "lose": lambda world, claims: world.store.report_loss(claims, "killed"),
     "cancel": lambda world, claims: world.store.cancel_tasks([each.task_id for each in claims]),
     "retry": lambda world, claims: world.store.retry_tasks([each.task_id for each in claims]),
@@ -312,7 +311,6 @@ WAYS = [
     Way("put off", "finish", VERBS["put off"]),
     Way("misfit", "finish", VERBS["misfit"]),
     Way("hand back", "hand back", VERBS["hand back"]),
-    Way("return", "hand back", VERBS["return"]),
     Way("lapse", "lease", lease_ends, _OF_LOSSES, pushed=True, only=Status.CLAIMED),
     Way("lapse", "lease in a drain", _drained, _OF_LOSSES, pushed=True),
     Way("lose", "report", VERBS["lose"]),

@@ -322,7 +322,7 @@ async def test_what_has_started_or_is_over_is_not_answered_again(world: World) -
 async def test_what_was_claimed_anew_is_not_answered_to_the_ask_before(world: World) -> None:
     await queued(world, "a")
     claims = held((await take(world)).claims["ask-1"])
-    await world.store.hand_back(claims, [])
+    await world.store.hand_back(claims)
     await world.passes()
     (newer,) = (await take(world, takers=[Taker("executor-1", "n2", 1)])).claims["n2"]
     assert await world.store.claims_of("executor-1", "ask-1") == []

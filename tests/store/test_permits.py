@@ -95,7 +95,7 @@ async def test_the_next_one_is_pushed_as_soon_as_one_has_ended(open_store: OpenS
         case "lost for good":
             await world.store.report_loss([first], "killed")
         case _:
-            await world.store.hand_back([first], [])
+            await world.store.hand_back([first])
             await world.store.report_loss([first], "killed")
     assert (await world.store.enqueue(0, 0)).enqueued == 1, "in the very next pass, on no other clock"
     await world.check()
@@ -105,7 +105,7 @@ async def test_a_lost_or_handed_back_task_keeps_its_permit(open_store: OpenStore
     world = await limited(open_store, clock, "running=1")
     (claim,) = await world.run("first", started=False)
     await world.schedule("second")
-    await world.store.hand_back([claim], [])
+    await world.store.hand_back([claim])
     await world.passes()
     assert await world.queued() == ["0-first"]
     (claim,) = held(await world.claim(*await world.pop()))
@@ -293,7 +293,7 @@ async def test_every_way_back_to_the_queue_takes_of_the_rate(open_store: OpenSto
     assert len(pushed) == 26
     match how:
         case "handed back":
-            await world.store.hand_back(claims[:20], [each.task_id for each in claims[20:]])
+            await world.store.hand_back(claims[:20])
             await world.store.report_loss(claims[20:], "killed")
             clock.advance(1)
         case "never claimed":
@@ -330,7 +330,7 @@ async def test_what_is_lost_of_a_high_priority_goes_before_what_is_due_of_a_low_
     await world.store.report_loss(claims, "killed")
     await world.passes()
     assert await world.queued(f"{LAMBDA}:0") == ["0-a", "0-b", "0-c"]
-    await world.store.hand_back([], await world.pop(f"{LAMBDA}:0"))
+    await world.store.hand_back(held(await world.claim(*await world.pop(f"{LAMBDA}:0"))))
     await world.pop(f"{LAMBDA}:2")
     await paced(world, 1)
     assert sorted(await world.queued(f"{LAMBDA}:0")) == ["0-a", "0-b", "0-c"]

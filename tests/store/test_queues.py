@@ -62,7 +62,7 @@ async def test_what_comes_back_waits_for_room_too(world: World) -> None:
     (claim,) = await world.run("early", started=False)
     await world.schedule("a", "b", "c")
     await world.passes()
-    await world.store.hand_back([claim], [])
+    await world.store.hand_back([claim])
     assert await world.passes() == (0, 0, 0)
     assert len(await world.queued()) == 3
     await world.check()
@@ -211,17 +211,6 @@ async def test_a_record_that_somebody_deleted_holds_up_no_other_task(world: Worl
     await world.check()
 
 
-async def test_handed_back_ids_are_pushed_again_at_once(world: World) -> None:
-    ids = await world.schedule("a", "b", "c")
-    await world.passes()
-    popped = await world.pop(want=2)
-    verdicts = await world.store.hand_back([], [*popped, ids[2]])
-    assert [int(each) for each in verdicts] == [1, 1, 2]  # the last one is still in its queue
-    assert await world.passes() == (0, 2, 0)
-    assert sorted(await world.queued()) == ids
-    await world.check()
-
-
 async def test_two_store_consumers_in_a_row_push_an_id_once(open_store: OpenStore, world: World) -> None:
     peer = await open_store()
     await world.schedule("a")
@@ -361,7 +350,7 @@ async def test_what_came_back_during_a_pause_is_pushed_at_once_when_it_ends(worl
     await limit_to(world, 100)
     first, second = await world.run("a", "b", started=False)
     await world.store.pause_lambda(LAMBDA)
-    await world.store.hand_back([first], [])
+    await world.store.hand_back([first])
     await world.passes()
     world.clock.advance(20)
     await world.passes()  # the second one's lease ends
@@ -488,7 +477,7 @@ async def test_done_rings_for_those_that_are_watched_alone(world: World, end: st
         "finish": lambda: world.finish(Outcome.SUCCEEDED, *claims),
         "cancel": lambda: world.finish(Outcome.STOPPED, *claims),
         "lose": lambda: world.store.report_loss(claims, "killed"),
-        "hand_back": lambda: world.store.hand_back(claims, []),
+        "hand_back": lambda: world.store.hand_back(claims),
     }
     assert await notified(world, "done", [0], ends[end]) == [set(ids[:1])]
     assert await world.store.watch_tasks([*ids, "0-nobody"]) == [*[(await world.get(ids[0])).status] * 2, None]

@@ -22,12 +22,11 @@ from atf.store.store import Store
 from atf.store.values.claims import Outcome, Verdict
 from atf.task import US
 from atf.testing.loop import VirtualLoop
+from tests.claiming import claim_ids, take
 from tests.known import know
 from tests.quick_fakeredis.inside import bring_back, keep
 
-from .world import LAMBDA, Clock, World
-
-PLENTY = 1 << 20
+from .world import LAMBDA, QUEUE, Clock, World
 
 
 class Server:
@@ -78,7 +77,7 @@ async def server(clock: Clock) -> AsyncIterator[Server]:
 
 async def claims(world: World, *names: str) -> list[str]:
     """Claims tasks that are there for it."""
-    batch = await world.store.claim("executor-1", f"n{names}", [f"0-{each}" for each in names], PLENTY)
+    batch = await claim_ids(world.store, "executor-1", "", [f"0-{each}" for each in names])
     return [each.task_id for each in batch.claims]
 
 
@@ -117,7 +116,7 @@ async def look(world: World) -> None:
 async def pauses(world: World) -> bool:
     """Whether it is given no claims now."""
     try:
-        await world.store.claim("executor-1", "n", ["0-none"], PLENTY)
+        await world.store.claims_of("executor-1", "n")
     except ClaimsPaused:
         return True
     return False
@@ -197,8 +196,8 @@ async def test_a_claim_that_was_answered_to_another_process_once_more_is_that_on
     one, two = await two_at_work(server)
     server.keep()
     with unheard(one), pytest.raises(Unavailable):
-        await claims(one, "c")
-    assert await claims(two, "c") == ["0-c"]
+        await take(one.store, QUEUE, nonce="n")
+    assert [each.task_id for each in await two.store.claims_of("executor-1", "n")] == ["0-c"]
     server.restart("two")
     await pauses(one)
     assert await pauses(two)
@@ -381,7 +380,7 @@ async def test_an_answer_of_the_server_before_is_not_taken_once_its_number_was_s
 
     async def late(verb: str, *args: Any, **more: Any) -> Any:
         reply = await plain(verb, *args, **more)
-        if verb == "claim":
+        if verb == "next_claims":
             sent.set()
             await arrives.wait()
         return reply
@@ -417,7 +416,7 @@ async def test_nobody_is_answered_a_lease_before_its_name_is_safe(server: Server
         await claims(three, "c")
     assert await claims(three, "c") == ["0-c"]
     once = [("enlist", Durability.RELAXED), ("enlist", Durability.DISK)]
-    assert asked == [*once, *once, ("claim", Durability.RELAXED)]
+    assert asked == [*once, *once, ("next_claims", Durability.RELAXED)]
     names = await one.store.link.command("HLEN", "atf:{0}:roster")
     assert names == 3, "the name that was tried again is the same"
 

@@ -359,7 +359,7 @@ async def test_while_a_longer_timeout_comes_into_use_the_pause_after_a_restart_i
     await world.passes()
     server_run = "second"
     with pytest.raises(ClaimsPaused, match="another 30 s"):
-        await old.claim("executor-1", "n", ["0-b"], 1000)
+        await take(old, f"{LAMBDA}:1")
     await old.close()
 
 

@@ -143,10 +143,10 @@ async def test_moved_is_sent_once_more_to_the_node_that_was_named(nodes: tuple[N
     assert await link.call("warm", "atf:{1}", [""]) == 1
     for node in nodes:
         node.answers["CLUSTER"] = lambda: cluster_view
-    assert await link.call("pop", "atf:{0}", [""]) == 1
+    assert await link.call("next_claims", "atf:{0}", [""]) == 1
     assert wrong.heard.count("FCALL") <= 2  # of partition 1 perhaps, and the one that moved
     before = wrong.heard.count("FCALL")
-    assert await link.call("pop", "atf:{0}", [""]) == 1
+    assert await link.call("next_claims", "atf:{0}", [""]) == 1
     assert wrong.heard.count("FCALL") == before, "the map was not mended"
 
 
@@ -177,7 +177,7 @@ async def test_a_slot_that_moves_in_a_circle_is_away(nodes: tuple[Node, Node], l
         port = other.port
         node.answers["FCALL"] = lambda port=port: f"-MOVED {slot_of('atf:{0}')} 127.0.0.1:{port}\r\n".encode()  # type: ignore[misc]
     with pytest.raises(Unavailable, match="lies on another node"):
-        await link.call("pop", "atf:{0}", [""])
+        await link.call("next_claims", "atf:{0}", [""])
     assert [node.heard.count("FCALL") for node in nodes] == [1, 1]
 
 
@@ -195,7 +195,7 @@ async def test_what_a_cluster_can_not_do_now_is_never_followed_and_never_repeate
 ) -> None:
     nodes[1].answers["FCALL"] = f"-{refusal}\r\n".encode
     with pytest.raises(Unavailable):
-        await link.call("pop", "atf:{0}", [""])
+        await link.call("next_claims", "atf:{0}", [""])
     assert [node.heard.count("FCALL") for node in nodes] == [0, 1]
     assert await link.call("get_tasks", "atf:{1}", [""]) == 1, "the other partition is there"
 
@@ -208,15 +208,15 @@ async def test_a_node_that_answers_nothing_is_waited_for_once(
     silent = nodes[1]
     silent.answers["FCALL"] = silent.answers["PING"] = lambda: b""
     with pytest.raises(Unavailable):
-        await link.call("pop", "atf:{0}", [""])
+        await link.call("next_claims", "atf:{0}", [""])
     with pytest.raises(Unavailable, match="can't be reached"):
-        await link.call("pop", "atf:{0}", [""])
+        await link.call("next_claims", "atf:{0}", [""])
     assert silent.heard.count("FCALL") == 1
     silent.answers["FCALL"], silent.answers["PING"] = (lambda: b":1\r\n"), (lambda: b"+PONG\r\n")
     async with asyncio.timeout(30):
         while True:
             with contextlib.suppress(Unavailable):
-                assert await link.call("pop", "atf:{0}", [""]) == 1
+                assert await link.call("next_claims", "atf:{0}", [""]) == 1
                 break
             await asyncio.sleep(0)
 

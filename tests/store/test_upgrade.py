@@ -20,12 +20,12 @@ from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.lists import TaskQuery
 from atf.store.values.tasks import RestoredTask
 from atf.task import DEFAULT_RETENTION_US, US, Status
-from tests.claiming import PLENTY
+from tests.claiming import claim_ids, fresh_nonce, take
 
 from . import test_model
 from .conftest import OpenStore
 from .versions import CURRENT, OTHER, Relay, in_place
-from .world import ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, Clock, World, held
+from .world import ENQUEUE_TIMEOUT_US, LAMBDA, LEASE_US, QUEUE, Clock, World, held
 
 pytestmark = pytest.mark.sweep(1)  # real servers are what it is about
 
@@ -67,7 +67,7 @@ async def whole_life(world: World) -> None:
     claims = await world.run("a", "b", "c", "d", "e", "f", started=False)
     await world.check()
     assert await world.beat(*claims[:5]) == [Verdict.OK] * 5
-    assert await store.hand_back(claims[5:], []) == [Verdict.OK]
+    assert await store.hand_back(claims[5:]) == [Verdict.OK]
     await world.schedule("k1", "k2", ordering_key="k")
     await world.schedule("w1", "w2", "later", delay_us=US)
     assert (await store.schedule([world.task("w1", delay_us=US)]))[0].existed
@@ -91,9 +91,9 @@ async def whole_life(world: World) -> None:
     await world.check()
     await world.passes()
     popped = await world.pop(want=3)
-    assert await store.hand_back([], popped[2:]) == [Verdict.OK]
-    nonce = [await store.claim("executor-1", "same", popped[:2], PLENTY) for _ in range(2)]
-    assert nonce[0] == nonce[1], "the same call again, by whatever version"
+    nonce = fresh_nonce()
+    claimed = (await claim_ids(store, "executor-1", nonce, popped[:2])).claims
+    assert held(await store.claims_of("executor-1", nonce)) == held(claimed), "the same ask again, by whatever version"
     await world.check()
     world.clock.advance(LEASE_US / US)  # two leases end, and one that was popped comes back
     enqueued, again, lost = await world.passes()
@@ -168,7 +168,7 @@ async def test_the_old_version_keeps_to_a_pause_of_claims_that_the_new_one_asked
     await World(old, clock).passes()
     assert await new.pause_claims() == clock.us + LEASE_US
     with pytest.raises(ClaimsPaused, match="at least another 16 s"):
-        await old.claim("executor-1", "n", ["0-a"], PLENTY)
+        await take(old, QUEUE)
     clock.advance(LEASE_US / US)
     await World(new, clock).passes()  # a store consumer sees it go by
     assert len(await World(old, clock).claim("0-a")) == 1

@@ -17,9 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from atf.store import library
+from atf.store.calls import CALL_BYTES
 from atf.store.library import Library
+from atf.store.next_claims import claimed_task
 from atf.store.servers.sockets import Arg
 from atf.store.store import Store
+from atf.store.values.claims import Taken, Taker
 
 _FILE: Final = Path(__file__).parent / "fixtures" / "atf_1_1c0a41a0.lua"
 FOUNDATION: Final = Library(_FILE.stem, _FILE.read_bytes())
@@ -64,30 +67,39 @@ class FoundationStore(Store):
             return await super()._call(verb, partition, args[:1], server=server), library.VERSION, args[2], 0
         if verb == "schedule":  # knew nothing of further fields; these tasks have none
             args = [each for first in range(0, len(args), 7) for each in (*args[first : first + 6], "", "")]
-        if verb == "claim":  # knew nothing of signatures
-            args = [*args[:5], *args[6:]]
         if verb == "heartbeat":  # knew nothing of drains
             args = [args[0], *args[2:]]
-        if verb == "pop":  # knew nothing of pools and hosts
-            args = [args[0], *args[3:]]
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
-        if verb == "claim":
-            return [_as_now(each) if len(each) > 2 else each for each in reply]
         if verb == "enqueue":  # knew nothing of jobs, gates, misfits and how late it was
             return [*reply, [], 0, [], 0, b"0", 1, [], [], 0]
         return reply
 
+    async def next_claims(
+        self, partition: int, groups: Sequence[Sequence[str]], takers: Sequence[Taker], *, want: int, **_later: Any
+    ) -> Taken:
+        """By two calls: ids left their queues first, and were claimed then."""
+        (taker,) = takers
+        wanted: list[Arg] = [want]
+        for each in groups:
+            wanted += (len(each), *each)
+        popped = await self._call("pop", partition, wanted)
+        ids = [each for some in popped[1::2] for each in some]
+        claimed: list[Arg] = [taker.owner, taker.nonce, self._lease_us, CALL_BYTES, 1, *ids]
+        found = await self._call("claim", partition, claimed, server=True) if ids else []
+        claims = [claimed_task("", taker.nonce, _as_now(claim)) for claim in found if len(claim) > 2]
+        return Taken({taker.nonce: claims}, {}, [], frozenset(), frozenset())
+
     async def _lease(self, verb: str, partition: int, args: list[Arg], **more: Any) -> list[Any]:  # knew of no roster
-        reply: list[Any] = await self._call(verb, partition, args, server=verb == "claim", **more)
+        reply: list[Any] = await self._call(verb, partition, args, **more)
         return reply
 
 
 def _as_now(claimed: Sequence[Any]) -> list[Any]:
     """A claim's answer in today's order: it kept specs whole, and said no queue."""
     task_id, counter, spec, attempt, run, losses, at, alone = claimed
-    return [b"", task_id, int(counter), spec, at, *map(int, (attempt, run, losses, alone))]
+    return [task_id, int(counter), spec, at, *map(int, (attempt, run, losses, alone))]
 
 
 class Relay:

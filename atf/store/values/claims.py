@@ -50,14 +50,6 @@ class Taken(NamedTuple):
         return sum(self.served.values())
 
 
-class ClaimBatch(NamedTuple):
-    """What became of the ids of one ClaimTasks."""
-
-    claims: list[ClaimedTask]
-    lost: list[str]
-    deferred: list[str]
-
-
 class HeldClaim(NamedTuple):
     """A claim somebody says it holds."""
 

@@ -136,8 +136,8 @@ function claiming.give(P, sets, whose, id, owner, nonce)
   return entry_of(P, whose, id, queue, counter, spec, scheduled_at, run, attempts, losses, alone), queue
 end
 
--- The same again of a task that is CLAIMED by this very ask: as `give`, with the lease that it has, or with a new one where `renew` says so.
-function claiming.again(P, whose, id, owner, nonce, renew)
+-- The same again of a task that is CLAIMED by this very ask, with a new lease.
+local function again(P, whose, id, owner, nonce)
   local status, queue, spec, scheduled_at, claim, held_with = fields_of(task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'n')
   local counter, run, held_by = moves.claim_of(claim)
   if status ~= 'CLAIMED' or held_by ~= owner or held_with ~= nonce then return false end
@@ -145,10 +145,8 @@ function claiming.again(P, whose, id, owner, nonce, renew)
   local weight = #spec + CLAIM_OVERHEAD
   if weight > call.bytes and not call.any_size then return nil end
   call.bytes, call.any_size = call.bytes - weight, false
-  if renew then
-    redis.call('ZADD', live_key(P, queue, status), fmt(call.now + call.timeout), id)
-    note_lease(queue)
-  end
+  redis.call('ZADD', live_key(P, queue, status), fmt(call.now + call.timeout), id)
+  note_lease(queue)
   local attempts, losses, alone = fields_of(task_key(P, id), 'a', 'l', 'z')
   return entry_of(P, whose, id, queue, tonumber(counter), spec, scheduled_at, tonumber(run), attempts, losses, alone), queue
 end
@@ -183,7 +181,7 @@ end
 function claiming.repeated(P, answer, whose, text, owner, nonce)
   local last
   for id in string.gmatch(text, '%S+') do
-    local entry, queue = claiming.again(P, whose, id, owner, nonce, true)
+    local entry, queue = again(P, whose, id, owner, nonce)
     if entry then
       if queue ~= last then answer[#answer + 1], last = queue, queue end
       answer[#answer + 1] = entry

@@ -1,6 +1,6 @@
 -- Shares: where tasks of several priorities of a lambda wait, what part of the places each of them has at least.
 --
--- Places are dealt at each pop and at each pass. A priority has credit for its share of them; whole places of its credit go first, all else
+-- Places are dealt whenever tasks are taken and at each pass. A priority has credit for its share of them; whole places of its credit go first, all else
 -- strictly by priority. What is left of the credit is kept for the next time (in the lambda's record, as "priority:credit"), so that
 -- a small share has its place even where places are dealt one by one. A priority that got all it wanted has no credit: nothing is saved up.
 

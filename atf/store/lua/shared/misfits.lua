@@ -3,7 +3,7 @@
 --
 -- It waits as NEW, like a task that is due later. When its instant comes and live executors run another signature of its lambda, it is
 -- pushed, but not onto its queue: it stands in a set beside it, with all that do not fit the same signatures, from which those take that
--- run another one (pop_misfits.lua). So nobody takes it in vain, and what stands in the queue waits for none of it. Where nobody runs
+-- run another one (taking.lua). So nobody takes it in vain, and what stands in the queue waits for none of it. Where nobody runs
 -- another signature it is looked at again after a while, which doubles; once its time of grace is over that is a failed attempt. The time of
 -- grace counts from when the last executors were gone that it might fit, however long it stood beside its queue for them.
 
@@ -113,7 +113,7 @@ function misfits.back(P, sets, id, queue, status, digest, retry, grace, err, wat
   due_index.visit_by(P, queue, at)
 end
 
--- ENQUEUED -> NEW: it was popped for an executor that it does not fit, or those have gone that it might fit.
+-- ENQUEUED -> NEW: it was taken for an executor that it does not fit, or those have gone that it might fit.
 function misfits.leave_to_others(P, sets, id, queue, m, now, other)
   begin(m, now)
   local at = wait_on(P, id, m, now, other)
@@ -258,12 +258,4 @@ function misfits.tidy(P)
     end
     forget_empty(P, name)
   end
-end
-
--- Takes so many out of such a set.
-function misfits.take(P, name, most)
-  local ids = redis.call('ZRANGE', set_key(P, name), 0, most - 1)
-  if #ids > 0 then redis.call('ZREM', set_key(P, name), unpack(ids)) end
-  forget_empty(P, name)
-  return ids
 end

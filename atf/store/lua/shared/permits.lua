@@ -62,7 +62,7 @@ local function noted(digits, digit, waits)
 end
 
 -- Due tasks that wait in queues of a lambda for a place or for a permit. ENQUEUED ones wait to be pushed again: of these no more than
--- have left the queue, for what still stands in it only gets a new instant. (What was cancelled there hides as many, until it is popped.)
+-- have left the queue, for what still stands in it only gets a new instant. (What was cancelled there hides as many, until it is taken.)
 function permits.waiting(P, name, digits, statuses, now)
   local count = 0
   for digit in string.gmatch(digits, '%d') do

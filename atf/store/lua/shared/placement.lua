@@ -1,6 +1,6 @@
 -- Placement: which of the tasks at the front of a queue a host takes, where their lambda says sticky or spread.
 --
--- A pop draws some ids, leaves those that another host is to have, and puts what it does not take back where it was. What is left so is
+-- A call that takes draws some ids, leaves those that another host is to have, and puts what it does not take back where it was. What is left so is
 -- anybody's once others have been passed over for placement.PATIENCE in its favour; and a host that let that happen is waited for no more
 -- for placement.AWAY, or until it asks again. So a preference costs a task placement.PATIENCE at most, and hosts that are busy or gone little.
 

@@ -117,7 +117,7 @@ local function push_to_front(P, ids)
 end
 
 -- ENQUEUED and expired: what still stands in the queue only gets a new instant, so that a backlog grows no duplicates.
--- The rest was popped and never claimed, handed back, or lost; it waited before, so it goes to the front.
+-- The rest was handed back, or its entry was lost; it waited before, so it goes to the front.
 -- While the lambda is paused they all wait as they are, to be looked at as soon as it goes on. What the rate holds back does, too.
 local function push_again(P, pass, most, most_again)
   local queue, front, parked = visit.queue, NOTHING, false
@@ -239,7 +239,7 @@ local function close_visit(P, pass, room, most)
     if score and (not next_at or score < next_at) then next_at = score end
   end
   if room and permits.take(P, queue, room, visit.enqueued, visit.again, short, now) then next_at = now end
-  -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before a pop.
+  -- Full, and nothing else is left to do (leases come before what is stuck): looking again would not help before something is taken.
   if next_at and next_at <= now and visit.length >= visit.limit and (visit.stuck or visit.looked < most) then
     redis.call('HSET', queue_key(P, queue), 'full', '1')
     note_left(P, 'f')

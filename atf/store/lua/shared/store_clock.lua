@@ -29,12 +29,6 @@ function store_clock.read(P)
   return known
 end
 
--- Whether claims are given now. `now`: the instant, or "" for TIME, which is only asked where claims have been paused.
-function store_clock.gives(P, now)
-  local pause_until, pause_over = fields_of(P, 'pause_until', 'pause_over')
-  return not pause_until or not store_clock.pause_left(tonumber(pause_until), pause_over, instant(now))
-end
-
 -- Notes how far TIME has come, where that is `least` further than it was noted to be (`clock`). Where TIME has gone back, leases end early
 -- that are given before it is set forward again, and a store consumer that had no answer in between can't tell. So no store consumer ends
 -- any until it has seen a heartbeat timeout go by since it was told (see enqueue.lua). Returns what that step back is known by, or nil.

@@ -147,7 +147,7 @@ local function deal(P)
   asked.groups = groups
   for _, queues in ipairs(groups) do
     local name = queues[1].name
-    if #queues > 1 and sums[name] > 0 then fair_shares.deal(P, name, queues, sums[name], 'pops') end
+    if #queues > 1 and sums[name] > 0 then fair_shares.deal(P, name, queues, sums[name], 'takes') end
     for _, each in ipairs(queues) do
       number = number + 1
       found[number] = each
@@ -263,7 +263,7 @@ local function leave(P, met)
   end
   if asked.cut and asked.count > 1 then
     for _, queues in ipairs(asked.groups) do
-      if #queues > 1 and queues[1].share then fair_shares.correct(P, queues[1].name, queues, 'pops') end
+      if #queues > 1 and queues[1].share then fair_shares.correct(P, queues[1].name, queues, 'takes') end
     end
   end
   for i = 1, #asked.beside > 0 and asked.some or 0 do

@@ -19,7 +19,7 @@
 --          {tasks whose lease has expired}, {misfits that failed}, for how long the next visit has been due already, µs
 --
 -- One pass visits the queues that the due index names, earliest first. Each visit scores its queue anew, so that the order
--- rotates: more to push = now; full = a long wait that `pop` cuts short; paused = the first of its leases; else its first instant.
+-- rotates: more to push = now; full = a long wait that `next_claims` cuts short; paused = the first of its leases; else its first instant.
 --
 -- An id whose record somebody has deleted is struck off when its turn comes: it must not hold up the others.
 
