@@ -19,7 +19,15 @@ from google.protobuf.message import Message
 from atf.errors import Unavailable
 from atf.runtime import end
 
-from .connection import Connection, addresses_of, blocking_connection, changed, check_address, nearly_over
+from .connection import (
+    QUICK_OPTIONS,
+    Connection,
+    addresses_of,
+    blocking_connection,
+    changed,
+    check_address,
+    nearly_over,
+)
 from .failure import to_error
 
 R = TypeVar("R", bound=Message)
@@ -222,11 +230,13 @@ def open_channel(address: str, options: Sequence[tuple[str, Any]] = ()) -> Strea
     """A connection to the role at `address`. Any number of stubs may share it.
 
     Args:
-        address: host:port; of several servers with commas between.
+        address: host:port; of several servers with commas between. Of them a frozen one holds up a call for 2 s at most.
         options: gRPC's, in place of the usual ones.
     """
-    channels = [AioChannel(each, options) for each in addresses_of(address)]
-    return channels[0] if len(channels) == 1 else OneOfSeveral(channels, random.SystemRandom())
+    addresses = addresses_of(address)
+    if len(addresses) == 1:
+        return AioChannel(addresses[0], options)
+    return OneOfSeveral([AioChannel(each, options or QUICK_OPTIONS) for each in addresses], random.SystemRandom())
 
 
 def open_blocking_channel(address: str) -> Channel:

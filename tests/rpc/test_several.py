@@ -14,14 +14,14 @@ import pytest
 from atf import errors
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.channel import AioChannel, OneOfSeveral, open_blocking_channel, open_channel
-from atf.rpc.connection import QUICK_OPTIONS, addresses_of
+from atf.rpc.connection import addresses_of
 
 from .test_calls import running
 from .test_dead_connections import PATH, SHORT, swallowing
 
 
-async def ask(channel: Any, timeout: float = 10) -> str:
-    reply = await channel.call(PATH, f.GetTaskRequest(id="a"), t.Task, timeout)
+async def ask(channel: Any, timeout: float = 10, name: str = "a") -> str:
+    reply = await channel.call(PATH, f.GetTaskRequest(id=name), t.Task, timeout)
     return str(reply.id)
 
 
@@ -39,14 +39,16 @@ async def named(*names: str) -> AsyncIterator[list[Any]]:
         yield servers
 
 
-def several(addresses: Sequence[str], options: Sequence[tuple[str, Any]] = ()) -> OneOfSeveral:
+class InOrder(random.Random):
+    """No chance."""
+
+    def shuffle(self, x: Any) -> None:
+        """As they are."""
+
+
+def several(addresses: Sequence[str]) -> OneOfSeveral:
     """A connection that begins with the first of them."""
-
-    class InOrder(random.Random):
-        def shuffle(self, x: Any) -> None:
-            """As they are."""
-
-    return OneOfSeveral([AioChannel(each, options) for each in addresses], InOrder())
+    return OneOfSeveral([AioChannel(each) for each in addresses], InOrder())
 
 
 async def test_it_keeps_to_one_server_and_goes_to_the_next_where_that_one_is_gone() -> None:
@@ -101,17 +103,23 @@ async def test_a_server_that_does_not_answer_in_time_is_left() -> None:
 
 
 @pytest.mark.processes
-async def test_a_long_poll_on_a_frozen_server_ends_within_two_seconds() -> None:
+@pytest.mark.parametrize("frozen", ["during the call", "before it"])
+async def test_a_call_to_a_frozen_server_ends_within_two_seconds(frozen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "SystemRandom", InOrder)
     never = asyncio.Event()
 
-    async def wait(_request: object) -> t.Task:
-        await never.wait()
-        return t.Task()
+    async def wait(request: Any) -> t.Task:
+        if request.id != "now":
+            await never.wait()
+        return t.Task(id="a")
 
     async with running(wait) as one, named("b") as (two,), swallowing(one.address) as proxy:
-        channel = several([proxy.address, two.address], QUICK_OPTIONS)
+        channel = open_channel(f"{proxy.address},{two.address}")
+        assert await ask(channel, name="now") == "a"
+        if frozen == "before it":
+            proxy.swallow(new=True)
         asking = asyncio.ensure_future(ask(channel, 60))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.1)
         proxy.swallow(new=True)
         began = time.monotonic()
         with pytest.raises(errors.Unavailable):
