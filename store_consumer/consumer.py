@@ -40,7 +40,7 @@ from .sweeper import Sweeper
 LISTEN_S: Final = 60.0
 """Seconds of one wait for a wake-up."""
 
-_LOOK_AGAIN: Final = RetryPolicy(first=0.05, most=5.0, errors=(Exception,))  # a duty outlives whatever fails in it
+_LOOK_AGAIN: Final = RetryPolicy(first=0.05, most=0.3, errors=(Exception,))  # a duty outlives whatever fails in it
 _LISTEN_AGAIN: Final = RetryPolicy(first=0.1, most=5.0)
 _FRUITLESS: Final = RetryPolicy(first=0.002, most=0.05)
 _log = get_logger(duty="enqueue")

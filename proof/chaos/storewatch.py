@@ -36,8 +36,10 @@ ROLES: Final = {
 OF_WORKERS: Final = ("claim", "heartbeat", "start")
 """What is measured of each executor's worker."""
 ALWAYS, EVERYSEC = "disk", "relaxed"
+WORKS_S: Final = 0.5
+"""Seconds from the store's return until tasks are accepted, pushed, claimed and started again, by the slower one of two executors, too."""
 RESUMES_S: Final = 5.0
-"""Seconds from the store's return until each role works with it again."""
+"""Seconds from the store's return until leases are renewed again: heartbeats have a rhythm of their own."""
 ENQUEUE_TIMEOUT_S: Final = DEFAULT_ENQUEUE_TIMEOUT_US / US
 """Seconds until an id is pushed again that nobody has claimed; the load's lambdas declare no other."""
 
@@ -151,15 +153,15 @@ def bars(bench: LoadedCluster, durability: str) -> dict[str, float]:
 
     Where claims may have been forgotten none are made for one heartbeat_timeout, so nothing starts and nothing is renewed either.
     """
-    more = bench.timing.heartbeat_timeout if durability == EVERYSEC else 0.0
-    return {what: RESUMES_S + (more if what in {"claim", "start", "heartbeat"} else 0.0) for what in ROLES}
+    more = bench.timing.heartbeat_timeout + RESUMES_S if durability == EVERYSEC else 0.0
+    bar = {what: WORKS_S + (more if what in {"claim", "start"} else 0.0) for what in ROLES}
+    return {**bar, "heartbeat": RESUMES_S + more}
 
 
 def worst_s(bench: LoadedCluster, durability: str) -> float:
     """Seconds from the store's return until every task has started that waited or was cut off.
 
-    The store may have answered a pop that nobody heard: such an id is pushed again after `enqueue_timeout`, or waits with all others where
-    claims are made only after one heartbeat_timeout.
+    Claims whose answer nobody heard come with the repeated ask, or wait with all others where claims are made only after one heartbeat_timeout.
     """
     pause = bench.timing.heartbeat_timeout if durability == EVERYSEC else 0.0
     return RESUMES_S + max(pause, ENQUEUE_TIMEOUT_S)
