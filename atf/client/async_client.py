@@ -47,8 +47,9 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
     `batch.wait`, `batch.results` …) are repeated for as long as they may take themselves.
 
     Args:
-        address: host:port of the frontend; default ATF_FRONTEND, then localhost:7401. Or the address of the task store, such as
-            redis://HOST:PORT: then the client is a frontend of its own (docs/how-to/client.md).
+        address: host:port of the frontend, or of several with commas between: then it keeps to one by chance, and goes on to the next where that
+            is away. Default ATF_FRONTEND, then localhost:7401. Or the address of the task store, such as redis://HOST:PORT: then the client
+            is a frontend of its own (docs/how-to/client.md).
         timeout: how long a call may take, with all its tries, before it fails with Unavailable or DeadlineExceeded: seconds, a timedelta
             or text such as "5s"; default ATF_TIMEOUT, then 10 s.
         frontend: what to call instead of a connection to `address`; for tests.

@@ -81,7 +81,7 @@ class RepeatingCalls:
     """Makes calls of the frontend, each again and again until it is answered or its time is over.
 
     Args:
-        address: host:port to connect to, or a task store's.
+        address: host:port to connect to, several with commas between, or a task store's.
         timeout: seconds that a call may take, with all its tries.
         frontend: what to call instead.
         runtime: clocks and chance.
@@ -117,9 +117,9 @@ class RepeatingCalls:
     def _open(self) -> StreamingChannel:
         if is_store_url(self._address):
             return open_frontend(self._address, self._runtime)
-        from .transport import ForkSafeChannel
+        from .transport import open_fork_safe
 
-        return ForkSafeChannel(self._address)
+        return open_fork_safe(self._address)
 
     def repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
         """Calls until it is answered.

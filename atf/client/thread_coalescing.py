@@ -26,6 +26,7 @@ from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 
 if TYPE_CHECKING:
     from atf.direct.blocking_channel import DirectBlockingChannel
+    from atf.rpc.several import BlockingOneOfSeveral
 
     from .transport import ForkSafeBlockingChannel
 
@@ -163,7 +164,7 @@ class ThreadScheduling:
         self._runtime = runtime
         self._sleep = sleep
         self._calls = ThreadCoalescer(self._send, runtime.monotonic)
-        self._channel: ForkSafeBlockingChannel | DirectBlockingChannel | None = None
+        self._channel: ForkSafeBlockingChannel | BlockingOneOfSeveral | DirectBlockingChannel | None = None
         self._closed = threading.Event()
 
     def schedule(self, request: f.ScheduleRequest) -> f.ScheduleReply:
@@ -186,7 +187,7 @@ class ThreadScheduling:
         many = channel.call(_MANY, f.ScheduleManyRequest(requests=requests), f.ScheduleManyReply, timeout)
         return [answer_of(each) for each in many.results]
 
-    def _opened(self) -> ForkSafeBlockingChannel | DirectBlockingChannel:
+    def _opened(self) -> ForkSafeBlockingChannel | BlockingOneOfSeveral | DirectBlockingChannel:
         channel = self._channel
         if channel is None:
             with FORK_GUARD.loading():
@@ -195,12 +196,12 @@ class ThreadScheduling:
                 channel = self._channel = self._open()
         return channel
 
-    def _open(self) -> ForkSafeBlockingChannel | DirectBlockingChannel:
+    def _open(self) -> ForkSafeBlockingChannel | BlockingOneOfSeveral | DirectBlockingChannel:
         if is_store_url(self._address):
             return open_blocking_frontend(self._address, time_of_try(self._timeout, self._timeout))
-        from .transport import ForkSafeBlockingChannel
+        from .transport import open_fork_safe_blocking
 
-        return ForkSafeBlockingChannel(self._address)
+        return open_fork_safe_blocking(self._address)
 
     def close(self) -> None:
         """Ends the connection. Calls of other threads, and later ones, raise Unavailable."""

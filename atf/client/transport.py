@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import random
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
-from atf.rpc.connection import Connection, blocking_connection, nearly_over
+from atf.rpc.connection import QUICK_OPTIONS, Connection, addresses_of, blocking_connection, nearly_over
 from atf.rpc.failure import to_error
+from atf.rpc.several import BlockingOneOfSeveral, OneOfSeveral
 from atf.runtime import end
 
 from .fork import FORK_GUARD
@@ -34,8 +36,8 @@ _READY: Final = 2
 class ForkSafeChannel(Connection):
     """A rpc.channel.StreamingChannel for any loop of any process that descends from the one that made it."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address, blocking_connection(address))
+    def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
+        super().__init__(address, blocking_connection(address, options))
         FORK_GUARD.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
@@ -167,8 +169,8 @@ def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *args: o
 class ForkSafeBlockingChannel(Connection):
     """A connection for calls that block their thread."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address, blocking_connection(address))
+    def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
+        super().__init__(address, blocking_connection(address, options))
         FORK_GUARD.add(self)
 
     def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
@@ -202,3 +204,20 @@ class ForkSafeBlockingChannel(Connection):
 
     def forked(self) -> list[Any]:
         return _inherited(self)
+
+
+def open_fork_safe(address: str) -> ForkSafeChannel | OneOfSeveral:
+    """A connection to the frontend at `address`, or to any one of those with commas between."""
+    addresses = addresses_of(address)
+    if len(addresses) == 1:
+        return ForkSafeChannel(addresses[0])
+    return OneOfSeveral([ForkSafeChannel(each, QUICK_OPTIONS) for each in addresses], random.SystemRandom())
+
+
+def open_fork_safe_blocking(address: str) -> ForkSafeBlockingChannel | BlockingOneOfSeveral:
+    """The same for calls that block their thread."""
+    addresses = addresses_of(address)
+    if len(addresses) == 1:
+        return ForkSafeBlockingChannel(addresses[0])
+    channels = [ForkSafeBlockingChannel(each, QUICK_OPTIONS) for each in addresses]
+    return BlockingOneOfSeveral(channels, random.SystemRandom())

@@ -29,6 +29,7 @@ from .connection import (
     nearly_over,
 )
 from .failure import to_error
+from .several import OneOfSeveral
 
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
@@ -168,62 +169,6 @@ class BlockingChannel(Connection):
         self._closed = True
         for channel in self._channels():
             channel.close()
-
-
-class OneOfSeveral:
-    """A connection to any one of several servers of the same role.
-
-    It begins with one by chance, so that callers spread, and keeps to it. Where that one is not reached, does not answer in time, or says that
-    it can't do what was asked now, as one that ends, the next call goes to the next one. No call is repeated: calls that were under way end
-    as they do.
-
-    Args:
-        channels: one to each server.
-        chance: orders them.
-    """
-
-    def __init__(self, channels: Sequence[Any], chance: random.Random) -> None:
-        self._channels = list(channels)
-        chance.shuffle(self._channels)
-        self._now = 0
-        self.address: str = self._channels[0].address
-        """Of the server that the next call goes to."""
-
-    async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
-        with self._one() as channel:
-            answer: R = await channel.call(path, request, reply, timeout)
-            return answer
-
-    async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
-        with self._one() as channel:
-            answer: R = await channel.send(path, requests, request, reply, timeout)
-            return answer
-
-    async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
-        with self._one() as channel:
-            async with contextlib.aclosing(channel.receive(path, request, reply, timeout)) as replies:
-                async for each in replies:
-                    yield each
-
-    @contextlib.contextmanager
-    def _one(self) -> Iterator[Any]:
-        """The channel of the next call. Where that breaks, another one is the next."""
-        number = self._now
-        channel = self._channels[number]
-        broke, away = channel.broke, False
-        try:
-            yield channel
-        except Unavailable:
-            away = True
-            raise
-        finally:
-            if (away or channel.broke != broke) and self._now == number:
-                self._now = (number + 1) % len(self._channels)
-                self.address = self._channels[self._now].address
-
-    async def close(self) -> None:
-        for channel in self._channels:
-            await channel.close()
 
 
 def open_channel(address: str, options: Sequence[tuple[str, Any]] = ()) -> StreamingChannel:

@@ -193,7 +193,9 @@ def addresses_of(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def blocking_connection(address: str) -> Callable[[Sequence[tuple[str, Any]]], Any]:
-    """What makes channels of gRPC's blocking API."""
+def blocking_connection(
+    address: str, options: Sequence[tuple[str, Any]] = ()
+) -> Callable[[Sequence[tuple[str, Any]]], Any]:
+    """What makes channels of gRPC's blocking API; `options` in place of those that are given."""
     check_address(address)
-    return lambda options: grpc.insecure_channel(address, options=options)
+    return lambda given: grpc.insecure_channel(address, options=changed(given, options))

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+import atf
 from atf import errors
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
-from atf.rpc.channel import AioChannel, OneOfSeveral, open_blocking_channel, open_channel
+from atf.rpc.channel import AioChannel, open_blocking_channel, open_channel
 from atf.rpc.connection import addresses_of
+from atf.rpc.several import OneOfSeveral
 
 from .test_calls import running
 from .test_dead_connections import PATH, SHORT, swallowing
@@ -127,6 +129,41 @@ async def test_a_call_to_a_frozen_server_ends_within_two_seconds(frozen: str, mo
         assert time.monotonic() - began < 2.1
         assert await ask(channel) == "b"
         await channel.close()
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_a_client_goes_on_to_the_next_frontend_where_one_is_away(
+    blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random, "SystemRandom", InOrder)
+    asked: list[str] = []
+
+    def frontend(name: str) -> Any:
+        async def schedule(request: Any) -> object:
+            asked.append(name)
+            if isinstance(request, f.ScheduleRequest):
+                return f.ScheduleReply(id=request.id)
+            return f.ScheduleManyReply(results=[{"reply": {"id": each.id}} for each in request.requests])
+
+        return schedule
+
+    async with running(frontend("a")) as one, running(frontend("b")) as two:
+        address = f"{one.address},{two.address}"
+        with atf.Client(address) as client:
+            async with atf.AsyncClient(address) as awaited:
+
+                async def call() -> None:
+                    if blocks:
+                        await asyncio.to_thread(client.schedule, "shop/mail", b"{}")
+                    else:
+                        await awaited.schedule("shop/mail", b"{}")
+
+                await call()
+                await call()
+                await one.stop(0)
+                await call()
+                await call()
+    assert asked == ["a", "a", "b", "b"]
 
 
 async def test_callers_spread_over_the_servers() -> None:
