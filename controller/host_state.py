@@ -22,8 +22,9 @@ from .here import ExecutorsHere
 from .quarantine import Quarantine
 from .starts import Starts
 
-WAIT_S: Final = 10.0
-"""Seconds that a report stays open: so quickly an operator's word arrives, and so often it is said that the executors are alive."""
+WAIT_S: Final = 30.0
+"""Seconds that a report stays open at most, if nothing is new; while it is, the HSC says that this host lives. Each is some shorter, by chance:
+those of many hosts that came at once, from an HSC that had ended, spread over time."""
 KNOWN_S: Final = 30.0
 """Seconds for which executors that were said to be alive count as such."""
 FAILING_KNOWN_S: Final = 300.0
@@ -93,7 +94,9 @@ class HostState:
             began = self.runtime.monotonic()
             change = self.quarantine.next_change(began)
             self.eligible.changed()
-            left = WAIT_S if change is None else min(max(change - began, 0.0), WAIT_S)
+            left = WAIT_S * self.runtime.random.uniform(0.8, 1.0)
+            if change is not None:
+                left = min(max(change - began, 0.0), left)
             taken = await self._report_until_news(left)
             if taken and self.runtime.monotonic() - began >= min(left, _QUICK_S):
                 self._pauses.reset()

@@ -1,18 +1,22 @@
 """Takes the reports of worker hosts: notes in the store what they say, and says to them whether an operator has them drain.
 
 A report is a long poll: it is answered at once where the answer is another than the host knows, else when that changes, or when its wait is over.
-What a host has said before, and the store will know for a while, is not told to it again: most reports say nothing new. That the host lives is,
-by one small call to the registry partition: `atf status` tells by it which hosts are silent, and lists their controllers.
+While it is open its host lives. The HSC tells the store so every few seconds, of all hosts in a few calls, and what they said holds for longer;
+`atf status` tells by it which hosts are silent. All that a host says is told when it is new, and again now and then. So a thousand hosts with
+nothing new to say cost the store next to nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from atf.calls.retry import Trouble
 from atf.errors import AtfError, InvalidArgument, Unavailable
+from atf.log import get_logger
 from atf.rpc import hsc_pb2 as h
 from atf.rpc.lambda_sets import KnownSets, LambdaSet, check_digest
 from atf.runtime import Runtime, happens
@@ -29,25 +33,53 @@ MAX_EXECUTORS: Final = 10_000
 """Of one host."""
 MAX_SETS: Final = 64
 """That an executor runs, and that one report names."""
+RENEW_S: Final = 5.0
+"""Seconds between two times that the store is told which hosts live; three fit into what makes one silent."""
+NEXT_S: Final = 1.0
+"""Seconds in which the next report of a host follows an answer: it lives meanwhile."""
 SAID: Final = 0.5
-"""Of the time for which a report counts, what passes until the store is told the same again."""
+"""Of the time for which a report counts, what passes at most until the store is told the same again, unless it was renewed."""
+TOLD_S: Final = 120.0
+"""Seconds until it is told all of it again also where it was: should part of it have been lost."""
 ALIVE_S: Final = 30.0
-"""Seconds for which a controller counts as alive after a report: three of its waits."""
-LIVES_AGAIN_S: Final = 2.0
-"""Seconds between two times that the store is told that a host lives, however often it reports; less than what makes one silent by the wait of a report."""
+"""Seconds for which a controller counts as alive after the store was told so."""
 MAX_KNOWN_US: Final = 86_400 * US
 MOST_TOLD: Final = 20_000
 """Hosts of which it is remembered what the store was told, before those are dropped that have to be told again anyway."""
 EVERYTHING: Final = "*"
 """In the place of a lambda: the whole host is quarantined."""
+UNKNOWN: Final = "*"
+"""In the place of a lambda: some executors have not said yet what they run."""
+
+_log = get_logger(duty="report_host")
 
 
-class _HostNews(NamedTuple):
-    """What the store was told of a host last, and what it answered."""
+@dataclass(eq=False)
+class _HostNews:
+    """What the store was told of a host last."""
 
     said: bytes
-    until: float
+    request: h.ReportHostRequest
+    sets: frozenset[LambdaSet]
     answer: ServeAnswer
+    again_at: float
+    """When it is told all of it again."""
+    renewed_at: float
+    reported_until: float = 0.0
+    """When its last report was answered."""
+
+    def holds(self, said: bytes, now: float) -> bool:
+        """Whether it need not be told this."""
+        lasts = SAID * self.request.known_us / US
+        return self.said == said and now < min(self.again_at, self.renewed_at + lasts)
+
+
+class _Alike(NamedTuple):
+    """What hosts have in common of which the store is told together that they live."""
+
+    pool: str
+    known_us: int
+    alive: bool  # whether workers are alive there
 
 
 class Hosts:
@@ -68,8 +100,7 @@ class Hosts:
         self._news: dict[str, set[asyncio.Event]] = {}
         """By host, of each report that is open."""
         self._told: dict[str, _HostNews] = {}
-        self._lives: dict[str, float] = {}
-        """By controller, until when it need not be told again that it lives."""
+        self._trouble = Trouble(_log, "store")
         self._closed = False
 
     async def report(self, request: h.ReportHostRequest) -> h.ReportHostReply:
@@ -95,12 +126,25 @@ class Hosts:
             answered = True
             return reply
         finally:
-            if not answered:  # it may say something else at another HSC
-                self._told.pop(request.host, None)
             self._pools.of(request.pool).here.report_ended(request.host)
             self._news[request.host].discard(news)
             if not self._news[request.host]:
                 del self._news[request.host]
+                if not answered:  # it may say something else at another HSC
+                    self._told.pop(request.host, None)
+                elif (told := self._told.get(request.host)) is not None:
+                    told.reported_until = self._runtime.monotonic()
+
+    async def run(self) -> None:
+        """Tells the store that the hosts live whose reports are open, until cancelled."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            try:
+                await self._renew()
+            except AtfError as error:
+                self._trouble.failed(self, error)
+            else:
+                self._trouble.ended(self)
 
     def notified(self, host: str) -> None:
         """An operator has had a host drain, or take tasks again."""
@@ -152,40 +196,62 @@ class Hosts:
     async def _serve(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> ServeAnswer:
         now, said = self._runtime.monotonic(), _said(request)
         told = self._told.get(request.host)
-        if told is not None and told.said == said and now < told.until:
-            await self._announce(request, now)
+        if told is not None and told.holds(said, now) and not request.leaves:
             return told.answer
-        answer = await self._tell(request, runs)
-        if answer.everywhere and not request.quarantined:  # for how long it quarantines is said anew each time
-            self._told[request.host] = _HostNews(said, now + SAID * request.known_us / US, answer)
+        sets = frozenset(each for of_executor in runs.values() for each in of_executor)
+        answer = await self._tell(request, sets)
+        if answer.everywhere:  # for how long it quarantines is said anew with each report
+            again_at = now if request.quarantined else now + TOLD_S
+            self._told[request.host] = _HostNews(said, request, sets, answer, again_at, now)
         if len(self._told) > MOST_TOLD:
-            self._told = {host: each for host, each in self._told.items() if each.until > now}
-        await self._announce(request, now)
+            self._told = {host: each for host, each in self._told.items() if each.again_at > now}
         return answer
 
-    async def _announce(self, request: h.ReportHostRequest, now: float) -> None:
-        """Tells the store that a host's controller lives, or has left; what was told of the host holds as long."""
-        if not request.process or (now < self._lives.get(request.process, 0.0) and not request.leaves):
-            return
-        self._lives[request.process] = now + LIVES_AGAIN_S
-        if len(self._lives) > MOST_TOLD:
-            self._lives = {process: until for process, until in self._lives.items() if until > now}
-        lasts = 0.0 if request.leaves else min(ALIVE_S, request.known_us / US)
-        role = LiveRole("controller", request.version, request.process)
-        with contextlib.suppress(AtfError):  # it is told again with the next report
-            await self._store.announce(role, lasts, host="" if request.leaves else request.host)
-
-    async def _tell(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> ServeAnswer:
-        quarantined = {getattr(each, "lambda"): each.for_us / US for each in request.quarantined}
-        return await self._store.serve(
+    async def _tell(self, request: h.ReportHostRequest, sets: frozenset[LambdaSet]) -> ServeAnswer:
+        """Tells the store all that a host says."""
+        answer = await self._store.serve(
             request.pool,
             request.known_us / US,
             request.host,
-            quarantined,
-            serves({each for sets in runs.values() for each in sets}),
+            {getattr(each, "lambda"): each.for_us / US for each in request.quarantined},
+            serves(sets),
             executors=len(request.executors),
             why_not=request.why_not,
         )
+        if request.process:
+            with contextlib.suppress(AtfError):  # it is told again soon
+                await self._store.announce([_role(request)], 0.0 if request.leaves else ALIVE_S)
+        return answer
+
+    async def _renew(self) -> None:
+        """Tells the store that the hosts live whose reports are open; has those told anew of which it says something unexpected."""
+        now, alike = self._runtime.monotonic(), dict[_Alike, dict[str, _HostNews]]()
+        for host, told in self._told.items():
+            if host in self._news or now < told.reported_until + NEXT_S:
+                said = told.request
+                alike.setdefault(_Alike(said.pool, said.known_us, not said.why_not), {})[host] = told
+        for kind, some in alike.items():
+            lambdas = _served_by(some.values()) if kind.alive else []
+            renewed = await self._store.renew_hosts(kind.pool, kind.known_us / US, [*some], lambdas, alive=kind.alive)
+            for host, told in some.items():
+                if renewed.everywhere:
+                    told.renewed_at = now
+                decided = renewed.drains is not None and (host in renewed.drains) != told.answer.drains
+                if (host in renewed.unknown or decided) and self._told.get(host) is told:
+                    self.notified(host)
+        roles = {_role(told.request) for some in alike.values() for told in some.values() if told.request.process}
+        await self._store.announce(sorted(roles), ALIVE_S)
+
+
+def _role(request: h.ReportHostRequest) -> LiveRole:
+    """The controller that reports."""
+    return LiveRole("controller", request.version, request.process)
+
+
+def _served_by(hosts: Collection[_HostNews]) -> list[str]:
+    """The lambdas that run on some hosts."""
+    unknown = any(each.request.executors and not each.sets for each in hosts)
+    return [*serves(frozenset[LambdaSet]().union(*(each.sets for each in hosts))), *[UNKNOWN] * unknown]
 
 
 def _said(request: h.ReportHostRequest) -> bytes:
@@ -197,7 +263,7 @@ def _said(request: h.ReportHostRequest) -> bytes:
     return what.SerializeToString(deterministic=True)
 
 
-def serves(sets: set[LambdaSet]) -> list[str]:
+def serves(sets: frozenset[LambdaSet]) -> list[str]:
     """The lambdas of some sets, each once for every signature of it, behind a space; one that says none by its name alone."""
     signed = {f"{name} {digest}" for each in sets for name, digest in each.signatures.items()}
     names = {name for each in sets for name in each.signatures}

@@ -83,12 +83,15 @@ class HscService:
 
     async def run(self) -> None:
         """Gives claims until cancelled."""
-        beside = self._runtime.spawn(PauseLog(self._store, self._runtime).run(), name="pauses of claims")
+        beside = [
+            self._runtime.spawn(PauseLog(self._store, self._runtime).run(), name="pauses of claims"),
+            self._runtime.spawn(self._hosts.run(), name="hosts that live"),
+        ]
         self._pools.start()
         try:
             await self.intake.run()
         finally:
-            await end([beside])
+            await end(beside)
             await self._pools.end()
 
     async def drain(self) -> None:

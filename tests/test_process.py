@@ -27,7 +27,9 @@ class Store:
         self.cluster: set[str] = set()
         self.metrics = Metrics()
 
-    async def announce(self, _process: LiveRole, _seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+    async def announce(
+        self, _processes: Sequence[LiveRole], _seconds: float, warnings: Sequence[str] = ()
+    ) -> list[bool]:
         new = [each not in self.cluster for each in warnings]
         self.cluster.update(warnings)
         return new

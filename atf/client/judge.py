@@ -13,9 +13,9 @@ _FULL: Final = 0.9
 _ROLES: Final = ("frontend", "store-consumer", "hsc", "controller")
 _MIB: Final = 1 << 20
 HOST_KNOWN_US: Final = 30 * US
-"""How long a host counts as alive after it has said so (controller/host_state.py); it says so every ten seconds."""
+"""How long a host counts as alive (controller/host_state.py); its HSC says so every few seconds while they are connected."""
 _SILENT_US: Final = 15 * US
-"""A host is silent that has not said so for this long."""
+"""A host is silent of which that was not said for this long."""
 _KEPT_US: Final = 60 * US
 """What is kept on purpose is worth a look once it has been due for so long."""
 _RETRYING: Final = 20

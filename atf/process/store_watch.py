@@ -84,11 +84,8 @@ class StoreWatch:
     async def _announce(self) -> dict[str, bool]:
         """Tells the cluster that this process lives; returns of each check result, by its name, whether nobody has said it yet."""
         names = [each.name for each in self._changes.known]
-        first, *others = self._me
         try:
-            new = await self._store.announce(first, 3 * _ANNOUNCE_S, names)
-            for each in others:
-                await self._store.announce(each, 3 * _ANNOUNCE_S)
+            new = await self._store.announce(self._me, 3 * _ANNOUNCE_S, names)
             return dict(zip(names, new, strict=True))
         except AtfError:  # a warning too many is better than none
             return {}

@@ -11,15 +11,20 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from atf.errors import AtfError
+from atf.errors import AtfError, Unavailable
 from atf.store.servers.sockets import Arg
 from atf.task import MAX_BATCH, US
 
+from .calls import by_partition
 from .partitions import REGISTRY_PARTITION, Partitions
 
 MAX_HOSTS: Final = 1_024
 _DRAIN_REMEMBERED_S: Final = 30 * 86_400.0
 """Seconds for which a host that drains and is gone is known to drain, should it come back."""
+
+
+DRAINS: Final = 2
+"""What the functions answer of a host that is to drain."""
 
 
 class WaitingTasks:
@@ -35,6 +40,14 @@ class ServeAnswer(NamedTuple):
     """What the store made of what a host said of itself."""
 
     drains: bool | None  # whether the host is to drain; None: not known, since the registry partition is away
+    everywhere: bool  # whether every partition has noted it
+
+
+class RenewedHosts(NamedTuple):
+    """What the store made of it that some hosts live."""
+
+    unknown: set[str]  # of which some partition knows nothing: all that they said is to be told anew
+    drains: set[str] | None  # which are to drain; None: not known, since the registry partition is away
     everywhere: bool  # whether every partition has noted it
 
 
@@ -164,6 +177,46 @@ class CapacityVerbs(Partitions):
                 )
             )
         return int(now), sorted(hosts)
+
+    async def renew_hosts(
+        self, pool: str, seconds: float, hosts: Sequence[str], lambdas: Sequence[str] = (), *, alive: bool = True
+    ) -> RenewedHosts:
+        """Notes that worker hosts of a pool live: what `serve` said of each holds for so long from now.
+
+        Args:
+            pool: theirs.
+            seconds: how long that counts.
+            hosts: their names.
+            lambdas: that they serve, as of `serve`; "*": some did not say.
+            alive: whether workers are alive there.
+        """
+
+        async def renew(partition: int, _: Sequence[int]) -> list[list[int] | None]:
+            told: list[int] = []
+            for start in range(0, max(len(hosts), len(lambdas)), MAX_BATCH):
+                some = hosts[start : start + MAX_BATCH]
+                args: list[Arg] = [
+                    pool,
+                    round(seconds * US),
+                    int(alive),
+                    len(some),
+                    *some,
+                    *lambdas[start : start + MAX_BATCH],
+                ]
+                try:
+                    told += await self._call("renew_hosts", partition, args)
+                except Unavailable:  # it is said again
+                    return [None]
+            return [told]
+
+        told = await by_partition(range(self.partitions), int, renew)
+        answered = [dict(zip(hosts, each, strict=True)) for each in told if each is not None]
+        at_registry = told[REGISTRY_PARTITION]
+        return RenewedHosts(
+            {host for each in answered for host, known in each.items() if not known},
+            None if at_registry is None else {host for host, known in answered[0].items() if known == DRAINS},
+            None not in told,
+        )
 
     async def drain_host(self, host: str, *, drains: bool, seconds: float = 0) -> bool:
         """Has a worker host drain, or take tasks again.

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from atf.errors import Unavailable
 from atf.store.servers.checks import Memory
 from atf.store.servers.sockets import Arg
-from atf.task import US, Status
+from atf.task import MAX_BATCH, US, Status
 
 from . import keys
 from .partitions import REGISTRY_PARTITION, Partitions
@@ -160,22 +160,22 @@ class StatusVerbs(Partitions):
             found.update((pool, name) for pool, name, *_ in (each.decode().split(" ") for each in page))
         return found
 
-    async def announce(
-        self, process: LiveRole, seconds: float, warnings: Sequence[str] = (), *, host: str = ""
-    ) -> list[bool]:
-        """Notes that a process lives.
+    async def announce(self, processes: Sequence[LiveRole], seconds: float, warnings: Sequence[str] = ()) -> list[bool]:
+        """Notes that processes live.
 
         Args:
-            process: it; no part has a blank.
-            seconds: how long it counts as alive.
-            warnings: what it sees that is wrong, by names that are the same in each process.
-            host: of which it is the controller: what the store was told of that host holds for as long; empty: of none.
+            processes: they; no part has a blank.
+            seconds: how long they count as alive.
+            warnings: what they see that is wrong, by names that are the same in each process.
 
         Returns:
             of each warning whether it is new: nobody who is alive has said it.
         """
-        args: list[Arg] = [" ".join(process), round(seconds * US), host, *warnings]
-        reply = await self._call("announce", REGISTRY_PARTITION, args)
+        reply: list[int] = []
+        for start in range(0, len(processes), MAX_BATCH):
+            some = [" ".join(each) for each in processes[start : start + MAX_BATCH]]
+            args: list[Arg] = [round(seconds * US), len(some), *some, *([] if start else warnings)]
+            reply += await self._call("announce", REGISTRY_PARTITION, args)
         return [new == 1 for new in reply]
 
     async def live_roles(self) -> list[LiveRole]:

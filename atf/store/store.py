@@ -23,7 +23,7 @@ from . import keys, library
 from .audit import AuditVerbs
 from .batches import BatchVerbs
 from .calls import by_partition
-from .capacity import CapacityVerbs, ServeAnswer
+from .capacity import DRAINS, CapacityVerbs, ServeAnswer
 from .claims import ClaimVerbs
 from .failures import FailureVerbs
 from .gates import GateVerbs
@@ -219,7 +219,7 @@ class Store(
 
         told = await by_partition(range(self.partitions), int, say)
         at_registry = told[REGISTRY_PARTITION]
-        return ServeAnswer(None if at_registry is None else at_registry == 2, None not in told)
+        return ServeAnswer(None if at_registry is None else at_registry == DRAINS, None not in told)
 
     async def cancel_tasks(self, ids: Sequence[str]) -> list[CancelResult]:
         """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""

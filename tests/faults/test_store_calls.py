@@ -197,7 +197,8 @@ async def _restore(world: World) -> None:
     assert await world.sure(store.live_pools) == [""]
     await _asked(world, store)
     me = LiveRole("hsc", "1.0", "one:7")
-    await world.sure(lambda: store.announce(me, 30, ["maxmemory warn"]))
+    await world.sure(lambda: store.announce([me], 30, ["maxmemory warn"]))
+    assert (await world.sure(lambda: store.renew_hosts("", 30, ["nobody"]))).unknown == {"nobody"}
     assert me in await world.sure(store.live_roles), "beside the controllers that report here"
     assert ("", "f/step") in await world.sure(store.served)
     await world.sure(lambda: store.drain_host("nobody", drains=True))

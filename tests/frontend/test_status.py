@@ -113,9 +113,9 @@ async def test_a_pause_of_claims_is_said_with_the_status_and_with_the_queues(ben
 
 async def test_who_lives_and_who_runs_what(bench: Bench) -> None:
     await bench.schedule("a")
-    await bench.store.announce(LiveRole("hsc", "1.0", "one:1"), 30)
-    await bench.store.announce(LiveRole("hsc", "1.1", "two:1"), 30)
-    await bench.store.announce(LiveRole("hsc", "1.1", "two:2"), 30)
+    await bench.store.announce([LiveRole("hsc", "1.0", "one:1")], 30)
+    await bench.store.announce([LiveRole("hsc", "1.1", "two:1")], 30)
+    await bench.store.announce([LiveRole("hsc", "1.1", "two:2")], 30)
     await bench.store.serve("", 30, "host-1", {}, [f"{NAME} abc"])
     reply = await bench.frontend.get_status(f.GetStatusRequest())
     assert [(each.role, each.version, each.processes) for each in reply.roles] == [("hsc", "1.0", 1), ("hsc", "1.1", 2)]

@@ -300,6 +300,7 @@ async def full_reads(world: World, times: int) -> None:
         await store.link.call("replace_audit", keys.record(0), ["", *[msgspec.json.encode(entry)] * _AUDITED_TOGETHER])
         assert len((await store.list_failures("", 0, MAX_BATCH)).groups) == MAX_BATCH
         await store.serve(hosts[0], 3600, hosts[0], dict.fromkeys(names[:MAX_BATCH], 3600.0), names[:MAX_BATCH])
+        await store.renew_hosts(hosts[0], 3600, hosts[:MAX_BATCH], names[:MAX_BATCH])
         await store.get_capacity(hosts[0], here=hosts, stay_us=3600 * US)
         explained = await store.explain_task(ids[-1])
         assert explained is not None
@@ -307,8 +308,8 @@ async def full_reads(world: World, times: int) -> None:
         assert set(names) <= set(await store.list_lambdas())
         assert len((await store.list_hosts())[1]) == len(hosts) == len(await store.live_pools())
         assert len(await store.list_capacity()) == len(hosts)
-        for each in hosts[:MAX_BATCH]:
-            await store.announce(LiveRole("controller", "1.0", each), 3600, [f"result {n}" for n in range(32)])
+        roles = [LiveRole("controller", "1.0", each) for each in hosts[:MAX_BATCH]]
+        await store.announce(roles, 3600, [f"result {n}" for n in range(32)])
         assert (await store.get_status(names[:MAX_BATCH], US)).lambdas[names[0]].waiting >= 1
         assert len(await store.served()) >= MAX_BATCH
         await store.drain_host(hosts[0], drains=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atf.store import status
-from atf.store.capacity import HostRecord
+from atf.store.capacity import HostRecord, RenewedHosts
 from atf.store.status import LiveRole
 from atf.store.values.lambdas import LambdaRecord
 from atf.task import STARTS, US
@@ -218,29 +218,43 @@ async def test_what_workers_run_is_forgotten_when_they_are_gone(world: World) ->
     assert await world.store.link.command("ZCARD", "atf:{0}:served", key="atf:{0}") == 1
 
 
-async def test_a_controller_that_lives_keeps_what_was_said_of_its_host(world: World) -> None:
-    me = LiveRole("controller", "1.0", "one:7")
-    await world.store.serve("", 30, "one")
+async def test_hosts_that_live_keep_what_was_said_of_them(world: World) -> None:
+    await named(world, "gpu")
+    (task_id,) = await world.schedule("a")
+    await world.store.serve("gpu", 30, "one", {}, [f"{LAMBDA} d1"], executors=2)
     world.clock.advance(20)
-    await world.store.announce(me, 30, host="one")
-    await world.store.announce(me, 5, host="one")
-    await world.store.announce(me, 30, host="two")
+    found = await world.store.renew_hosts("gpu", 30, ["one", "two"], [f"{LAMBDA} d1"])
+    assert found == RenewedHosts({"two"}, set(), everywhere=True), "of two nothing was said"
     now_us, (host,) = await world.store.list_hosts()
-    assert (host.name, host.until_us - now_us) == ("one", 30_000_000), (
-        "never for less long, and no host that said nothing"
-    )
+    assert (host.name, host.executors, host.until_us - now_us) == ("one", 2, 30 * US)
+    world.clock.advance(25)
+    assert await world.store.live_pools() == ["gpu"]
+    assert not await not_run(world, task_id)
+    assert (await world.store.renew_hosts("gpu", 30, ["one"], alive=False)).unknown == set()
+    world.clock.advance(10)
+    assert await world.store.live_pools() == [], "no worker was said to be alive there"
+    world.clock.advance(20)
+    assert (await world.store.renew_hosts("gpu", 30, ["one"])).unknown == {"one"}, "it was gone"
+
+
+async def test_who_says_that_hosts_live_hears_which_are_to_drain(world: World) -> None:
+    names = [f"host-{number}" for number in range(300)]
+    for each in names:
+        await world.store.serve("", 30, each)
+    await world.store.drain_host("host-299", drains=True)
+    assert await world.store.renew_hosts("", 30, names) == RenewedHosts(set(), {"host-299"}, everywhere=True)
 
 
 async def test_a_warning_is_said_once_while_anybody_lives_who_has_said_it(world: World) -> None:
     one, two = LiveRole("hsc", "1.0", "one:7"), LiveRole("frontend", "1.0", "two:8")
-    assert await world.store.announce(one, 30, ["a", "b"]) == [True, True]
-    assert await world.store.announce(two, 30, ["a", "c"]) == [False, True]
+    assert await world.store.announce([one], 30, ["a", "b"]) == [True, True]
+    assert await world.store.announce([two], 30, ["a", "c"]) == [False, True]
     assert await world.store.live_roles() == [two, one]
     world.clock.advance(20)
-    assert await world.store.announce(two, 30, ["a"]) == [False]
+    assert await world.store.announce([two], 30, ["a"]) == [False]
     world.clock.advance(20)
     assert await world.store.live_roles() == [two]
-    assert await world.store.announce(one, 30, ["a", "b"]) == [False, True]
+    assert await world.store.announce([one], 30, ["a", "b"]) == [False, True]
     world.clock.advance(30)
     assert await world.store.live_roles() == []
-    assert await world.store.announce(one, 30, ["a"]) == [True]
+    assert await world.store.announce([one], 30, ["a"]) == [True]

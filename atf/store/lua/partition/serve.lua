@@ -9,42 +9,17 @@
 -- What workers run stands as "<pool> <lambda>", or "<pool> <lambda> <digest>", until when; which digests there are, in a hash beside it.
 -- "<pool> *" says until when that may not be all: somebody did not say what it runs.
 
--- Adds a digest to those that are known of a lambda, or takes one that nobody runs any more away.
-local function note_signature(P, said, add)
-  local of, digest = string.match(said, '^(%S* %S+) (%S+)$')
-  if not of then return end
-  local kept = {}
-  for each in string.gmatch(redis.call('HGET', P .. ':signatures', of) or '', '%S+') do
-    if each ~= digest then kept[#kept + 1] = each end
-  end
-  if add then kept[#kept + 1] = digest end
-  while #kept > misfits.KEPT do table.remove(kept, 1) end
-  if #kept > 0 then
-    redis.call('HSET', P .. ':signatures', of, table.concat(kept, ' '))
-  else
-    redis.call('HDEL', P .. ':signatures', of)
-  end
-end
-
 register('serve', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local pool, lasts, host, executors, goes_on, why, quarantined = unpack(args, 2, 8)
-  local workers, served = P .. ':workers', P .. ':served'
   local till, last = fmt(now + tonumber(lasts)), 8 + 2 * tonumber(quarantined)
-  liveness.strike_off(workers, now)
-  for _, gone in ipairs(liveness.strike_off(served, now)) do note_signature(P, gone, false) end
+  liveness.strike_off_workers(P, now)
   if why == '' then
-    if #args <= last and executors ~= '0' then redis.call('ZADD', served, till, pool .. ' *') end
-    for i = last + 1, #args do
-      local said = pool .. ' ' .. args[i]
-      if redis.call('ZADD', served, till, said) == 1 then note_signature(P, said, true) end
-    end
-    redis.call('ZADD', workers, till, pool)
+    if #args <= last and executors ~= '0' then liveness.note_served(P, pool, {'*'}, till) end
+    liveness.note_served(P, pool, {unpack(args, last + 1)}, till)
   end
   if host == '' then return 1 end
-  for _, gone in ipairs(liveness.strike_off(P .. ':hosts', now)) do
-    for _, hash in ipairs({':hosts:say', ':hosts:run', ':hosts:why'}) do redis.call('HDEL', P .. hash, gone) end
-  end
+  liveness.strike_off_hosts(P, now)
   local say = {'pool=' .. pool, 'executors=' .. (executors ~= '' and executors or '0')}
   for i = 9, last, 2 do say[#say + 1] = args[i] .. '=' .. fmt(now + tonumber(args[i + 1])) end
   redis.call('HSET', P .. ':hosts:say', host, table.concat(say, ' '))
