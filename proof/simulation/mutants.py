@@ -496,6 +496,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "host_clock": Mutant("the caller's clock decides, not the store's", patches=_host_clock),
     "late_claim_accepted": Mutant("a claim is run however old its lease is", patches=_late_claim),
+    "lease_from_receipt": Mutant(
+        "an executor counts a lease from when its answer came, however late that was", patches=_lease_from_receipt
+    ),
+    "not_put_back": Mutant(
+        "what is taken out of a queue and does not fit the answer stays out of it",
+        {"not_put_back": "if false then"},
+    ),
     "lease_from_reply": Mutant("a lease is dated from the answer that brought it", patches=_lease_from_reply),
     "repeat_with_new_nonce": Mutant(
         "what is not known to have been claimed is asked for under another nonce",

@@ -103,6 +103,7 @@ class Nemesis:
         world.net.cut.clear()
         world.net.deaf.clear()
         world.net.unheard.clear()
+        world.net.tardy.clear()
         world.server.full = False
         world.freezer.thaw_all()
         world.boot_all()
@@ -219,8 +220,9 @@ class Nemesis:
             for address, process in world.processes.items()
             if process.alive and address.startswith(f"{host}-e") and not world.freezer.holds(process)
         ]
-        if idle and self._chance.random() < 0.75:
-            world.net.unheard.add(host)
+        late = self._chance.random()
+        if idle and late < 0.75:
+            (world.net.unheard if late < 0.4 else world.net.tardy).add(host)
         until = min(world.loop.time() + _BEGINS_S, HORIZON_S - _LOOK_S)
 
         def look() -> None:

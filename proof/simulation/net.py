@@ -33,6 +33,9 @@ LONG_POLL: Final = "rpc", "next_claims"
 NOTICED_S: Final = 1.9
 """Within so many seconds."""
 
+TARDY_S: Final = 3.0, 9.0
+"""Seconds that an answer of the long poll is late which is to be: more than its asker waits, less than a lease."""
+
 KINDS: Final = (
     *(f"{carried} {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "doubled", "cut off")),
     *(f"{carried} answer {fate}" for carried in ("rpc", "store") for fate in ("lost", "late", "slow", "cut off")),
@@ -59,6 +62,7 @@ class Net:
         cut: pairs of hosts or addresses between which nothing passes.
         deaf: hosts that no answer reaches from elsewhere; what they ask for is done.
         unheard: hosts whose next claims are made, and their answer lost: they are asked for again, and so known late.
+        tardy: hosts whose next claims are made, and their answer comes seconds later.
         undelivered: called once, with the process that asked, in place of delivering the next answer that brings claims.
     """
 
@@ -67,6 +71,7 @@ class Net:
         self.cut: set[frozenset[str]] = set()
         self.deaf: set[str] = set()
         self.unheard: set[str] = set()
+        self.tardy: set[str] = set()
         self.undelivered: Callable[[SimProcess, Any], None] | None = None
         self._loop = loop
         self._chance = chance
@@ -231,6 +236,12 @@ class Net:
                     self.unheard.discard(caller.host)
                     self._disturb(f"{kind} answer", "lost", name, name, *tasks)
                     self._notice(answer, name)
+                    return
+                if caller.host in self.tardy:
+                    self.tardy.discard(caller.host)
+                    seconds = self._chance.uniform(*TARDY_S)
+                    self._disturb(f"{kind} answer", "late", name, f"{name} by {seconds:.1f} s", *tasks)
+                    self._loop.later(seconds, lambda: self._settle(answer, outcome))
                     return
                 if self.undelivered is not None:
                     instead, self.undelivered = self.undelivered, None

@@ -25,7 +25,7 @@ from .host import ExcusedAtKill
 from .loop import Livelock
 from .nemesis import DONE, FEWEST, HORIZON_S, Nemesis
 from .service import SimService
-from .store import unfinished
+from .store import SMALL_BYTES, small_answers, unfinished
 from .world import World
 
 START_S: Final = 1.0
@@ -113,7 +113,9 @@ def play(seed: int, mutant: str = "") -> Result:
 
 def stand_ins(world: World) -> list[Any]:
     """What the world is put in place of, as patches that have not been entered."""
+    small = [patch("atf.hsc.next_claims.MAX_CLAIM_BYTES", SMALL_BYTES)] if small_answers(world.seed) else []
     return [
+        *small,
         patch("atf.store.store.fake_link", lambda _fake, _server=None: world.link()),
         patch("atf.store.store.listen", world.notifications.listen),
         patch("atf.store.queues.QueueVerbs.queues", link.queues),

@@ -235,7 +235,7 @@ end
 -- what is left to other hosts, others may ask for at once; where more was wanted, the asker is told to whom it was left.
 local function leave_queue(P, each, met)
   local before, given = each.length, each.given
-  if each.ids and given < #each.ids then
+  if each.ids and given < #each.ids then  -- mutant: not_put_back
     put_back(P, each, given + 1)
     asked.cut = true
   end
