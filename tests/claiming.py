@@ -156,5 +156,5 @@ async def _held(store: Store, task_id: str) -> ClaimedTask | None:
     if claim is None:
         return None
     record = keys.record(int(task_id.partition("-")[0]))
-    found = [await store.link.command("HGET", f"{record}:t:{task_id}", each, key=record) for each in ("s", "n")]
-    return claim if found == [b"CLAIMED", claim.nonce.encode()] else None
+    found = [await store.link.command("HGET", f"{record}:t:{task_id}", each, key=record) for each in ("s", "c")]
+    return claim if found[0] == b"CLAIMED" and claim.nonce.encode() in found[1].split(b" ") else None

@@ -49,7 +49,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
     entries, _, group = text("ix").partition("!")
     score = reply[0].decode()
     status = Status[text("s")]
-    fence, runs, owner = (text("c").split(" ", 2) + [""] * 3)[:3]
+    fence, runs, nonce, owner = (text("c").split(" ", 3) + [""] * 4)[:4]
     return TaskRecord(
         id=task_id,
         lambda_name=lambda_name,
@@ -77,7 +77,7 @@ def _record(task_id: str, reply: Sequence[bytes]) -> TaskRecord:
         alone="z" in field,
         failed_version=number("v"),
         concurrency=text("kc"),
-        nonce=text("n"),
+        nonce=nonce,
         number=int(field.get("i", -1)),
         misfit=_misfit(text("mf"), text("me")) if "mf" in field else None,
         of_job=_of_job(text("w")),

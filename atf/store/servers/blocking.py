@@ -10,12 +10,13 @@ import contextlib
 import math
 import select
 import socket
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from redis import Redis
-from redis.exceptions import ConnectionError as LostConnection
+from redis.exceptions import ConnectionError as LostConnection, TimeoutError as TooLate
 
 from atf.config.settings import StoreSettings
 
@@ -24,6 +25,9 @@ from .sockets import Arg, blocking_client
 
 _LEAST_S: Final = 0.001
 """Seconds that an answer has in any case: a socket takes 0 for: do not wait."""
+
+_SLACK_S: Final = 0.05
+"""Seconds by which a socket's timeout may differ from what is left: so it is set once, and not for each call."""
 
 
 class BlockingLink(Link):
@@ -105,6 +109,7 @@ class BlockingConnection:
     def __init__(self, pool: BlockingPool, connection: Any) -> None:
         self._pool, self._connection = pool, connection
         self._reader: _Opened | None = None
+        self._timeout_s = 0.0
 
     @property
     def is_connected(self) -> bool:
@@ -112,19 +117,38 @@ class BlockingConnection:
 
     def connect(self) -> None:
         self._connection.connect()
-        self._reader = _Opened(self._connection._sock.fileno())
+        self._reader, self._timeout_s = _Opened(self._connection._sock.fileno()), 0.0
 
     async def send_packed_command(self, command: Sequence[bytes]) -> None:
         if not self.is_connected:
             raise LostConnection("the connection was closed")
-        self._connection._sock.settimeout(self._pool.left())
+        self._bound(self._connection._sock)
         self._connection.send_packed_command(command)
 
     async def send_command(self, *command: Arg) -> None:
         await self.send_packed_command(self._connection.pack_command(*command))
 
+    def _bound(self, sock: socket.socket) -> None:
+        """Has what is sent and read next end in time. The kernel bounds a plain socket: Python would poll it before each send and each read."""
+        left = self._pool.left()
+        if 0 <= self._timeout_s - left <= min(_SLACK_S, left):
+            return
+        self._timeout_s = left
+        if type(sock) is not socket.socket:  # TLS reads and sends by several steps, which its library bounds
+            sock.settimeout(left)
+            return
+        sock.settimeout(None)
+        seconds = struct.pack("@ll", int(left), int(left % 1 * 1e6))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
+
     async def read_response(self) -> Any:
-        return self._connection.read_response()
+        try:
+            return self._connection.read_response()
+        except LostConnection as error:
+            if isinstance(error.__context__, BlockingIOError):  # the kernel's timeout
+                raise TooLate("Timeout reading from socket") from error
+            raise
 
     def pack_command(self, *command: Arg) -> Any:
         return self._connection.pack_command(*command)

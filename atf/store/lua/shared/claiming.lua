@@ -131,15 +131,15 @@ function claiming.give(P, sets, whose, id, owner, nonce)
   if call.gates and kept_at_claim(P, sets, id, queue) then return false end  -- mutant: no_gate_at_the_claim
   if misfit and unfit(P, sets, id, queue, misfit) then return false end  -- mutant: misfit_offered_again
   counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
-  moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + call.timeout, now, 'c', fmt(counter) .. ' ' .. fmt(run) .. ' ' .. owner, 'n', nonce)
+  moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + call.timeout, now, 'c', fmt(counter) .. ' ' .. fmt(run) .. ' ' .. nonce .. ' ' .. owner)
   note_lease(queue)
   return entry_of(P, whose, id, queue, counter, spec, scheduled_at, run, attempts, losses, alone), queue
 end
 
 -- The same again of a task that is CLAIMED by this very ask, with a new lease.
 local function again(P, whose, id, owner, nonce)
-  local status, queue, spec, scheduled_at, claim, held_with = fields_of(task_key(P, id), 's', 'q', 'spec', 'at', 'c', 'n')
-  local counter, run, held_by = moves.claim_of(claim)
+  local status, queue, spec, scheduled_at, claim = fields_of(task_key(P, id), 's', 'q', 'spec', 'at', 'c')
+  local counter, run, held_with, held_by = moves.claim_of(claim)
   if status ~= 'CLAIMED' or held_by ~= owner or held_with ~= nonce then return false end
   if spec == record.APART then spec = record.get(P, id, 'spec', spec) end
   local weight = #spec + CLAIM_OVERHEAD
@@ -154,8 +154,8 @@ end
 -- CLAIMED -> ENQUEUED: it never started, and is pushed again at once; CANCELLED where that was asked for. `claim`: its field `c`.
 function claiming.hand_back(P, task, claim, now)
   local id, queue = task.id, task.queue
-  local counter, run, owner = moves.claim_of(claim)
-  redis.call('HSET', task_key(P, id), 'c', counter .. ' ' .. tonumber(run) - 1 .. ' ' .. owner)
+  local counter, run, nonce, owner = moves.claim_of(claim)
+  redis.call('HSET', task_key(P, id), 'c', counter .. ' ' .. tonumber(run) - 1 .. ' ' .. nonce .. ' ' .. owner)
   if task.flagged then
     moves.end_task(P, writes.AT_ONCE, task, 'CANCELLED', now)
   else

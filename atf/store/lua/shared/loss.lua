@@ -30,7 +30,7 @@ end
 function loss.record(P, id, now, why, shared)
   local task, attempts, losses, runs, started, claim, marked, before = moves.task(P, id, 'a', 'l', 'R', 't4', 'c', 'm', 'y')
   local status, queue = task.status, task.queue
-  local counter, _, owner = moves.claim_of(claim)
+  local counter, _, _, owner = moves.claim_of(claim)
   local _, most_losses = run_log.limits(task.limits)
   local lapses
   losses = tonumber(losses or 0)

@@ -17,10 +17,10 @@ function moves.move(P, sets, id, queue, from, to, score, now, ...)
   redis.call('HSET', task_key(P, id), 's', to, MOVED[to], fmt(now), ...)
 end
 
--- What a task's field `c` says of its newest claim: counter, number of the run, and the owner, "" once the run's result is recorded.
--- One field in place of three: each takes its share of every call about a task.
+-- What a task's field `c` says of its newest claim: counter, number of the run, nonce, and the owner, "" once the run's result is recorded.
+-- One field in place of four: each takes its share of every call about a task.
 function moves.claim_of(text)
-  if text then return string.match(text, '^(%d+) (%d+) ?(.*)$') end
+  if text then return string.match(text, '^(%d+) (%d+) ?(%S*) ?(.*)$') end
 end
 
 -- Whether the caller's token is the task's, and the task is held: the condition of every move out of a claim.
@@ -108,7 +108,9 @@ function moves.start_afresh(P, id, queue, status, key, now, at, sets)
   end
   lists.leave_finished(P, sets or writes.AT_ONCE, id, queue, status)
   failures.forget(P, id, lambda_of(queue))
-  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'n', 'l', 'y', 'm', 'err', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd', 'wr', 'wp')
+  redis.call('HDEL', task_key(P, id), 'rc', 'a', 'l', 'y', 'm', 'err', 'p', 'e', 'z', 'g', 'gd', 'v', 'mf', 'me', 'hd', 'wr', 'wp')
+  local counter, run = moves.claim_of(redis.call('HGET', task_key(P, id), 'c'))
+  if counter then redis.call('HSET', task_key(P, id), 'c', counter .. ' ' .. run) end  -- no late result finds its claim
   redis.call('HSET', task_key(P, id), 's', 'NEW', 'at', fmt(at), 't1', fmt(now))
   redis.call('ZADD', live_key(P, queue, 'NEW'), waits and '+inf' or fmt(at), id)
   if waits then due_index.wait(P, writes.AT_ONCE, queue) else pushing.due(P, queue, at, now) end

@@ -291,8 +291,11 @@ end
 -- false: they are left to the next pass; nil: each has to pass the lambda's admission.
 function queue_visit.place(P, queue, now)
   open_visit(P, queue, queue_visit.lambda(P, lambda_of(queue)), now)
-  if redis.call('EXISTS', visit.list, live_key(P, queue, 'NEW'), live_key(P, queue, 'RETRIABLE_FAILURE')) > 0 then
-    visit.length = redis.call('LLEN', visit.list)
+  local list = visit.list
+  -- One call tells what is there: each of the two sets counts 1, the list 3, being named three times.
+  local found = redis.call('EXISTS', live_key(P, queue, 'NEW'), live_key(P, queue, 'RETRIABLE_FAILURE'), list, list, list)
+  if found >= 3 then visit.length = redis.call('LLEN', list) end
+  if found % 3 > 0 then
     if older_are_due(P, queue, now) then return false end  -- mutant: pushed_past_older
   end
   if leaves_all() then return false end

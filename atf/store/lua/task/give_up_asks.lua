@@ -10,7 +10,8 @@ register('give_up_asks', {'allow-oom'}, function(keys, args)
     local key = claiming.ask_key(P, args[i])
     local text = claiming.asked(key)
     for id in string.gmatch(text or '', '%S+') do
-      local task, claim, nonce = moves.task(P, id, 'c', 'n')
+      local task, claim = moves.task(P, id, 'c')
+      local _, _, nonce = moves.claim_of(claim)
       if task.status == 'CLAIMED' and nonce == args[i] then
         claiming.hand_back(P, task, claim, now)
         handed_back = handed_back + 1

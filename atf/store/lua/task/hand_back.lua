@@ -8,8 +8,8 @@ register('hand_back', {'allow-oom'}, function(keys, args)
   local answer = {}
   for i = 2, #args, 3 do
     local id = args[i]
-    local task, claim, nonce = moves.task(P, id, 'c', 'n')
-    local counter = moves.claim_of(claim)
+    local task, claim = moves.task(P, id, 'c')
+    local counter, _, nonce = moves.claim_of(claim)
     if task.status ~= 'CLAIMED' or not moves.holds(task.status, args[i + 1], args[i + 2], counter, nonce) then  -- mutant: release_without_token
       answer[#answer + 1] = 2
     else

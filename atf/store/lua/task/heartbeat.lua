@@ -21,8 +21,8 @@ register('heartbeat', {'allow-oom'}, function(keys, args)
   writes.gather((#args - 6) / 6, function(sets)
     for i = 7, #args, 6 do
       local id = args[i]
-      local status, claim, nonce, flagged, queue = fields_of(task_key(P, id), 's', 'c', 'n', 'x', 'q')
-      local counter = moves.claim_of(claim)
+      local status, claim, flagged, queue = fields_of(task_key(P, id), 's', 'c', 'x', 'q')
+      local counter, _, nonce = moves.claim_of(claim)
       if not moves.holds(status, args[i + 1], args[i + 2], counter, nonce) then
         answer[#answer + 1] = 2
       else

@@ -9,8 +9,8 @@ register('report_loss', {'allow-oom'}, function(keys, args)
   local P, now = keys[1], instant(args[1])
   local answer = {}
   for i = 4, #args, 3 do
-    local status, claim, nonce = fields_of(task_key(P, args[i]), 's', 'c', 'n')
-    local counter = moves.claim_of(claim)
+    local status, claim = fields_of(task_key(P, args[i]), 's', 'c')
+    local counter, _, nonce = moves.claim_of(claim)
     local held = moves.holds(status, args[i + 1], args[i + 2], counter, nonce)  -- mutant: lose_without_token
     if held then loss.record(P, args[i], now, args[2], args[3] == '1') end
     answer[#answer + 1] = held and 1 or 2

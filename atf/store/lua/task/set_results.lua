@@ -62,8 +62,8 @@ local function record_each(sets, P, now, args, answer, ends)
   for i = 2, #args, 11 do
     local id, counter, nonce, outcome = args[i], args[i + 1], args[i + 2], tonumber(args[i + 3])
     local result, encoding, err, retry_in, ran = args[i + 4], args[i + 5], args[i + 6], tonumber(args[i + 7]), args[i + 8] ~= '' and args[i + 8]
-    local task, claim, held_with = moves.task(P, id, 'c', 'n')
-    local held_by, run, owner = moves.claim_of(claim)
+    local task, claim = moves.task(P, id, 'c')
+    local held_by, run, held_with, owner = moves.claim_of(claim)
     if not moves.holds(task.status, counter, nonce, held_by, held_with) then  -- mutant: finish_without_token
       local before = held_by == counter and held_with == nonce and owner == ''  -- else it was lost, or handed back
       answer[#answer + 1] = before and 1 or 2
@@ -79,7 +79,7 @@ local function record_each(sets, P, now, args, answer, ends)
       local traced = outcome == 1 and err or outcome < HANDED_BACK and result or ''
       if traced ~= '' then redis.call('HSET', task_key(P, id), 'tp', traced) end
       local ended = now - tonumber(args[i + 9])
-      claim = counter .. ' ' .. run  -- of nobody
+      claim = counter .. ' ' .. run .. ' ' .. nonce  -- of nobody
       runs = record.put(P, id, 'R', run_log.add(record.get(P, id, 'R', runs), owner, ended, ran, attempts, why_of(outcome, err)))
       if not counted and task.flagged then
         moves.end_task(P, sets, task, 'CANCELLED', now, 'c', claim, 'R', runs, 'err', record.put(P, id, 'err', err))
