@@ -157,6 +157,8 @@ MAX_NONCE_CHARS: Final = 64
 """Of a token's nonce: an executor keeps it in a table of fixed slots."""
 STARTS: Final = "="
 """In place of why no executor can start on a host: they start, and none has worked yet."""
+MAX_WHY_NOT_CHARS: Final = 1 << 11
+"""Of why no executor can start on a host: more than the start of one says."""
 MAX_WHY_CHARS: Final = 256
 """Of the reason for a loss."""
 MAX_BATCH: Final = 256

@@ -15,7 +15,7 @@ from atf.log import get_logger
 from atf.process.name import process_name
 from atf.rpc import api, hsc_pb2 as h
 from atf.runtime import Runtime, end, happens
-from atf.task import MAX_BATCH, MAX_WHY_CHARS, STARTS, US
+from atf.task import MAX_BATCH, MAX_WHY_NOT_CHARS, STARTS, US
 
 from .eligible import Eligible
 from .here import ExecutorsHere
@@ -146,7 +146,7 @@ class HostState:
                 h.HostQuarantine(**{"lambda": each.lambda_name}, for_us=round(max(each.until - now, 0.0) * US))
                 for each in self.quarantine.listing(now)[:MAX_BATCH]
             ],
-            why_not=why_not[:MAX_WHY_CHARS],
+            why_not=why_not[:MAX_WHY_NOT_CHARS],
             known_us=round(known * US),
             drains=self.eligible.drains,
             wait_us=round(wait * US),

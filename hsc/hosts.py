@@ -23,7 +23,7 @@ from atf.runtime import Runtime, happens
 from atf.store.capacity import ServeAnswer
 from atf.store.status import LiveRole
 from atf.store.store import Store
-from atf.task import MAX_BATCH, MAX_WHY_CHARS, US, check_lambda, check_pool
+from atf.task import MAX_BATCH, MAX_WHY_NOT_CHARS, US, check_lambda, check_pool
 
 from .encoding import check_count, check_token
 from .next_claims import MAX_WAIT_US
@@ -291,8 +291,8 @@ def check(request: h.ReportHostRequest) -> None:
             check_lambda(name)
         if not 0 <= each.for_us <= MAX_KNOWN_US:
             raise InvalidArgument(f"quarantined {name!r}: for_us {each.for_us}; use 0 to {MAX_KNOWN_US} (a day)")
-    if len(request.why_not) > MAX_WHY_CHARS:
-        raise InvalidArgument(f"why_not: {len(request.why_not)} characters; at most {MAX_WHY_CHARS}")
+    if len(request.why_not) > MAX_WHY_NOT_CHARS:
+        raise InvalidArgument(f"why_not: {len(request.why_not)} characters; at most {MAX_WHY_NOT_CHARS}")
     if not 1 <= request.known_us <= MAX_KNOWN_US:
         raise InvalidArgument(f"known_us {request.known_us}: use 1 to {MAX_KNOWN_US} (a day)")
     if not 0 <= request.wait_us <= MAX_WAIT_US:

@@ -228,7 +228,7 @@ async def test_a_report_that_breaks_a_rule_is_refused_with_the_rule(w: World) ->
         ({"sets": [wrong_set]}, "the digest of these lambdas is"),
         ({"quarantined": [quarantined("mail")]}, "namespace/name"),
         ({"quarantined": [quarantined(MAIL, -1)]}, "for_us -1"),
-        ({"why_not": "x" * 257}, "why_not: 257 characters"),
+        ({"why_not": "x" * (MAX_WHY_NOT_CHARS + 1)}, f"why_not: {MAX_WHY_NOT_CHARS + 1} characters"),
         ({"known_us": 0}, "known_us 0"),
         ({"wait_us": 61 * US}, "wait_us .*60 s"),
     ):

@@ -374,7 +374,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("sets", "lambdas"): _OTHER_SET,
         ("sets", "signatures"): _OTHER_SET,
         ("quarantined", "lambda"): _NEW_LAMBDA,
-        ("why_not",): Rule(_at_most(256), "why_not"),
+        ("why_not",): Rule(_at_most(MAX_WHY_NOT_CHARS), "why_not"),
         ("version",): Rule(_must(_WORD), "version"),
         ("process",): Rule(_must(r"[!-~]{0,128}"), "process"),
     },
