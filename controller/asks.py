@@ -8,6 +8,7 @@ Each NextWork has one ask, under the nonce that its executor drew. An ask is a r
     `again`, `unknown_set`                         the same nonce at once; the set is named
     none: it broke, or what may be asked changed   the same nonce, `repeated`: what it had claimed comes again
     nothing                                        the same nonce after a pause
+    `over`: the nonce's claims were, and are not   the call ends; its executor calls again, with another nonce
 
 So claims whose answer is lost are known again with the next call, whichever HSC takes it. Where the ask ends before that, its call stays `unknown`.
 """
@@ -42,7 +43,7 @@ _log = get_logger(duty="next_claims")
 class Grant(NamedTuple):
     """What an ask has brought."""
 
-    claims: list[t.Claim]
+    claims: list[t.Claim]  # none where nothing can come of its nonce any more
     sent_us: int  # CLOCK_BOOTTIME at the sending of the call that brought them: their leases count from there
 
 
@@ -107,7 +108,7 @@ class Asks:
             ask.call.unknown = True  # nobody has them yet: the next call has their leases renewed
             return None
         ask.call.unknown = False
-        if reply.claims:
+        if reply.claims or reply.over:
             return Grant(list(reply.claims), sent_us)
         if reply.unknown_set and not ask.named:
             ask.named = True

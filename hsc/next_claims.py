@@ -67,7 +67,7 @@ class NextClaims:
             fresh=self._fresh,
         )
         answer = await self._intake.ask(ask, request.wait_us / US, repeated=request.repeated)
-        reply = h.NextClaimsReply(again=answer.again)
+        reply = h.NextClaimsReply(again=answer.again, over=answer.over)
         for each in answer.claims:
             fill_claim(reply.claims.add(), each)
         return reply

@@ -51,6 +51,8 @@ class Answer(NamedTuple):
     claims: Sequence[ClaimedTask] = ()
     again: bool = False
     """Whether to ask again at once: the ask is too old to be given anything, and its turn is near."""
+    over: bool = False
+    """Whether its nonce is given nothing any more: what it had claimed is over, or it was given up."""
 
 
 NOTHING: Final = Answer()

@@ -19,7 +19,7 @@ from atf.store.store import Store
 from atf.store.values.claims import ClaimedTask, Taken, Taker
 from atf.task import MAX_BATCH, US
 
-from .asks import NOTHING, Answer, Ask, Lambdas, lambda_of
+from .asks import Answer, Ask, Lambdas, lambda_of
 from .backlog import TakeRequest
 from .floods import FLOODS, Floods
 from .line import MOST_NEAR, NEAR
@@ -38,6 +38,7 @@ LEFT_S: Final = PLACE_PATIENCE_US / US
 """Seconds for which tasks are left to the host that is preferred for them."""
 
 _AGAIN: Final = Answer(again=True)
+_OVER: Final = Answer(over=True)
 _log = get_logger(duty="next_claims")
 
 
@@ -191,8 +192,8 @@ class Takes:
             claims = taken.claims.get(ask.nonce, ())
             if claims:
                 self.handed(ask, lambdas, len(claims) >= taker.room)
-            if ask.nonce in taken.given_up:
-                ask.answer(NOTHING)  # nobody reads it any more
+            if ask.nonce in taken.over:
+                ask.answer(_OVER)
             self._answer(line, ask, claims)
 
     def _answer(self, line: ServedLine, ask: Ask, claims: Sequence[ClaimedTask]) -> None:

@@ -25,57 +25,57 @@ _sym_db = _symbol_database.Default()
 from atf.rpc import task_pb2 as atf_dot_rpc_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11\x61tf/rpc/hsc.proto\x12\x06\x61tf.v1\x1a\x12\x61tf/rpc/task.proto\"\x97\x02\n\x11NextClaimsRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\r\n\x05nonce\x18\x02 \x01(\t\x12\x11\n\tmax_tasks\x18\x03 \x01(\x05\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\x12\x0f\n\x07wait_us\x18\x05 \x01(\x03\x12\x11\n\twaited_us\x18\x06 \x01(\x03\x12\x10\n\x08repeated\x18\x07 \x01(\x08\x12\x12\n\nlambda_set\x18\x08 \x01(\t\x12\x0f\n\x07lambdas\x18\t \x03(\t\x12\x12\n\nsignatures\x18\n \x03(\t\x12\x0f\n\x07without\x18\x0b \x03(\t\x12\x0c\n\x04pool\x18\x0c \x01(\t\x12\x0c\n\x04host\x18\r \x01(\t\x12\x1c\n\x14heartbeat_timeout_us\x18\x0e \x01(\x03\"T\n\x0fNextClaimsReply\x12\x1d\n\x06\x63laims\x18\x01 \x03(\x0b\x32\r.atf.v1.Claim\x12\r\n\x05\x61gain\x18\x02 \x01(\x08\x12\x13\n\x0bunknown_set\x18\x03 \x01(\x08\"8\n\x0cHostExecutor\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x13\n\x0blambda_sets\x18\x02 \x03(\t\"?\n\x08NamedSet\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0f\n\x07lambdas\x18\x02 \x03(\t\x12\x12\n\nsignatures\x18\x03 \x03(\t\"0\n\x0eHostQuarantine\x12\x0e\n\x06lambda\x18\x01 \x01(\t\x12\x0e\n\x06\x66or_us\x18\x02 \x01(\x03\"\x9b\x02\n\x11ReportHostRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\'\n\texecutors\x18\x03 \x03(\x0b\x32\x14.atf.v1.HostExecutor\x12\x1e\n\x04sets\x18\x04 \x03(\x0b\x32\x10.atf.v1.NamedSet\x12+\n\x0bquarantined\x18\x05 \x03(\x0b\x32\x16.atf.v1.HostQuarantine\x12\x0f\n\x07why_not\x18\x06 \x01(\t\x12\x10\n\x08known_us\x18\x07 \x01(\x03\x12\x0e\n\x06\x64rains\x18\x08 \x01(\x08\x12\x0f\n\x07wait_us\x18\t \x01(\x03\x12\x0e\n\x06leaves\x18\n \x01(\x08\x12\x0f\n\x07version\x18\x0b \x01(\t\x12\x0f\n\x07process\x18\x0c \x01(\t\"K\n\x0fReportHostReply\x12\x0e\n\x06\x64rains\x18\x01 \x01(\x08\x12\x12\n\neverywhere\x18\x02 \x01(\x08\x12\x14\n\x0cunknown_sets\x18\x03 \x03(\t\"l\n\tHeldClaim\x12\x1f\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x10.atf.v1.ClaimRef\x12\x0f\n\x07started\x18\x02 \x01(\x08\x12\x10\n\x08progress\x18\x03 \x01(\t\x12\x1b\n\x03log\x18\x04 \x01(\x0b\x32\x0e.atf.v1.RunLog\"z\n\x10HeartbeatRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12!\n\x06\x63laims\x18\x02 \x03(\x0b\x32\x11.atf.v1.HeldClaim\x12\x1c\n\x14heartbeat_timeout_us\x18\x03 \x01(\x03\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\"3\n\x0eHeartbeatReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\"\xa3\x02\n\x06Result\x12\x1f\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x10.atf.v1.ClaimRef\x12 \n\x07outcome\x18\x02 \x01(\x0e\x32\x0f.atf.v1.Outcome\x12\x0e\n\x06result\x18\x03 \x01(\x0c\x12\"\n\x08\x65ncoding\x18\x04 \x01(\x0e\x32\x10.atf.v1.Encoding\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x13\n\x0bretry_in_us\x18\x06 \x01(\x03\x12\x0e\n\x06ran_us\x18\x07 \x01(\x03\x12\x14\n\x0c\x65nded_ago_us\x18\x08 \x01(\x03\x12\x11\n\tsignature\x18\t \x01(\t\x12\x13\n\x0bnever_began\x18\n \x01(\x08\x12\x1b\n\x03log\x18\x0b \x01(\x0b\x32\x0e.atf.v1.RunLog\x12\x13\n\x0btraceparent\x18\x0c \x01(\t\"I\n\x11SetResultsRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x1f\n\x07results\x18\x02 \x03(\x0b\x32\x0e.atf.v1.Result\"4\n\x0fSetResultsReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\"X\n\x0fHandBackRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12 \n\x06\x63laims\x18\x02 \x03(\x0b\x32\x10.atf.v1.ClaimRef\x12\x0e\n\x06nonces\x18\x03 \x03(\t\"2\n\rHandBackReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\"g\n\x11ReportLossRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12 \n\x06\x63laims\x18\x02 \x03(\x0b\x32\x10.atf.v1.ClaimRef\x12\x0b\n\x03why\x18\x03 \x01(\t\x12\x0e\n\x06shared\x18\x04 \x01(\x08\"S\n\x0fReportLossReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\x12\x1d\n\x04runs\x18\x02 \x03(\x0b\x32\x0f.atf.v1.LostRun\"m\n\x07LostRun\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06lambda\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x0e\n\x06losses\x18\x04 \x01(\x05\x12\x12\n\nmax_losses\x18\x05 \x01(\x05\x12\x0c\n\x04last\x18\x06 \x01(\x08\"O\n\x0c\x46irstTimeKey\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x0e\n\x06ttl_us\x18\x04 \x01(\x03\"K\n\x10\x46irstTimeRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\"\n\x04keys\x18\x02 \x03(\x0b\x32\x14.atf.v1.FirstTimeKey\"\x1f\n\x0e\x46irstTimeReply\x12\r\n\x05\x66irst\x18\x01 \x03(\x08*Z\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x06\n\x02OK\x10\x01\x12\x08\n\x04LOST\x10\x02\x12\n\n\x06\x43\x41NCEL\x10\x03\x12\x0b\n\x07UNKNOWN\x10\x04\x12\x0b\n\x07WATCHED\x10\x05\x32\xcb\x03\n\x03HSC\x12\x42\n\nNextClaims\x12\x19.atf.v1.NextClaimsRequest\x1a\x17.atf.v1.NextClaimsReply\"\x00\x12\x42\n\nReportHost\x12\x19.atf.v1.ReportHostRequest\x1a\x17.atf.v1.ReportHostReply\"\x00\x12=\n\tHeartbeat\x12\x18.atf.v1.HeartbeatRequest\x1a\x16.atf.v1.HeartbeatReply\x12@\n\nSetResults\x12\x19.atf.v1.SetResultsRequest\x1a\x17.atf.v1.SetResultsReply\x12:\n\x08HandBack\x12\x17.atf.v1.HandBackRequest\x1a\x15.atf.v1.HandBackReply\x12@\n\nReportLoss\x12\x19.atf.v1.ReportLossRequest\x1a\x17.atf.v1.ReportLossReply\x12=\n\tFirstTime\x12\x18.atf.v1.FirstTimeRequest\x1a\x16.atf.v1.FirstTimeReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11\x61tf/rpc/hsc.proto\x12\x06\x61tf.v1\x1a\x12\x61tf/rpc/task.proto\"\x97\x02\n\x11NextClaimsRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\r\n\x05nonce\x18\x02 \x01(\t\x12\x11\n\tmax_tasks\x18\x03 \x01(\x05\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\x12\x0f\n\x07wait_us\x18\x05 \x01(\x03\x12\x11\n\twaited_us\x18\x06 \x01(\x03\x12\x10\n\x08repeated\x18\x07 \x01(\x08\x12\x12\n\nlambda_set\x18\x08 \x01(\t\x12\x0f\n\x07lambdas\x18\t \x03(\t\x12\x12\n\nsignatures\x18\n \x03(\t\x12\x0f\n\x07without\x18\x0b \x03(\t\x12\x0c\n\x04pool\x18\x0c \x01(\t\x12\x0c\n\x04host\x18\r \x01(\t\x12\x1c\n\x14heartbeat_timeout_us\x18\x0e \x01(\x03\"b\n\x0fNextClaimsReply\x12\x1d\n\x06\x63laims\x18\x01 \x03(\x0b\x32\r.atf.v1.Claim\x12\r\n\x05\x61gain\x18\x02 \x01(\x08\x12\x13\n\x0bunknown_set\x18\x03 \x01(\x08\x12\x0c\n\x04over\x18\x04 \x01(\x08\"8\n\x0cHostExecutor\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x13\n\x0blambda_sets\x18\x02 \x03(\t\"?\n\x08NamedSet\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0f\n\x07lambdas\x18\x02 \x03(\t\x12\x12\n\nsignatures\x18\x03 \x03(\t\"0\n\x0eHostQuarantine\x12\x0e\n\x06lambda\x18\x01 \x01(\t\x12\x0e\n\x06\x66or_us\x18\x02 \x01(\x03\"\x9b\x02\n\x11ReportHostRequest\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\'\n\texecutors\x18\x03 \x03(\x0b\x32\x14.atf.v1.HostExecutor\x12\x1e\n\x04sets\x18\x04 \x03(\x0b\x32\x10.atf.v1.NamedSet\x12+\n\x0bquarantined\x18\x05 \x03(\x0b\x32\x16.atf.v1.HostQuarantine\x12\x0f\n\x07why_not\x18\x06 \x01(\t\x12\x10\n\x08known_us\x18\x07 \x01(\x03\x12\x0e\n\x06\x64rains\x18\x08 \x01(\x08\x12\x0f\n\x07wait_us\x18\t \x01(\x03\x12\x0e\n\x06leaves\x18\n \x01(\x08\x12\x0f\n\x07version\x18\x0b \x01(\t\x12\x0f\n\x07process\x18\x0c \x01(\t\"K\n\x0fReportHostReply\x12\x0e\n\x06\x64rains\x18\x01 \x01(\x08\x12\x12\n\neverywhere\x18\x02 \x01(\x08\x12\x14\n\x0cunknown_sets\x18\x03 \x03(\t\"l\n\tHeldClaim\x12\x1f\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x10.atf.v1.ClaimRef\x12\x0f\n\x07started\x18\x02 \x01(\x08\x12\x10\n\x08progress\x18\x03 \x01(\t\x12\x1b\n\x03log\x18\x04 \x01(\x0b\x32\x0e.atf.v1.RunLog\"z\n\x10HeartbeatRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12!\n\x06\x63laims\x18\x02 \x03(\x0b\x32\x11.atf.v1.HeldClaim\x12\x1c\n\x14heartbeat_timeout_us\x18\x03 \x01(\x03\x12\x10\n\x08\x64raining\x18\x04 \x01(\x08\"3\n\x0eHeartbeatReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\"\xa3\x02\n\x06Result\x12\x1f\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x10.atf.v1.ClaimRef\x12 \n\x07outcome\x18\x02 \x01(\x0e\x32\x0f.atf.v1.Outcome\x12\x0e\n\x06result\x18\x03 \x01(\x0c\x12\"\n\x08\x65ncoding\x18\x04 \x01(\x0e\x32\x10.atf.v1.Encoding\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x13\n\x0bretry_in_us\x18\x06 \x01(\x03\x12\x0e\n\x06ran_us\x18\x07 \x01(\x03\x12\x14\n\x0c\x65nded_ago_us\x18\x08 \x01(\x03\x12\x11\n\tsignature\x18\t \x01(\t\x12\x13\n\x0bnever_began\x18\n \x01(\x08\x12\x1b\n\x03log\x18\x0b \x01(\x0b\x32\x0e.atf.v1.RunLog\x12\x13\n\x0btraceparent\x18\x0c \x01(\t\"I\n\x11SetResultsRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\x1f\n\x07results\x18\x02 \x03(\x0b\x32\x0e.atf.v1.Result\"4\n\x0fSetResultsReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\"X\n\x0fHandBackRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12 \n\x06\x63laims\x18\x02 \x03(\x0b\x32\x10.atf.v1.ClaimRef\x12\x0e\n\x06nonces\x18\x03 \x03(\t\"2\n\rHandBackReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\"g\n\x11ReportLossRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12 \n\x06\x63laims\x18\x02 \x03(\x0b\x32\x10.atf.v1.ClaimRef\x12\x0b\n\x03why\x18\x03 \x01(\t\x12\x0e\n\x06shared\x18\x04 \x01(\x08\"S\n\x0fReportLossReply\x12!\n\x08verdicts\x18\x01 \x03(\x0e\x32\x0f.atf.v1.Verdict\x12\x1d\n\x04runs\x18\x02 \x03(\x0b\x32\x0f.atf.v1.LostRun\"m\n\x07LostRun\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06lambda\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x0e\n\x06losses\x18\x04 \x01(\x05\x12\x12\n\nmax_losses\x18\x05 \x01(\x05\x12\x0c\n\x04last\x18\x06 \x01(\x08\"O\n\x0c\x46irstTimeKey\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x0e\n\x06ttl_us\x18\x04 \x01(\x03\"K\n\x10\x46irstTimeRequest\x12\x13\n\x0b\x65xecutor_id\x18\x01 \x01(\t\x12\"\n\x04keys\x18\x02 \x03(\x0b\x32\x14.atf.v1.FirstTimeKey\"\x1f\n\x0e\x46irstTimeReply\x12\r\n\x05\x66irst\x18\x01 \x03(\x08*Z\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x06\n\x02OK\x10\x01\x12\x08\n\x04LOST\x10\x02\x12\n\n\x06\x43\x41NCEL\x10\x03\x12\x0b\n\x07UNKNOWN\x10\x04\x12\x0b\n\x07WATCHED\x10\x05\x32\xcb\x03\n\x03HSC\x12\x42\n\nNextClaims\x12\x19.atf.v1.NextClaimsRequest\x1a\x17.atf.v1.NextClaimsReply\"\x00\x12\x42\n\nReportHost\x12\x19.atf.v1.ReportHostRequest\x1a\x17.atf.v1.ReportHostReply\"\x00\x12=\n\tHeartbeat\x12\x18.atf.v1.HeartbeatRequest\x1a\x16.atf.v1.HeartbeatReply\x12@\n\nSetResults\x12\x19.atf.v1.SetResultsRequest\x1a\x17.atf.v1.SetResultsReply\x12:\n\x08HandBack\x12\x17.atf.v1.HandBackRequest\x1a\x15.atf.v1.HandBackReply\x12@\n\nReportLoss\x12\x19.atf.v1.ReportLossRequest\x1a\x17.atf.v1.ReportLossReply\x12=\n\tFirstTime\x12\x18.atf.v1.FirstTimeRequest\x1a\x16.atf.v1.FirstTimeReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'atf.rpc.hsc_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=2297
-  _globals['_VERDICT']._serialized_end=2387
+  _globals['_VERDICT']._serialized_start=2311
+  _globals['_VERDICT']._serialized_end=2401
   _globals['_NEXTCLAIMSREQUEST']._serialized_start=50
   _globals['_NEXTCLAIMSREQUEST']._serialized_end=329
   _globals['_NEXTCLAIMSREPLY']._serialized_start=331
-  _globals['_NEXTCLAIMSREPLY']._serialized_end=415
-  _globals['_HOSTEXECUTOR']._serialized_start=417
-  _globals['_HOSTEXECUTOR']._serialized_end=473
-  _globals['_NAMEDSET']._serialized_start=475
-  _globals['_NAMEDSET']._serialized_end=538
-  _globals['_HOSTQUARANTINE']._serialized_start=540
-  _globals['_HOSTQUARANTINE']._serialized_end=588
-  _globals['_REPORTHOSTREQUEST']._serialized_start=591
-  _globals['_REPORTHOSTREQUEST']._serialized_end=874
-  _globals['_REPORTHOSTREPLY']._serialized_start=876
-  _globals['_REPORTHOSTREPLY']._serialized_end=951
-  _globals['_HELDCLAIM']._serialized_start=953
-  _globals['_HELDCLAIM']._serialized_end=1061
-  _globals['_HEARTBEATREQUEST']._serialized_start=1063
-  _globals['_HEARTBEATREQUEST']._serialized_end=1185
-  _globals['_HEARTBEATREPLY']._serialized_start=1187
-  _globals['_HEARTBEATREPLY']._serialized_end=1238
-  _globals['_RESULT']._serialized_start=1241
-  _globals['_RESULT']._serialized_end=1532
-  _globals['_SETRESULTSREQUEST']._serialized_start=1534
-  _globals['_SETRESULTSREQUEST']._serialized_end=1607
-  _globals['_SETRESULTSREPLY']._serialized_start=1609
-  _globals['_SETRESULTSREPLY']._serialized_end=1661
-  _globals['_HANDBACKREQUEST']._serialized_start=1663
-  _globals['_HANDBACKREQUEST']._serialized_end=1751
-  _globals['_HANDBACKREPLY']._serialized_start=1753
-  _globals['_HANDBACKREPLY']._serialized_end=1803
-  _globals['_REPORTLOSSREQUEST']._serialized_start=1805
-  _globals['_REPORTLOSSREQUEST']._serialized_end=1908
-  _globals['_REPORTLOSSREPLY']._serialized_start=1910
-  _globals['_REPORTLOSSREPLY']._serialized_end=1993
-  _globals['_LOSTRUN']._serialized_start=1995
-  _globals['_LOSTRUN']._serialized_end=2104
-  _globals['_FIRSTTIMEKEY']._serialized_start=2106
-  _globals['_FIRSTTIMEKEY']._serialized_end=2185
-  _globals['_FIRSTTIMEREQUEST']._serialized_start=2187
-  _globals['_FIRSTTIMEREQUEST']._serialized_end=2262
-  _globals['_FIRSTTIMEREPLY']._serialized_start=2264
-  _globals['_FIRSTTIMEREPLY']._serialized_end=2295
-  _globals['_HSC']._serialized_start=2390
-  _globals['_HSC']._serialized_end=2849
+  _globals['_NEXTCLAIMSREPLY']._serialized_end=429
+  _globals['_HOSTEXECUTOR']._serialized_start=431
+  _globals['_HOSTEXECUTOR']._serialized_end=487
+  _globals['_NAMEDSET']._serialized_start=489
+  _globals['_NAMEDSET']._serialized_end=552
+  _globals['_HOSTQUARANTINE']._serialized_start=554
+  _globals['_HOSTQUARANTINE']._serialized_end=602
+  _globals['_REPORTHOSTREQUEST']._serialized_start=605
+  _globals['_REPORTHOSTREQUEST']._serialized_end=888
+  _globals['_REPORTHOSTREPLY']._serialized_start=890
+  _globals['_REPORTHOSTREPLY']._serialized_end=965
+  _globals['_HELDCLAIM']._serialized_start=967
+  _globals['_HELDCLAIM']._serialized_end=1075
+  _globals['_HEARTBEATREQUEST']._serialized_start=1077
+  _globals['_HEARTBEATREQUEST']._serialized_end=1199
+  _globals['_HEARTBEATREPLY']._serialized_start=1201
+  _globals['_HEARTBEATREPLY']._serialized_end=1252
+  _globals['_RESULT']._serialized_start=1255
+  _globals['_RESULT']._serialized_end=1546
+  _globals['_SETRESULTSREQUEST']._serialized_start=1548
+  _globals['_SETRESULTSREQUEST']._serialized_end=1621
+  _globals['_SETRESULTSREPLY']._serialized_start=1623
+  _globals['_SETRESULTSREPLY']._serialized_end=1675
+  _globals['_HANDBACKREQUEST']._serialized_start=1677
+  _globals['_HANDBACKREQUEST']._serialized_end=1765
+  _globals['_HANDBACKREPLY']._serialized_start=1767
+  _globals['_HANDBACKREPLY']._serialized_end=1817
+  _globals['_REPORTLOSSREQUEST']._serialized_start=1819
+  _globals['_REPORTLOSSREQUEST']._serialized_end=1922
+  _globals['_REPORTLOSSREPLY']._serialized_start=1924
+  _globals['_REPORTLOSSREPLY']._serialized_end=2007
+  _globals['_LOSTRUN']._serialized_start=2009
+  _globals['_LOSTRUN']._serialized_end=2118
+  _globals['_FIRSTTIMEKEY']._serialized_start=2120
+  _globals['_FIRSTTIMEKEY']._serialized_end=2199
+  _globals['_FIRSTTIMEREQUEST']._serialized_start=2201
+  _globals['_FIRSTTIMEREQUEST']._serialized_end=2276
+  _globals['_FIRSTTIMEREPLY']._serialized_start=2278
+  _globals['_FIRSTTIMEREPLY']._serialized_end=2309
+  _globals['_HSC']._serialized_start=2404
+  _globals['_HSC']._serialized_end=2863
 # @@protoc_insertion_point(module_scope)

@@ -56,14 +56,16 @@ class NextClaimsRequest(_message.Message):
     def __init__(self, executor_id: _Optional[str] = ..., nonce: _Optional[str] = ..., max_tasks: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_us: _Optional[int] = ..., waited_us: _Optional[int] = ..., repeated: bool = ..., lambda_set: _Optional[str] = ..., lambdas: _Optional[_Iterable[str]] = ..., signatures: _Optional[_Iterable[str]] = ..., without: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., host: _Optional[str] = ..., heartbeat_timeout_us: _Optional[int] = ...) -> None: ...
 
 class NextClaimsReply(_message.Message):
-    __slots__ = ("claims", "again", "unknown_set")
+    __slots__ = ("claims", "again", "unknown_set", "over")
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     AGAIN_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_SET_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.RepeatedCompositeFieldContainer[_task_pb2.Claim]
     again: bool
     unknown_set: bool
-    def __init__(self, claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., again: bool = ..., unknown_set: bool = ...) -> None: ...
+    over: bool
+    def __init__(self, claims: _Optional[_Iterable[_Union[_task_pb2.Claim, _Mapping]]] = ..., again: bool = ..., unknown_set: bool = ..., over: bool = ...) -> None: ...
 
 class HostExecutor(_message.Message):
     __slots__ = ("executor_id", "lambda_sets")

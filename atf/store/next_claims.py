@@ -46,7 +46,8 @@ class NextClaimVerbs(RosterVerbs):
         a name (""), it takes what comes first. Of the lambdas in `signatures` it also takes tasks that did not fit executors with another
         signature. What the takers are not given stays in its queue.
 
-        A taker that has claimed in this partition before gets that once more, with new leases, and nothing else; one that was given up gets nothing.
+        A taker that has claimed in this partition before gets that once more, with new leases, and nothing else: nothing once that is over. One that was
+        given up gets nothing.
 
         Args:
             partition: the one to take from.
@@ -75,7 +76,7 @@ class NextClaimVerbs(RosterVerbs):
             args += (len(group), *group)
         reply = await self._lease("next_claims", partition, args, demand=self.settings.floor)
         _check_pause(reply)
-        found, filled, left_to, given_up = reply if len(reply) > 1 else (*reply, (), (), ())
+        found, filled, left_to, over = reply if len(reply) > 1 else (*reply, (), (), ())
         claims: dict[str, list[ClaimedTask]] = {each.nonce: [] for each in takers}
         served: dict[str, int] = {}
         for queue, number, entry in _entries(found):
@@ -83,7 +84,7 @@ class NextClaimVerbs(RosterVerbs):
             claims[nonce].append(claimed_task(queue, nonce, entry))
             served[queue] = served.get(queue, 0) + 1
         names = [each.decode() for each in dict.fromkeys(filled)]
-        hosts, gone = (frozenset(each.decode() for each in names) for names in (left_to, given_up))
+        hosts, gone = (frozenset(each.decode() for each in names) for names in (left_to, over))
         return Taken(claims, served, names, hosts, gone)
 
     async def claims_of(self, owner: str, nonce: str, max_bytes: int = CALL_BYTES) -> list[ClaimedTask]:

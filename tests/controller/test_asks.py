@@ -93,6 +93,16 @@ async def test_claims_that_come_late_are_asked_for_again_and_dated_anew(s: Scrip
 
 
 @virtual(scripted())
+async def test_a_call_whose_nonce_is_given_nothing_any_more_ends_at_once(s: Script) -> None:
+    s.hsc.put(GONE, h.NextClaimsReply(over=True))
+    began = asyncio.get_running_loop().time()
+    assert ids(await s.ask(wait=30)) == []
+    assert asyncio.get_running_loop().time() - began < 0.1
+    await s.settle()
+    assert s.hsc.given_up == [], "there is nothing to give up"
+
+
+@virtual(scripted())
 async def test_a_nonce_of_which_nothing_is_known_at_the_end_of_the_wait_is_given_up(s: Script) -> None:
     s.hsc.put(*[GONE] * 100)
     assert ids(await s.ask(wait=5)) == []

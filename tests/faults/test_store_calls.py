@@ -221,7 +221,7 @@ async def _asked(world: World, store: Store) -> None:
     assert (await claims()).claims == {"nonce-0": []}
     assert await world.sure(lambda: store.claims_of("executor-0", "nonce-0")) == []
     await world.sure(lambda: store.give_up_asks(["nonce-0"]))
-    assert (await claims()).given_up == {"nonce-0"}
+    assert (await claims()).over == {"nonce-0"}
     assert await world.sure(lambda: store.filled_queues(0)) == []
 
 

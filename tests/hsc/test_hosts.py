@@ -13,7 +13,7 @@ from atf.rpc.lambda_sets import LambdaSet
 from atf.runtime import end
 from atf.store.status import LiveRole
 from atf.store.values.lambdas import LambdaRecord
-from atf.task import US
+from atf.task import MAX_WHY_NOT_CHARS, US
 from tests.virtual import virtual
 
 from .world import MAIL, Host, World, ids_of, named, sets, world

@@ -253,6 +253,17 @@ async def test_a_repeated_ask_that_had_claimed_nothing_is_an_ask_like_any_other(
 
 
 @virtual(world())
+async def test_a_repeated_ask_whose_claims_are_over_ends_and_keeps_nobody_from_the_queue(w: World) -> None:
+    await w.enqueue(1)
+    await w.finish(await w.once(nonce="n"))
+    (other,) = await w.enqueue(1)
+    before = w.calls["next_claims"]
+    assert await w.once(nonce="n", repeated=True, wait=60) == Answer(over=True)
+    assert w.calls["next_claims"] - before == 1
+    assert ids_of(await w.ask("e2")) == [other]
+
+
+@virtual(world())
 async def test_a_repeated_ask_ends_the_one_before_and_has_its_claims(w: World) -> None:
     take = w.store.next_claims
 

@@ -326,7 +326,9 @@ async def test_what_was_claimed_anew_is_not_answered_to_the_ask_before(world: Wo
     await world.passes()
     (newer,) = (await take(world, takers=[Taker("executor-1", "n2", 1)])).claims["n2"]
     assert await world.store.claims_of("executor-1", "ask-1") == []
-    assert (await take(world)).claims == {"ask-1": []}
+    again = await take(world)
+    assert again.claims == {"ask-1": []}
+    assert again.over == {"ask-1"}
     await world.store.give_up_asks(["ask-1"])
     assert await world.beat(*held([newer])) == [Verdict.OK]
 
@@ -345,7 +347,7 @@ async def test_an_ask_that_is_given_up_is_handed_back_and_claims_nothing_later(w
     assert await world.store.claims_of("executor-1", "ask-1") == []
     takers = [_ASK, Taker("executor-1", "never-asked", 3), Taker("executor-2", "n2", 3)]
     taken = await take(world, takers=takers)
-    assert (by_taker(taken), taken.given_up) == (
+    assert (by_taker(taken), taken.over) == (
         {"ask-1": [], "never-asked": [], "n2": ids[2:]},
         frozenset({"ask-1", "never-asked"}),
     )

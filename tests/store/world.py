@@ -573,7 +573,7 @@ class World:
             await look()
         await self.store.give_up_asks(["asked-1"])
         again = await self.store.next_claims(0, [[f"{name}:1"]], takers, want=4)
-        assert (again.claims["asked-2"], again.given_up) == (taken.claims["asked-2"], frozenset({"asked-1"}))
+        assert (again.claims["asked-2"], again.over) == (taken.claims["asked-2"], frozenset({"asked-1"}))
         await self.store.cancel_tasks(ids)
         await self.finish(Outcome.SUCCEEDED, *held(again.claims["asked-2"]))
 

@@ -15,6 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from atf.store.keys import partition_for
+from atf.task import MAX_WHY_NOT_CHARS
 
 from .world import INVALID, METHODS, NOT_FOUND, OK, PRECONDITION
 

@@ -38,7 +38,9 @@ class Taken(NamedTuple):
     left_to: frozenset[
         str
     ]  # hosts to which some was left, where fewer were found than wanted: it is anybody's before long
-    given_up: frozenset[str]  # nonces of takers that were given up: they get nothing any more
+    over: frozenset[
+        str
+    ]  # nonces of takers that get nothing any more: they were given up, or what they had claimed is over
 
     @property
     def left(self) -> bool:

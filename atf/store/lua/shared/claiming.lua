@@ -177,7 +177,8 @@ function claiming.remember(key, text, timeout)
   redis.call('SET', key, text, 'PX', fmt(math.floor(timeout / 500)))
 end
 
--- The claims that an ask holds here and has not started, with new leases. Adds to `answer` the name of a queue before claims of it.
+-- The claims that an ask holds here and has not started, with new leases. Adds to `answer` the name of a queue before claims of it. Returns whether
+-- there are any.
 function claiming.repeated(P, answer, whose, text, owner, nonce)
   local last
   for id in string.gmatch(text, '%S+') do
@@ -187,4 +188,5 @@ function claiming.repeated(P, answer, whose, text, owner, nonce)
       answer[#answer + 1] = entry
     end
   end
+  return last ~= nil
 end

@@ -10,32 +10,29 @@
 --          {queue, {number of the taker, id, counter, spec, scheduled at}, ... of its tasks, queue, ...}: a task that ran before has attempt, run, losses
 --          and alone behind that, and where its lambda says so, of which runs the log is kept comes last;
 --          unless all three are empty {queues that may hold more}, {hosts to which some was left, where fewer were found than wanted},
---          {nonces that were given up}; and the call's number
+--          {nonces that get nothing any more: they were given up, or what they had claimed is over}; and the call's number
 
 local ROUNDS = 4  -- over the queues, where what is taken is not claimable: was cancelled, or is kept by a gate
 
 local takers = {}  -- one for all calls: to make it costs as much as a command
 
 -- Those that have claimed here before get that once more, and nothing else; those that were given up get nothing. Returns the room of the others, and the
--- nonces that were given up.
+-- nonces of those that get nothing any more.
 local function look_back(P, count, room, answer)
-  local given_up = {}
+  local over = {}
   for number = 1, count do
     local taker = takers[number]
     local text = claiming.asked(taker.key)
     if text then
       room, taker.room = room - taker.room, 0
-      if text == claiming.GIVEN_UP then
-        given_up[#given_up + 1] = taker.nonce
-      elseif claiming.gives(P) then
-        claiming.repeated(P, answer, number, text, taker.owner, taker.nonce)
-      end
+      local found = text ~= claiming.GIVEN_UP and claiming.gives(P) and claiming.repeated(P, answer, number, text, taker.owner, taker.nonce)
+      if not found and not claiming.refusal then over[#over + 1] = taker.nonce end
     end
   end
-  return room, given_up
+  return room, over
 end
 
--- A call's takers, args[12] on. Returns for how many tasks they have room, the nonces that were given up, and whether there are tasks beside queues.
+-- A call's takers, args[12] on. Returns for how many tasks they have room, the nonces of those that get nothing any more, and whether there are tasks beside queues.
 local function read_takers(P, args, count, answer)
   local room, sets = 0, misfits.sets_key(P, '')
   for i = 1, count do
@@ -53,8 +50,8 @@ local function read_takers(P, args, count, answer)
     exists = redis.call('EXISTS', unpack(keys))
   end
   if exists == 0 then return room, NOTHING, false end
-  local left, given_up = look_back(P, count, room, answer)
-  return left, given_up, redis.call('EXISTS', sets) == 1
+  local left, over = look_back(P, count, room, answer)
+  return left, over, redis.call('EXISTS', sets) == 1
 end
 
 register('next_claims', {'allow-oom'}, function(keys, args)
@@ -62,7 +59,7 @@ register('next_claims', {'allow-oom'}, function(keys, args)
   local answer, filled = {}, NOTHING
   claiming.prepare(now, timeout, signatures, tonumber(args[7]), true)
   claiming.by(args[2], args[3], args[4])
-  local room, given_up, apart = read_takers(P, args, count, answer)
+  local room, over, apart = read_takers(P, args, count, answer)
   if not claiming.refusal then
     taking.begin(args, 12 + 3 * count, takers, math.min(tonumber(args[6]), room), now, args[8], args[9], signatures)
     local more, rounds = true, 0
@@ -77,6 +74,6 @@ register('next_claims', {'allow-oom'}, function(keys, args)
     if taker.ids then claiming.remember(taker.key, table.concat(taker.ids, ' '), timeout) end
   end
   local number, left_to = claiming.number(P, #answer > 0), taking.left_to()
-  if filled == NOTHING and left_to == NOTHING and given_up == NOTHING then return {answer, number} end  -- mostly
-  return {answer, filled, left_to, given_up, number}
+  if filled == NOTHING and left_to == NOTHING and over == NOTHING then return {answer, number} end  -- mostly
+  return {answer, filled, left_to, over, number}
 end)
