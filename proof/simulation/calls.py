@@ -47,7 +47,6 @@ COMMANDS: Final = ("FUNCTION", "SADD", RQ_READS, "TIME")
 NOTIFICATIONS: Final = ("again", "done", "due", "ready")
 """Kinds of notifications; "again": a connection is there anew, and whoever listens looks for himself."""
 EXCEPTED: Final = {
-    "store announce": "of the frame of a role's process (atf/process/role.py), in whose place the simulation stands",
     "store barrier": "sent by the connection itself behind a write that must reach a disk or a replica; SimLink stands in its place",
     "store restore": "of `atf store import`, which no role calls",
     "store restore_unique_keys": "of `atf store import`, which no role calls",

@@ -723,6 +723,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "retry_unaudited": Mutant(
         "of tasks that somebody started afresh the audit log says nothing", patches=_retry_unaudited, by="ODD"
     ),
+    "controller_forgotten": Mutant(
+        "a controller counts as alive for less than passes until the store is told so again",
+        patches=lambda: [patch("atf.hsc.hosts.ALIVE_S", 2.0)],
+        by="ODD",
+    ),
+    "dead_controller_listed": Mutant(
+        "a controller counts as alive for ever", patches=lambda: [patch("atf.hsc.hosts.ALIVE_S", 1e6)], by="ODD"
+    ),
     "one_token": Mutant(
         "all claims of a task have one token",
         {"new_token": "counter, run, nonce = counter > 0 and counter or now, run + 1, '0'"},

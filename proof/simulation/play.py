@@ -19,7 +19,7 @@ from atf.verify.history import check
 from atf.verify.judgement import Breach, Finding
 from tests.store.world import read, violations
 
-from . import audits, batches, jobs, lambdas, link, lists, mutants, starts, undelivered
+from . import alive, audits, batches, jobs, lambdas, link, lists, mutants, starts, undelivered
 from .chronicle import Logs
 from .host import ExcusedAtKill
 from .loop import Livelock
@@ -119,6 +119,7 @@ def stand_ins(world: World) -> list[Any]:
         patch("atf.store.store.fake_link", lambda _fake, _server=None: world.link()),
         patch("atf.store.store.listen", world.notifications.listen),
         patch("atf.store.queues.QueueVerbs.queues", link.queues),
+        patch("atf.controller.host_state.process_name", alive.name),
         patch("atf.executor.output.events.wall_us", lambda: EPOCH_US + world.now_us()),
         patch.object(atf.log.output, "logger", Logs(world.chronicle, world.server.audits.logged)),
     ]
@@ -137,6 +138,7 @@ async def _whole(world: World) -> None:
     await undelivered.judge(world)
     await _nothing_left(world)
     await starts.end_of_reasons(world)
+    await alive.judge(world)
     for judge in (lists.judge, audits.judge):
         await world.loop.start(world.processes["service"], judge(world))
     known = world.server.deleted | {task_id: state[0] for task_id, state in world.server.tasks().items()}
