@@ -40,7 +40,7 @@ _UNTIL_THERE: Final = RetryPolicy(
     first=0.1, most=2.0, errors=(Unavailable, DeadlineExceeded, ResourceExhausted, OSError)
 )
 _SAY_AGAIN_S: Final = 30.0
-_COLLECTED: Final = (5_000, 10, 10)
+_COLLECTED: Final = (2_000, 10, 10)
 """Thresholds of garbage collection. With Python's own first one, 700, an HSC with 2,000 open calls spends a tenth of its time on looking through them
 again and again; the command line starts with a larger one."""
 _AT_ONCE_S: Final = 3.0
