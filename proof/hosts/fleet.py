@@ -23,7 +23,7 @@ SIGNATURE: Final = "none"
 ROOM: Final = 16
 """Tasks that an executor asks for."""
 WAIT_S: Final = 60.0
-RENEWED_S: Final = 0.9
+RENEWED_S: Final = 0.7
 """Age of an ask from which on `again` is its renewal and no sign that somebody was woken for a task."""
 _NONCE_BITS: Final = 64
 

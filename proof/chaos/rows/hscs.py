@@ -104,8 +104,12 @@ async def _undelivered(n: int, progress: Progress) -> Sequence[Trial]:
             began = {run.task_id: run.at_us for run in reversed(world.record.begun) if run.task_id in waited}
             took = round(max((at_us - killed_us for at_us in began.values()), default=0) / US, 3)
             late = [f"a task began {took} s after the kill, the bar is {NOTICED_S:g} s"] if took > NOTICED_S else []
-            more.append({"late": late, "back_s": max(took, 0.0)})
+            undelivered = sum(at_us > killed_us for at_us in began.values())
+            progress.say(f"{undelivered} of {len(waited)} tasks had not begun when it was killed")
+            more.append({"late": late, "back_s": max(took, 0.0), "undelivered": undelivered})
             victim.start()
+        if more and not sum(each["undelivered"] for each in more):
+            more[0]["late"] += ["no trial met a controller with claims that it had not passed on"]
         return judged(world, await world.drain(), progress, more)
 
 

@@ -43,7 +43,7 @@ SECONDS: Final = 15.0
 """For so long each, alone and beside the flood, which fast machines have run after some 20 s."""
 AHEAD_S: Final = 0.5
 FACTOR: Final = 1.2
-SLACK_S: Final = 0.010
+SLACK_S: Final = 0.008
 _WARM_UP_S: Final = 30.0
 _FLOOD_S: Final = 600.0
 _LEAD_S: Final = 2.0
