@@ -15,7 +15,7 @@ from atf.config.settings import StoreSettings, Timing
 from atf.rpc import task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 from atf.store.store import Store
-from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult, Taker
+from atf.store.values.claims import ClaimedTask, HeldClaim, Outcome, RunResult, Taker, Verdict
 from atf.store.values.lambdas import LambdaRecord
 from atf.store.values.tasks import NewTask
 from tests.store import versions
@@ -86,8 +86,8 @@ class Floor:
             await store.schedule([_new(number, new_id(self._runtime.random)) for number in numbers])
             await store.enqueue(0, 0)
             while claims := await self._claims(most):
-                await store.set_results([_succeeded(each) for each in claims])
-                ended += len(claims)
+                verdicts = await store.set_results([_succeeded(each) for each in claims])
+                ended += verdicts.count(Verdict.OK)
         return ended
 
     async def _claims(self, most: int) -> list[ClaimedTask]:

@@ -69,6 +69,8 @@ class FoundationStore(Store):
             args = [each for first in range(0, len(args), 7) for each in (*args[first : first + 6], "", "")]
         if verb == "heartbeat":  # knew nothing of drains
             args = [args[0], *args[2:]]
+        if verb == "finish":  # knew nothing of kept logs
+            args = [each for first in range(0, len(args), 11) for each in args[first : first + 10]]
         reply = await super()._call(verb, partition, args, server=server)
         if verb == "schedule":
             return [[*each, b""] for each in reply]
