@@ -1,4 +1,4 @@
--- pause_claims: has `claim` give none for a while: until executors have ended that hold claims which this store knows nothing of
+-- pause_claims: no claims are given for a while: until executors have ended that hold claims which this store knows nothing of
 -- KEYS[1]  the partition's record
 -- ARGV     now, how long, the cause (see store_clock.pause_claims)
 -- RETURNS  the instant from which on claims are given again
