@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
-import random
 import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
@@ -18,9 +17,9 @@ import grpc
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
-from atf.rpc.connection import QUICK_OPTIONS, Connection, addresses_of, blocking_connection, nearly_over
+from atf.rpc.connection import Connection, blocking_connection, nearly_over
 from atf.rpc.failure import to_error
-from atf.rpc.several import BlockingOneOfSeveral, OneOfSeveral
+from atf.rpc.several import BlockingOneOfSeveral, OneOfSeveral, to_any
 from atf.runtime import end
 
 from .fork import FORK_GUARD
@@ -208,16 +207,9 @@ class ForkSafeBlockingChannel(Connection):
 
 def open_fork_safe(address: str) -> ForkSafeChannel | OneOfSeveral:
     """A connection to the frontend at `address`, or to any one of those with commas between."""
-    addresses = addresses_of(address)
-    if len(addresses) == 1:
-        return ForkSafeChannel(addresses[0])
-    return OneOfSeveral([ForkSafeChannel(each, QUICK_OPTIONS) for each in addresses], random.SystemRandom())
+    return to_any(address, ForkSafeChannel, OneOfSeveral)
 
 
 def open_fork_safe_blocking(address: str) -> ForkSafeBlockingChannel | BlockingOneOfSeveral:
     """The same for calls that block their thread."""
-    addresses = addresses_of(address)
-    if len(addresses) == 1:
-        return ForkSafeBlockingChannel(addresses[0])
-    channels = [ForkSafeBlockingChannel(each, QUICK_OPTIONS) for each in addresses]
-    return BlockingOneOfSeveral(channels, random.SystemRandom())
+    return to_any(address, ForkSafeBlockingChannel, BlockingOneOfSeveral)

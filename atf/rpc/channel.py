@@ -20,7 +20,6 @@ from atf.errors import Unavailable
 from atf.runtime import end
 
 from .connection import (
-    QUICK_OPTIONS,
     Connection,
     addresses_of,
     blocking_connection,
@@ -29,7 +28,7 @@ from .connection import (
     nearly_over,
 )
 from .failure import to_error
-from .several import OneOfSeveral
+from .several import OneOfSeveral, to_any
 
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
@@ -178,10 +177,7 @@ def open_channel(address: str, options: Sequence[tuple[str, Any]] = ()) -> Strea
         address: host:port; of several servers with commas between. Of them a frozen one holds up a call for 2 s at most.
         options: gRPC's, in place of the usual ones.
     """
-    addresses = addresses_of(address)
-    if len(addresses) == 1:
-        return AioChannel(addresses[0], options)
-    return OneOfSeveral([AioChannel(each, options or QUICK_OPTIONS) for each in addresses], random.SystemRandom())
+    return to_any(address, lambda each, quick: AioChannel(each, options or quick), OneOfSeveral)
 
 
 def open_blocking_channel(address: str) -> Channel:

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
 
+from .connection import QUICK_OPTIONS, addresses_of
+
+C = TypeVar("C")
+D = TypeVar("D")
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Message)
+
+
+def to_any(address: str, connect: Callable[[str, Sequence[tuple[str, Any]]], C], of: Callable[..., D]) -> C | D:
+    """A connection to the server at `address`, or to any one of those with commas between. Of them a frozen one holds up a call for 2 s at most.
+
+    Args:
+        address: host:port, or several.
+        connect: makes a channel to one of them, with these options of gRPC's.
+        of: makes one of several channels.
+
+    Raises:
+        InvalidArgument: an address is none.
+    """
+    addresses = addresses_of(address)
+    if len(addresses) == 1:
+        return connect(addresses[0], ())
+    return of([connect(each, QUICK_OPTIONS) for each in addresses], random.SystemRandom())
 
 
 class OneOfSeveral:
