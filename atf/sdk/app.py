@@ -123,8 +123,8 @@ class App:
             schedule: the lambda is a job, too, of its own name, which executors register: cron, macro, `@every` or a period.
             tz: by whose clocks the schedule is read; default UTC.
             job: what else a job may say, such as {"misfire": "all"}; see atf.sdk.job.JobOptions.
-            queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 10,000.
-            enqueue_timeout: seconds, a timedelta or text such as "5m" after which a queued id is looked at again; default 10.
+            queue_limit: entries that one queue of the lambda holds; the rest waits in the task store. Default 100,000.
+            enqueue_timeout: seconds, a timedelta or text such as "5m" after which a queued id is looked at again, later if far from the front; default 10.
             owner, runbook: who answers for it, and where it says what to do when it fails; for people.
             rate: tasks a second that are started, over the cluster; default no bound.
             burst: the most of them that any one second sees; default what the rate needs.

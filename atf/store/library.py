@@ -21,6 +21,8 @@ VERSION: Final = 1
 
 VISITS_PER_PASS: Final = 64
 """Queues that one pass of a store consumer visits at most."""
+STRETCH: Final = 10_000
+"""Entries of a queue. For each so many that stand before it, an entry is left alone for one enqueue timeout more."""
 FULL_REVISIT_US: Final = t.US
 """When a full queue is looked at again, should no call that takes tasks do it sooner."""
 UNBELIEVED_REVISIT_US: Final = t.US
@@ -207,6 +209,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     "ENDED_RUNS_KEPT": t.ENDED_RUNS_KEPT,
     "TOMBSTONE": t.TOMBSTONE_US,
     "VISITS_PER_PASS": VISITS_PER_PASS,
+    "STRETCH": STRETCH,
     "FULL_REVISIT": FULL_REVISIT_US,
     "UNKNOWN_REVISIT": UNKNOWN_REVISIT_US,
     "PERMIT_REVISIT": PERMIT_REVISIT_US,

@@ -9,6 +9,7 @@ import pytest
 
 from atf.errors import Internal
 from atf.store import keys
+from atf.store.library import STRETCH
 from atf.store.values.claims import Outcome
 from atf.task import DEFAULT_ENQUEUE_TIMEOUT_US, US
 from tests.known import know
@@ -21,6 +22,7 @@ from .test_queues import limit_to, notified
 from .world import LAMBDA, QUEUE, Clock, World, dump, held, labelled
 
 OTHER = f"{LAMBDA}:2"
+LIST = "rq:queue:{0}" + QUEUE
 KEYED = keys.concurrency(LAMBDA, "anna", 1, IN_LINE)
 
 
@@ -58,6 +60,22 @@ async def test_what_is_pushed_and_lost_is_pushed_again(pushing: World, clock: Cl
     assert await pushing.passes() == (0, 1, 0)
     assert await pushing.pop() == ids
     await pushing.check()
+
+
+async def test_what_stands_far_from_the_front_is_looked_at_less_often(pushing: World, clock: Clock) -> None:
+    await pushing.store.link.command("RPUSH", LIST, *["0-gone"] * 2 * STRETCH, key="atf:{0}")
+    ids = await pushing.schedule("a")
+    assert (await pushing.get(ids[0])).next_at_us == clock.us + 3 * DEFAULT_ENQUEUE_TIMEOUT_US
+    clock.advance(3 * DEFAULT_ENQUEUE_TIMEOUT_US / US)
+    await pushing.store.link.command("LTRIM", LIST, "1", "-1", key="atf:{0}")
+    assert await pushing.passes() == (0, 0, 0)
+    assert (await pushing.get(ids[0])).next_at_us == clock.us + 2 * DEFAULT_ENQUEUE_TIMEOUT_US, (
+        "only so many stand before it now"
+    )
+    late = await pushing.schedule("b", delay_us=1)
+    clock.advance(1e-6)
+    assert await pushing.passes() == (1, 0, 0)
+    assert (await pushing.get(late[0])).next_at_us == clock.us + 3 * DEFAULT_ENQUEUE_TIMEOUT_US, "a pass says the same"
 
 
 # --- what leaves it to a pass -----------------------------------------------------------------------------------------
