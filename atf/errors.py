@@ -9,6 +9,8 @@
     │   └── UnknownLambda        no such lambda is registered
     ├── AlreadyExists            the id is taken by another request
     ├── FailedPrecondition       the call does not fit the state of the system
+    ├── Unauthenticated          the caller shows no token, or one that is not valid
+    ├── PermissionDenied         the caller may not do this
     ├── ResourceExhausted        the task store is full
     │   └── TooManyPending       the lambda has as many unfinished tasks as it may have
     ├── Unavailable              a role or the task store can't be reached; calling again is safe
@@ -100,6 +102,18 @@ class FailedPrecondition(AtfError):
     """The call does not fit the state of the system."""
 
     code = "FAILED_PRECONDITION"
+
+
+class Unauthenticated(AtfError):
+    """The caller shows no token, or one that is unknown, expired or revoked."""
+
+    code = "UNAUTHENTICATED"
+
+
+class PermissionDenied(AtfError):
+    """The caller may not do this; the message names the verb and the namespace."""
+
+    code = "PERMISSION_DENIED"
 
 
 class ResourceExhausted(AtfError):

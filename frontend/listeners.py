@@ -12,6 +12,7 @@ from atf.metrics.metrics import Metrics
 from atf.rpc import api, dapr_runtime_pb2 as d, dapr_scheduler_pb2 as s, frontend_pb2 as f
 from atf.rpc.health import Detail
 from atf.rpc.server import Server, Service, serve
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 
 from .dapr import runtime
 from .dapr.scheduler import SERVICE, SchedulerService
@@ -50,6 +51,7 @@ class Listeners:
         metrics: Metrics | None = None,
         *,
         beside: Sequence[Service] = (),
+        security: ServerSecurity = OPEN_TO_ALL,
     ) -> Self:
         """Begins to listen.
 
@@ -61,6 +63,7 @@ class Listeners:
             details: what health says beside whether it serves, by name.
             metrics: where calls are counted and timed.
             beside: services of other roles of this process, on the same gRPC port.
+            security: whom it answers, and how it is encrypted.
 
         Raises:
             ConfigError: an address can't be listened on.
@@ -73,7 +76,7 @@ class Listeners:
             Service(s.DESCRIPTOR.services_by_name["Scheduler"], scheduler, name=SERVICE),
             *beside,
         ]
-        server = await serve(settings.listen, services, details=details, metrics=metrics)
+        server = await serve(settings.listen, services, details=details, metrics=metrics, security=security)
         scheduler.hosts = settings.told_hosts or (server.address,)
         if not settings.dapr_http:
             return cls(frontend, scheduler, server, None, "", grace)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from atf.config.settings import LogSettings, StoreConsumerSettings, StoreSettings, Timing, metrics_address
+from atf.config.settings import (
+    LogSettings,
+    SecuritySettings,
+    StoreConsumerSettings,
+    StoreSettings,
+    Timing,
+    metrics_address,
+)
 from atf.process.role import Process, run_role
+from atf.process.security import server_security
 from atf.rpc.server import serve
+from atf.rpc.server_security import ServerSecurity
+from atf.rpc.server_tls import server_credentials
 from atf.rpc.store_health import of_store
 from atf.store.store import Store
 
@@ -16,7 +26,9 @@ DRAIN_S: Final = 5.0
 """Seconds that a poll under way has when the process ends."""
 
 
-def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, logs: LogSettings) -> int:
+def main(
+    settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, logs: LogSettings, security: SecuritySettings
+) -> int:
     """Runs a store consumer until it is asked to end. Returns the exit code."""
 
     async def opened_role(process: Process) -> tuple[Store, StoreConsumerRole]:
@@ -30,7 +42,11 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
             await _poll(process)
             return
         details = of_store(None)
-        server = await serve(settings.listen, [], serving=False, details=details, metrics=process.metrics)
+        security.check_listen(settings.listen)
+        secured = ServerSecurity(credentials=server_credentials(security))  # of health, which everybody may ask
+        server = await serve(
+            settings.listen, [], serving=False, details=details, metrics=process.metrics, security=secured
+        )
         try:
             opened, role = await opened_role(process)
             details |= of_store(opened)
@@ -45,7 +61,10 @@ def main(settings: StoreConsumerSettings, store: StoreSettings, timing: Timing, 
 
     async def _poll(process: Process) -> None:
         opened, role = await opened_role(process)
-        server = await serve(settings.listen, role.services, details=of_store(opened), metrics=process.metrics)
+        secured = server_security(security, settings.listen, opened, process.runtime)
+        server = await serve(
+            settings.listen, role.services, details=of_store(opened), metrics=process.metrics, security=secured
+        )
         process.ready(server.address)
         await process.stopping.wait()
         await server.stop(DRAIN_S)

@@ -335,6 +335,8 @@ MENDS: Final = {
     "TaskNotFound": "Check the id. A finished task is forgotten after its `retention`, a day by default.",
     "UnknownLambda": "Start a worker whose app has the lambda, or mend the name: the message shows the nearest ones.",
     "AlreadyExists": "Use another `key` or name, or the same arguments as the first call. For a job, say `overwrite`.",
+    "Unauthenticated": "Set ATF_TOKEN, or ATF_TOKEN_FILE, to a token that `atf token ls` shows as valid.",
+    "PermissionDenied": "Ask whoever makes tokens for one with the verb and the namespace that the message names.",
     "FailedPrecondition": "Bring about what the message asks for, such as a resume or a deletion, and call again.",
     "ResourceExhausted": "Wait until tasks have drained, delete what you do not need, or give the store more memory.",
     "TooManyPending": "Call again after `retry_after_s`, schedule less, or raise the lambda's `max_pending`.",

@@ -80,7 +80,7 @@ PLUMBING = {"_call", "_lease", "_apply_all_outboxes", "open_partition"}
 """Methods that every verb may go through."""
 
 
-class Verb(NamedTuple):
+class VerbRow(NamedTuple):
     """A row of the table."""
 
     rpc: str
@@ -112,7 +112,7 @@ def main() -> None:
         print(f"wrote {PAGE}")
 
 
-def verbs() -> Iterator[Verb]:
+def verbs() -> Iterator[VerbRow]:
     """Every RPC, service by service."""
     for service, (descriptor, folder) in SERVICES.items():
         logged = events_of(folder)
@@ -123,7 +123,7 @@ def verbs() -> Iterator[Verb]:
             if store and not any(same(store, each) for each in functions):
                 why = "; ".join(filter(None, (why, OTHER_FUNCTION.get(store, ""))))
             event = logged.get(method, "")
-            yield Verb(rpc.name, service, method, store, functions, event, why)
+            yield VerbRow(rpc.name, service, method, store, functions, event, why)
 
 
 def store_method(rpc: str) -> tuple[str, str]:
@@ -212,7 +212,7 @@ def page() -> str:
     return "\n".join([*lines, ""])
 
 
-def row(verb: Verb) -> str:
+def row(verb: VerbRow) -> str:
     functions = ", ".join(map(code, verb.functions)) or "–"
     return f"| {verb.rpc} | {code(verb.store)} | {functions} | {code(verb.event)} |"
 

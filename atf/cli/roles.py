@@ -16,6 +16,7 @@ from atf.config.settings import (
     HscSettings,
     LogSettings,
     RoleSettings,
+    SecuritySettings,
     ServerSettings,
     StoreConsumerSettings,
     StoreSettings,
@@ -28,7 +29,7 @@ from atf.process.left_out import without
 
 from .options import SettingsCommand, option, read, refuse_unused, settings_flags
 
-_SHARED = (StoreSettings, Timing, LogSettings)
+_SHARED = (StoreSettings, Timing, LogSettings, SecuritySettings)
 _OF_WORKERS = (Timing, LogSettings)
 """Of roles on worker hosts, which don't know the task store."""
 

@@ -17,6 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from atf.errors import Unavailable
+from atf.rpc.caller_security import CallerSecurity
 from atf.rpc.connection import Connection, blocking_connection, nearly_over
 from atf.rpc.failure import to_error
 from atf.rpc.several import BlockingOneOfSeveral, OneOfSeveral, to_any
@@ -35,13 +36,17 @@ _READY: Final = 2
 class ForkSafeChannel(Connection):
     """A rpc.channel.StreamingChannel for any loop of any process that descends from the one that made it."""
 
-    def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
-        super().__init__(address, blocking_connection(address, options))
+    def __init__(
+        self, address: str, options: Sequence[tuple[str, Any]] = (), security: CallerSecurity | None = None
+    ) -> None:
+        super().__init__(address, blocking_connection(address, options), security)
         FORK_GUARD.add(self)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         heard, until = self._heard, nearly_over(timeout)
-        under_way, channel = self._begin(path, type(request), lambda call: call.future(request, timeout=timeout))
+        under_way, channel = self._begin(
+            path, type(request), lambda call: call.future(request, timeout=timeout, metadata=self._security.metadata())
+        )
         try:
             return self._decoded(path, reply, await self._end(under_way, path, timeout, channel))
         except asyncio.CancelledError:
@@ -66,7 +71,10 @@ class ForkSafeChannel(Connection):
             ready.put(None)
 
         under_way, channel = self._begin(
-            path, request, lambda call: call.future(each(), timeout=timeout), "stream_unary"
+            path,
+            request,
+            lambda call: call.future(each(), timeout=timeout, metadata=self._security.metadata()),
+            "stream_unary",
         )
         ended, pumping = self._end(under_way, path, timeout, channel), asyncio.ensure_future(pump())
         try:
@@ -96,7 +104,12 @@ class ForkSafeChannel(Connection):
             _tell(loop, arrived.put_nowait, last)
 
         heard = self._heard
-        call, channel = self._begin(path, type(request), lambda call: call(request, timeout=timeout), "unary_stream")
+        call, channel = self._begin(
+            path,
+            type(request),
+            lambda call: call(request, timeout=timeout, metadata=self._security.metadata()),
+            "unary_stream",
+        )
         threading.Thread(target=read, name="atf stream", daemon=True).start()
         try:
             while (each := await arrived.get()) is not None:
@@ -168,8 +181,10 @@ def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., object], *args: o
 class ForkSafeBlockingChannel(Connection):
     """A connection for calls that block their thread."""
 
-    def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
-        super().__init__(address, blocking_connection(address, options))
+    def __init__(
+        self, address: str, options: Sequence[tuple[str, Any]] = (), security: CallerSecurity | None = None
+    ) -> None:
+        super().__init__(address, blocking_connection(address, options), security)
         FORK_GUARD.add(self)
 
     def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
@@ -181,7 +196,7 @@ class ForkSafeBlockingChannel(Connection):
         with FORK_GUARD.blocking(lambda: self._method(path, type(request)), self.cut) as (method, channel):
             heard = self._heard
             try:
-                answer: bytes = method(request, timeout=timeout)
+                answer: bytes = method(request, timeout=timeout, metadata=self._security.metadata())
             except grpc.RpcError as error:
                 self._failed(error, channel, heard)
                 raise to_error(error, self.address, path, timeout) from None
@@ -205,11 +220,13 @@ class ForkSafeBlockingChannel(Connection):
         return _inherited(self)
 
 
-def open_fork_safe(address: str) -> ForkSafeChannel | OneOfSeveral:
+def open_fork_safe(address: str, security: CallerSecurity | None = None) -> ForkSafeChannel | OneOfSeveral:
     """A connection to the frontend at `address`, or to any one of those with commas between."""
-    return to_any(address, ForkSafeChannel, OneOfSeveral)
+    return to_any(address, lambda each, quick: ForkSafeChannel(each, quick, security), OneOfSeveral)
 
 
-def open_fork_safe_blocking(address: str) -> ForkSafeBlockingChannel | BlockingOneOfSeveral:
+def open_fork_safe_blocking(
+    address: str, security: CallerSecurity | None = None
+) -> ForkSafeBlockingChannel | BlockingOneOfSeveral:
     """The same for calls that block their thread."""
-    return to_any(address, ForkSafeBlockingChannel, BlockingOneOfSeveral)
+    return to_any(address, lambda each, quick: ForkSafeBlockingChannel(each, quick, security), BlockingOneOfSeveral)

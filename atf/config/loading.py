@@ -21,6 +21,7 @@ from .settings import (
     FrontendSettings,
     HscSettings,
     LogSettings,
+    SecuritySettings,
     ServerSettings,
     StoreConsumerSettings,
     StoreSettings,
@@ -41,7 +42,7 @@ def _names(*classes: type[Any]) -> frozenset[str]:
     return frozenset(each.name for cls in classes for each in fields(cls))
 
 
-_SHARED: Final = (StoreSettings, Timing, LogSettings)
+_SHARED: Final = (StoreSettings, Timing, LogSettings, SecuritySettings)
 
 _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
     "frontend": (FrontendSettings, *_SHARED),

@@ -15,7 +15,7 @@ from .allowed_hosts import AllowedHosts
 from .allowed_programs import AllowedPrograms
 from .dapr_names import check_app_id
 from .store_urls import check_no_store
-from .web import check_base_path, check_editor_url, check_loopback, host_names
+from .web import check_base_path, check_editor_url, check_loopback, host_names, is_loopback
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -169,6 +169,61 @@ class StoreSettings:
             return durability_of(self.durability)
         except InvalidArgument as error:
             raise ConfigError(str(error)) from None
+
+
+AUTH: Final = ("off", "token", "mtls")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecuritySettings:
+    """Whom a process answers, what it shows to those that it calls, and how both are encrypted. The token itself is in ATF_TOKEN, never in a flag."""
+
+    auth: str = setting(
+        "off",
+        "how callers are known: token (by what `atf token create` gave them), mtls (by their certificates too), or off: everybody may do everything",
+    )
+    tls_cert: str = setting(
+        "", "file with the certificate to show, as a server and to servers, and those between it and its root"
+    )
+    tls_key: str = setting("", "file with its key")
+    tls_client_ca: str = setting(
+        "", "file with the certificates of those who sign the callers' certificates, for auth = mtls"
+    )
+    tls_ca: str = setting(
+        "",
+        "file with the certificates of those who sign servers' certificates, or `system`; empty: what is called is called without TLS",
+    )
+    token_file: str = setting(
+        "", "file with the token to show to those that are called; it is read again when it has changed"
+    )
+    insecure: bool = setting(
+        False, "whether to listen for other machines without TLS and tokens: only in a network that does both by itself"
+    )
+
+    def __post_init__(self) -> None:
+        if self.auth not in AUTH:
+            raise ConfigError(f"auth = {self.auth[:_SHOWN]!r}: use {', '.join(AUTH)}")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ConfigError("tls_cert and tls_key belong together: give both, or none")
+        if self.auth == "mtls" and not (self.tls_cert and self.tls_client_ca):
+            raise ConfigError("auth = mtls needs tls_cert, tls_key and tls_client_ca")
+
+    def check_listen(self, address: str, name: str = "listen") -> None:
+        """Lets pass where a role may listen: on loopback, or with TLS and tokens.
+
+        Raises:
+            ConfigError: other machines reach it, and it has not both.
+        """
+        host = address.rpartition(":")[0]
+        if self.insecure or is_loopback(host) or (self.tls_cert and self.auth != "off"):
+            return
+        lacks = " and ".join(
+            what for what, there in (("TLS", self.tls_cert), ("tokens", self.auth != "off")) if not there
+        )
+        raise ConfigError(
+            f"{name} = {address}: other machines reach that, and this role has no {lacks}. Give it --tls-cert, --tls-key and --auth token"
+            " (docs/how-to/security.md), or --insecure where the network does both by itself"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

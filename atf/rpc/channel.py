@@ -19,14 +19,8 @@ from google.protobuf.message import Message
 from atf.errors import Unavailable
 from atf.runtime import end
 
-from .connection import (
-    Connection,
-    addresses_of,
-    blocking_connection,
-    changed,
-    check_address,
-    nearly_over,
-)
+from .caller_security import CallerSecurity
+from .connection import Connection, addresses_of, aio_connection, blocking_connection, nearly_over
 from .failure import to_error
 from .several import OneOfSeveral, to_any
 
@@ -74,19 +68,21 @@ class StreamingChannel(Channel, Protocol):
 class AioChannel(Connection):
     """A connection of the event loop that makes the first call."""
 
-    def __init__(self, address: str, options: Sequence[tuple[str, Any]] = ()) -> None:
-        check_address(address)
-        super().__init__(address, lambda given: grpc.aio.insecure_channel(address, options=changed(given, options)))
+    def __init__(
+        self, address: str, options: Sequence[tuple[str, Any]] = (), security: CallerSecurity | None = None
+    ) -> None:
+        super().__init__(address, aio_connection(address, options), security)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         method, channel = self._method(path, type(request))
         with self._errors(path, timeout, channel, self._heard, nearly_over(timeout)):
-            answer: bytes = await method(request, timeout=timeout)
+            answer: bytes = await method(request, timeout=timeout, metadata=self._security.metadata())
         return self._decoded(path, reply, answer)
 
     async def send(self, path: str, requests: AsyncIterator[S], request: type[S], reply: type[R], timeout: float) -> R:
         method, channel = self._method(path, request, "stream_unary")
-        call, heard, until = method(timeout=timeout), self._heard, nearly_over(timeout)
+        call = method(timeout=timeout, metadata=self._security.metadata())
+        heard, until = self._heard, nearly_over(timeout)
 
         async def pump() -> None:
             with contextlib.suppress(asyncio.InvalidStateError, grpc.RpcError):  # it has ended: the answer says why
@@ -108,7 +104,8 @@ class AioChannel(Connection):
 
     async def receive(self, path: str, request: Message, reply: type[R], timeout: float) -> AsyncGenerator[R, None]:
         method, channel = self._method(path, type(request), "unary_stream")
-        call, heard, until = method(request, timeout=timeout), self._heard, nearly_over(timeout)
+        call = method(request, timeout=timeout, metadata=self._security.metadata())
+        heard, until = self._heard, nearly_over(timeout)
         answers = aiter(call)
         try:
             while True:
@@ -151,14 +148,14 @@ class BlockingChannel(Connection):
     Heartbeats go through one: neither a busy event loop nor a connection full of payloads delays them.
     """
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address, blocking_connection(address))
+    def __init__(self, address: str, security: CallerSecurity | None = None) -> None:
+        super().__init__(address, blocking_connection(address), security)
 
     async def call(self, path: str, request: Message, reply: type[R], timeout: float) -> R:
         method, channel = self._method(path, type(request))
         heard = self._heard
         try:
-            answer: bytes = method(request, timeout=timeout)
+            answer: bytes = method(request, timeout=timeout, metadata=self._security.metadata())
         except grpc.RpcError as error:
             self._failed(error, channel, heard)
             raise to_error(error, self.address, path, timeout) from None
@@ -170,17 +167,20 @@ class BlockingChannel(Connection):
             channel.close()
 
 
-def open_channel(address: str, options: Sequence[tuple[str, Any]] = ()) -> StreamingChannel:
+def open_channel(
+    address: str, options: Sequence[tuple[str, Any]] = (), security: CallerSecurity | None = None
+) -> StreamingChannel:
     """A connection to the role at `address`. Any number of stubs may share it.
 
     Args:
         address: host:port; of several servers with commas between. Of them a frozen one holds up a call for 2 s at most.
         options: gRPC's, in place of the usual ones.
+        security: what calls show, and how the channel is made; None: what this process has.
     """
-    return to_any(address, lambda each, quick: AioChannel(each, options or quick), OneOfSeveral)
+    return to_any(address, lambda each, quick: AioChannel(each, options or quick, security), OneOfSeveral)
 
 
-def open_blocking_channel(address: str) -> Channel:
+def open_blocking_channel(address: str, security: CallerSecurity | None = None) -> Channel:
     """The same for a thread."""
-    channels = [BlockingChannel(each) for each in addresses_of(address)]
+    channels = [BlockingChannel(each, security) for each in addresses_of(address)]
     return channels[0] if len(channels) == 1 else OneOfSeveral(channels, random.SystemRandom())

@@ -16,6 +16,7 @@ from atf.config.settings import ADDRESS, FRONTEND_PORT
 from atf.config.store_urls import shown_url
 from atf.errors import Internal, InvalidArgument, Unavailable
 
+from .caller_security import CallerSecurity, own
 from .failure import MAX_MESSAGE_BYTES, ConnectionSign, sign_of
 
 R = TypeVar("R", bound=Message)
@@ -68,6 +69,8 @@ class _Live(NamedTuple):
     channel: Any
     methods: dict[str, Any]
     """By path."""
+    version: int
+    """Of the security that the channel was made with."""
 
 
 class Connection:
@@ -80,11 +83,18 @@ class Connection:
 
     Args:
         address: host:port, or whatever else gRPC takes as a target.
-        connect: makes a gRPC channel with these options.
+        connect: makes a gRPC channel with these options and credentials; of None a plain one.
+        security: what calls show, and how the channel is made; None: what this process has.
     """
 
-    def __init__(self, address: str, connect: Callable[[Sequence[tuple[str, Any]]], Any]) -> None:
+    def __init__(
+        self,
+        address: str,
+        connect: Callable[[Sequence[tuple[str, Any]], Any | None], Any],
+        security: CallerSecurity | None = None,
+    ) -> None:
         self.address = address
+        self._security = security or own()
         self._connect = connect
         self._live: _Live | None = None
         self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -101,14 +111,18 @@ class Connection:
         if self._closed:
             raise Unavailable(f"the connection to {self.address} is closed")
         # Another thread may give the channel up meanwhile: so each is read once, and a method is never kept beside another channel.
-        live = self._live
+        live, version = self._live, self._security.version()
+        if live is not None and live.version != version:
+            self._give_up(live.channel)  # a certificate has changed; calls under way end where they are
+            live = None
         if live is None:
             more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
-            live = self._live = _Live(self._connect([*CHANNEL_OPTIONS, *more]), {})
+            made = self._connect([*CHANNEL_OPTIONS, *more], self._security.credentials())
+            live = self._live = _Live(made, {}, version)
         method = live.methods.get(path)
         if method is None:
-            made = getattr(live.channel, kind)
-            method = live.methods[path] = made(path, request_serializer=request.SerializeToString)
+            of_kind = getattr(live.channel, kind)
+            method = live.methods[path] = of_kind(path, request_serializer=request.SerializeToString)
         return method, live.channel
 
     def _failed(self, error: Any, channel: Any, heard: int) -> None:
@@ -195,7 +209,27 @@ def addresses_of(text: str) -> list[str]:
 
 def blocking_connection(
     address: str, options: Sequence[tuple[str, Any]] = ()
-) -> Callable[[Sequence[tuple[str, Any]]], Any]:
+) -> Callable[[Sequence[tuple[str, Any]], Any | None], Any]:
     """What makes channels of gRPC's blocking API; `options` in place of those that are given."""
+    return _maker(grpc, address, options)
+
+
+def aio_connection(
+    address: str, options: Sequence[tuple[str, Any]] = ()
+) -> Callable[[Sequence[tuple[str, Any]], Any | None], Any]:
+    """The same of its asyncio API."""
+    return _maker(grpc.aio, address, options)
+
+
+def _maker(
+    api: Any, address: str, options: Sequence[tuple[str, Any]]
+) -> Callable[[Sequence[tuple[str, Any]], Any | None], Any]:
     check_address(address)
-    return lambda given: grpc.insecure_channel(address, options=changed(given, options))
+
+    def connect(given: Sequence[tuple[str, Any]], credentials: Any | None) -> Any:
+        chosen = changed(given, options)
+        if credentials is None:
+            return api.insecure_channel(address, options=chosen)
+        return api.secure_channel(address, credentials, options=chosen)
+
+    return connect

@@ -34,6 +34,7 @@ from atf.task import clip
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 from .health import Detail, Health
 from .listen_address import free_address
+from .server_security import OPEN_TO_ALL, Check, ServerSecurity
 from .stub import snake_case
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
@@ -103,6 +104,7 @@ async def serve(
     serving: bool = True,
     details: Mapping[str, Detail] | None = None,
     metrics: Metrics | None = None,
+    security: ServerSecurity = OPEN_TO_ALL,
 ) -> Server:
     """Starts a server.
 
@@ -112,6 +114,7 @@ async def serve(
         serving: whether health says SERVING at once, or only after `set_serving(True)`.
         details: what health says beside that, by name.
         metrics: where calls are counted and timed.
+        security: whom it answers, and how it is encrypted.
 
     Raises:
         ConfigError: it can't listen there; the message says why and what to change.
@@ -120,8 +123,11 @@ async def serve(
     server = grpc.aio.server(options=SERVER_OPTIONS)
     counted = metrics or Metrics()
     for service in services:
-        methods = {name: _handler(each, service, counted) for name, each in service.descriptor.methods_by_name.items()}
         name = service.name or service.descriptor.full_name
+        methods = {
+            each.name: _handler(each, service, counted, security.checks(f"/{name}/{each.name}"))
+            for each in service.descriptor.methods
+        }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
     health_service = Health(details or {})
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
@@ -129,7 +135,10 @@ async def serve(
     described = [service.descriptor.full_name for service in services if not service.name]
     server.add_generic_rpc_handlers((_reflection([*described, health.SERVICE_NAME, _REFLECTION]),))
     try:
-        bound = server.add_insecure_port(listen)
+        if security.credentials is None:
+            bound = server.add_insecure_port(listen)
+        else:
+            bound = server.add_secure_port(listen, security.credentials)
     except RuntimeError as error:
         raise ConfigError(f"can't listen on {listen}: {error}") from None
     await server.start()
@@ -155,7 +164,7 @@ def _reflection(names: Sequence[str]) -> Any:
     return grpc.method_handlers_generic_handler(_REFLECTION, {"ServerReflectionInfo": handler})
 
 
-def _handler(method: MethodDescriptor, service: Service, metrics: Metrics) -> Any:
+def _handler(method: MethodDescriptor, service: Service, metrics: Metrics, check: Check | None) -> Any:
     answer = getattr(service.logic, snake_case(method.name))
     encode = GetMessageClass(method.output_type).SerializeToString
     if method.server_streaming:
@@ -171,6 +180,8 @@ def _handler(method: MethodDescriptor, service: Service, metrics: Metrics) -> An
     async def guarded(asked: Any, context: Any) -> Any:
         began, code = time.perf_counter(), "CANCELLED"  # what ends otherwise has no caller any more
         try:
+            if check is not None:  # before what was sent is read
+                await check(context)
             answered = await handle(asked, context)
             code = "OK"
             return answered

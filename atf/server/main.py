@@ -8,6 +8,7 @@ from typing import Final
 from atf.config.settings import (
     LogSettings,
     RoleSettings,
+    SecuritySettings,
     ServerSettings,
     StoreSettings,
     Timing,
@@ -15,6 +16,7 @@ from atf.config.settings import (
     metrics_address,
 )
 from atf.process.role import Process, run_role
+from atf.process.security import server_security
 
 from .roles import ServerRoles
 
@@ -29,6 +31,7 @@ def main(
     store: StoreSettings,
     timing: Timing,
     logs: LogSettings,
+    security: SecuritySettings,
 ) -> int:
     """Runs until it is asked to end.
 
@@ -39,6 +42,7 @@ def main(
         store: where the task store is.
         timing: how long leases last.
         logs: what it says.
+        security: whom it answers, and how it is encrypted.
 
     Returns:
         The exit code.
@@ -48,7 +52,7 @@ def main(
         opened = await process.open_store(store, timing)
         here = ServerRoles(opened, roles, timing, process.runtime)
         process.read_gauges = here.consumer.read_gauges
-        await here.start()
+        await here.start(security=server_security(security, settings.listen, opened, process.runtime))
         try:
             pages = await here.serve_pages(ui, lambda: process.serves) if ui is not None else ""
             process.ready(here.address, ui=pages, dapr_http=here.dapr_http)

@@ -18,6 +18,7 @@ from atf.frontend.service import FrontendService
 from atf.hsc.role import HscRole
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.local_channel import LocalChannel
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.rpc.store_health import of_store
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import Runtime
@@ -60,11 +61,12 @@ class ServerRoles:
         """Of the HTTP port for Dapr's clients; empty: there is none."""
         return self._listeners.dapr_http
 
-    async def start(self, grace: float = DRAIN_S) -> None:
+    async def start(self, grace: float = DRAIN_S, security: ServerSecurity = OPEN_TO_ALL) -> None:
         """Begins to listen, and what the roles do by themselves.
 
         Args:
             grace: seconds that calls under way have at the end.
+            security: whom it answers, and how it is encrypted.
 
         Raises:
             ConfigError: an address can't be listened on.
@@ -77,6 +79,7 @@ class ServerRoles:
             of_store(self._store),
             self._store.metrics,
             beside=[*self.hsc.services, *self.consumer.services],
+            security=security,
         )
         self.hsc.start()
         self.consumer.start()

@@ -37,6 +37,7 @@ from .run_logs import LogVerbs
 from .scheduling import ScheduleVerbs
 from .servers import checks
 from .status import StatusVerbs
+from .tokens import TokenVerbs
 from .user_keys import UserKeyVerbs
 from .values.claims import FirstTimeKey
 from .values.passes import EnqueuePass, OutboxRecord
@@ -46,6 +47,7 @@ from .values.tasks import CancelResult, RetryResult
 class Store(
     ScheduleVerbs,
     AuditVerbs,
+    TokenVerbs,
     BatchVerbs,
     CapacityVerbs,
     ClaimVerbs,

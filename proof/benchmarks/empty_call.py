@@ -94,7 +94,7 @@ async def _serve() -> None:
 
 
 def _call(port: str) -> None:
-    with blocking_connection(f"127.0.0.1:{port}")(CHANNEL_OPTIONS) as channel:
+    with blocking_connection(f"127.0.0.1:{port}")(CHANNEL_OPTIONS, None) as channel:
         method = channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
         for line in sys.stdin:
             calls, begun = [], time.monotonic_ns()

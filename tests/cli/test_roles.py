@@ -64,6 +64,7 @@ def test_settings_reach_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
         settings.StoreSettings(partitions=4),
         settings.Timing(),
         settings.LogSettings(),
+        settings.SecuritySettings(),
     ]
 
 
@@ -119,6 +120,7 @@ def test_a_server_listens_where_its_own_table_says_and_is_else_set_as_its_roles(
         settings.StoreSettings(partitions=4),
         settings.Timing(),
         settings.LogSettings(),
+        settings.SecuritySettings(),
     ]
 
 

@@ -201,6 +201,9 @@ async def _restore(world: World) -> None:
     assert (await world.sure(lambda: store.renew_hosts("", 30, ["nobody"]))).unknown == {"nobody"}
     assert me in await world.sure(store.live_roles), "beside the controllers that report here"
     assert ("", "f/step") in await world.sure(store.served)
+    assert await world.sure(lambda: store.set_token("t", b"{}"))
+    assert not await world.sure(lambda: store.set_token("t", b"[]")), "it was not read as it is"
+    assert (await world.sure(store.list_tokens) or (0, {}))[1] == {"t": b"{}"}
     await world.sure(lambda: store.drain_host("nobody", drains=True))
     await world.sure(lambda: store.drain_host("nobody", drains=False))
     await world.sure(lambda: store.register_lambdas([LambdaRecord("f/gone", b"", 6, US, paused=False)]))

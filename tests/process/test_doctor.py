@@ -30,12 +30,12 @@ SOUND = {"appendonly": "yes", "appendfsync": "always", "maxmemory": "1gb"}
 HSC = """
 import sys
 from atf.process import store_watch
-from atf.config.settings import HscSettings, LogSettings, StoreSettings, Timing
+from atf.config.settings import HscSettings, LogSettings, SecuritySettings, StoreSettings, Timing
 from atf.hsc.main import main
 store_watch.LOOK_AGAIN_S = 0.05
 store = StoreSettings(redis_url=sys.argv[1], partitions=2)
 timing = Timing(heartbeat_timeout=float(sys.argv[2]))
-raise SystemExit(main(HscSettings(listen="127.0.0.1:0"), store, timing, LogSettings(log_format="json")))
+raise SystemExit(main(HscSettings(listen="127.0.0.1:0"), store, timing, LogSettings(log_format="json"), SecuritySettings()))
 """
 
 

@@ -32,9 +32,10 @@ RUN = {
 CODE = """
 import sys
 {imports}
-from atf.config.settings import LogSettings, StoreSettings, Timing
+from atf.config.settings import LogSettings, SecuritySettings, StoreSettings, Timing
 raise SystemExit(main(
-    Own(listen=sys.argv[1]), StoreSettings(redis_url=sys.argv[2], partitions=2), Timing(), LogSettings(log_format="json")
+    Own(listen=sys.argv[1]), StoreSettings(redis_url=sys.argv[2], partitions=2), Timing(), LogSettings(log_format="json"),
+    SecuritySettings(),
 ))
 """
 

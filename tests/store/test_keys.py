@@ -65,6 +65,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
             await world.store.register_lambdas([LambdaRecord(LAMBDA, b"", 6, ENQUEUE_TIMEOUT_US, paused=False)])
     await look()
     await world.passes()
+    await world.store.set_token("a", b"{}")
     await world.store.pause_lambda(LAMBDA)
     await world.store.resume_lambda(LAMBDA)
     await world.gates(look)

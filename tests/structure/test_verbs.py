@@ -11,7 +11,7 @@ from atf.hsc.service import HscService
 from atf.store.store import Store
 from atf.store_consumer.service import PollService
 from tools import draw_verbs
-from tools.draw_verbs import INNER, NO_STORE, OTHER_FUNCTION, OTHER_STORE_METHOD, Verb, functions, functions_of, same
+from tools.draw_verbs import INNER, NO_STORE, OTHER_FUNCTION, OTHER_STORE_METHOD, VerbRow, functions, functions_of, same
 
 ANSWERED_BY = {
     "Frontend": FrontendService,
@@ -30,7 +30,7 @@ def test_every_rpc_is_there() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda each: each.rpc)
-def test_a_verb_has_one_name(verb: Verb) -> None:
+def test_a_verb_has_one_name(verb: VerbRow) -> None:
     assert hasattr(ANSWERED_BY[verb.service], verb.method)
     if verb.service == "Frontend" and verb.method not in NOT_OF_CLIENTS:
         assert hasattr(Calls, verb.method)

@@ -17,6 +17,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from atf.auth import executor_credentials, secrets
 from atf.builtin import command_result, http_answer
 from atf.builtin.http_request import target_address
 from atf.cli import arguments
@@ -71,6 +72,7 @@ FUZZED: Final = {
     "atf/config/allowed_hosts.py::AllowedHosts.parse": _HERE + "test_any_list_of_what_is_allowed_is_read_or_refused",
     "atf/config/allowed_programs.py::AllowedPrograms.parse": _HERE
     + "test_any_list_of_what_is_allowed_is_read_or_refused",
+    "atf/auth/secrets.py::parse": _HERE + "test_whatever_a_caller_shows_is_a_token_or_none",
     "atf/sdk/work_items.py::parse": _HERE + "test_any_id_is_that_of_an_item_or_none",
     "atf/cores/pool.py::CorePool.decode": _HERE + "test_any_state_of_cores_is_read_or_said_to_be_damaged",
     **{
@@ -208,6 +210,15 @@ def test_any_state_of_cores_is_read_or_said_to_be_damaged(state: bytes) -> None:
     with understood_or(InternalError):
         pool = CorePool.decode(state)
         assert CorePool.decode(pool.encode()) == pool
+
+
+@fuzz
+@given(TEXTS | st.from_regex(r"\A(Bearer )?atfx?_[a-z2-7]{0,12}_[A-Za-z0-9_-]{0,50}\Z"))
+def test_whatever_a_caller_shows_is_a_token_or_none(text: str) -> None:
+    found = secrets.parse(text)
+    assert found is None or (len(found.id), len(found.digest)) == (10, 64)
+    assert executor_credentials.check(text, [b"k" * 32]) is None
+    assert "_…" in secrets.without_secrets(text) or found is None
 
 
 @fuzz

@@ -1,0 +1,48 @@
+"""Short-lived credentials of executors: what the HSC signs, so that whoever knows the key can check them without asking anybody.
+
+A credential says which token stands behind it, for which executor it is, and until when. Who takes it looks that token up as well: what was
+revoked is revoked for its executors, too. It can't claim, so that user code, which runs in the executor, can end nothing but what runs beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from typing import Final, NamedTuple
+
+PREFIX: Final = "atfx"
+LIFE_US: Final = 900_000_000
+"""How long a credential is valid; its holder has it renewed halfway."""
+KEY_BYTES: Final = 32
+_FORM: Final = re.compile(rf"{PREFIX}_([a-z2-7]{{10}})_([0-9]{{1,16}})_([A-Za-z0-9-]{{1,64}})_([A-Za-z0-9_-]{{43}})")
+
+
+class Credential(NamedTuple):
+    """What a credential says."""
+
+    token_id: str
+    expires_us: int
+    executor_id: str
+
+
+def sign(credential: Credential, key: bytes) -> str:
+    """A credential as its holder shows it."""
+    said = f"{PREFIX}_{credential.token_id}_{credential.expires_us}_{credential.executor_id}"
+    return f"{said}_{_signature(said, key)}"
+
+
+def check(text: str, keys: list[bytes]) -> Credential | None:
+    """What a credential says; None: it is none, or was signed with none of the keys."""
+    found = _FORM.fullmatch(text) if len(text) <= 256 else None
+    if found is None:
+        return None
+    said = text[: -len(found[4]) - 1]
+    if not any(hmac.compare_digest(_signature(said, key), found[4]) for key in keys):
+        return None
+    return Credential(found[1], int(found[2]), found[3])
+
+
+def _signature(said: str, key: bytes) -> str:
+    return base64.urlsafe_b64encode(hmac.digest(key, said.encode(), hashlib.sha256)).decode().rstrip("=")

@@ -1,0 +1,139 @@
+"""The table of who may call what: for each RPC the verb that it needs, and of which lambdas.
+
+A method without a row is refused to everybody who shows a token, and a test fails. What a row says of `over`:
+
+    NAMED      the request names lambdas; the method permits each of them before it does anything
+    FOUND      the request names tasks, batches or jobs; the method looks their lambdas up, and permits each before it does anything.
+               One of a namespace for which the caller has no verb at all is answered as one that does not exist
+    LISTED     what is listed is of those lambdas alone that the caller may see
+    CLUSTER    concerns the whole cluster: needs the verb for all namespaces
+    OWN        what the caller holds: claims, which are known by a secret of their own
+    NOTHING    nothing that belongs to anybody
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from atf.errors import PermissionDenied
+
+from .caller import Caller, CallerKind
+from .grants import Verb
+
+
+class Over(Enum):
+    """Whose lambdas a call concerns; see above."""
+
+    NAMED = "named"
+    FOUND = "found"
+    LISTED = "listed"
+    CLUSTER = "cluster"
+    OWN = "own"
+    NOTHING = "nothing"
+
+
+class Rule(NamedTuple):
+    """What a call needs."""
+
+    verb: Verb
+    over: Over
+    executors: bool = True
+    """Whether an executor's credential is enough."""
+
+
+_FRONTEND: Final[Mapping[str, Rule]] = {
+    "Schedule": Rule(Verb.SCHEDULE, Over.NAMED),
+    "ScheduleMany": Rule(Verb.SCHEDULE, Over.NAMED),
+    "GetTask": Rule(Verb.READ, Over.FOUND),
+    "ListTasks": Rule(Verb.READ, Over.LISTED),
+    "CountTasks": Rule(Verb.READ, Over.LISTED),
+    "WaitTasks": Rule(Verb.READ, Over.FOUND),
+    "GetLog": Rule(Verb.READ_PAYLOAD, Over.FOUND),
+    "WatchLog": Rule(Verb.READ_PAYLOAD, Over.FOUND),
+    "CancelTasks": Rule(Verb.OPERATE, Over.FOUND),
+    "CancelMatching": Rule(Verb.OPERATE, Over.LISTED),
+    "RetryTasks": Rule(Verb.OPERATE, Over.FOUND),
+    "RegisterLambdas": Rule(Verb.WORK, Over.NAMED),
+    "ListLambdas": Rule(Verb.READ, Over.LISTED),
+    "PauseLambda": Rule(Verb.OPERATE, Over.NAMED),
+    "ResumeLambda": Rule(Verb.OPERATE, Over.NAMED),
+    "SetLambda": Rule(Verb.OPERATE, Over.NAMED),
+    "DeleteLambda": Rule(Verb.OPERATE, Over.NAMED),
+    "SetGate": Rule(Verb.OPERATE, Over.NAMED),
+    "LiftGate": Rule(Verb.OPERATE, Over.NAMED),
+    "ListGates": Rule(Verb.READ, Over.LISTED),
+    "ListAudit": Rule(Verb.READ, Over.LISTED),
+    "ListFailures": Rule(Verb.READ, Over.LISTED),
+    "Redrive": Rule(Verb.OPERATE, Over.NAMED),
+    "ExplainTask": Rule(Verb.READ, Over.FOUND),
+    "ListKeys": Rule(Verb.READ, Over.LISTED),
+    "ResumeKey": Rule(Verb.OPERATE, Over.NAMED),
+    "SkipKey": Rule(Verb.OPERATE, Over.NAMED),
+    "ListConcurrencyKeys": Rule(Verb.READ, Over.NAMED),
+    "SetCapacity": Rule(Verb.ADMIN, Over.CLUSTER),
+    "GetCapacity": Rule(Verb.READ, Over.CLUSTER),
+    "ListCapacity": Rule(Verb.READ, Over.CLUSTER),
+    "ListHosts": Rule(Verb.READ, Over.CLUSTER),
+    "DrainHost": Rule(Verb.ADMIN, Over.CLUSTER),
+    "GetStatus": Rule(Verb.READ, Over.LISTED),
+    "ScheduleBatch": Rule(Verb.SCHEDULE, Over.NAMED),
+    "GetBatch": Rule(Verb.READ, Over.FOUND),
+    "ListBatches": Rule(Verb.READ, Over.LISTED),
+    "ListBatchItems": Rule(Verb.READ, Over.FOUND),
+    "WatchBatch": Rule(Verb.READ, Over.FOUND),
+    "CancelBatch": Rule(Verb.OPERATE, Over.FOUND),
+    "RetryBatch": Rule(Verb.OPERATE, Over.FOUND),
+    "DeleteBatch": Rule(Verb.OPERATE, Over.FOUND),
+    "ScheduleJob": Rule(Verb.SCHEDULE, Over.NAMED),
+    "ScheduleJobs": Rule(Verb.SCHEDULE, Over.NAMED),
+    "GetJob": Rule(Verb.READ, Over.NAMED),
+    "ListJobs": Rule(Verb.READ, Over.LISTED),
+    "DeleteJob": Rule(Verb.SCHEDULE, Over.NAMED),
+    "DeleteJobsByPrefix": Rule(Verb.SCHEDULE, Over.NAMED),
+    "PauseJob": Rule(Verb.OPERATE, Over.NAMED),
+    "ResumeJob": Rule(Verb.OPERATE, Over.NAMED),
+    "RunJobNow": Rule(Verb.SCHEDULE, Over.NAMED),
+    "PreviewSchedule": Rule(Verb.READ, Over.NOTHING),
+    "FindDaprApp": Rule(Verb.WORK, Over.NOTHING),
+}
+_HSC: Final[Mapping[str, Rule]] = {
+    "NextClaims": Rule(Verb.WORK, Over.NAMED, executors=False),
+    "ReportHost": Rule(Verb.WORK, Over.NAMED, executors=False),
+    "ReportLoss": Rule(Verb.WORK, Over.OWN, executors=False),
+    "Heartbeat": Rule(Verb.WORK, Over.OWN),
+    "SetResults": Rule(Verb.WORK, Over.OWN),
+    "HandBack": Rule(Verb.WORK, Over.OWN),
+    "FirstTime": Rule(Verb.WORK, Over.NAMED),
+}
+_STORE_CONSUMER: Final[Mapping[str, Rule]] = {"Poll": Rule(Verb.ADMIN, Over.CLUSTER, executors=False)}
+
+RULES: Final[Mapping[str, Rule]] = {
+    f"/atf.v1.{service}/{name}": rule
+    for service, rows in (("Frontend", _FRONTEND), ("HSC", _HSC), ("StoreConsumer", _STORE_CONSUMER))
+    for name, rule in rows.items()
+}
+"""By path. The controller's own calls are not here: it knows its executors by itself (atf/controller)."""
+
+OPEN: Final = frozenset({"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"})
+"""Answered to everybody: whether a role is well is no secret, and balancers have no token."""
+
+
+def check_method(path: str, who: Caller) -> None:
+    """Lets pass a call whose verb the caller has for anything at all; the method itself looks at what it concerns.
+
+    Raises:
+        PermissionDenied: it has not.
+    """
+    if who.grant is None:
+        return
+    rule, name = RULES.get(path), path.rpartition("/")[2]
+    if rule is None:
+        raise PermissionDenied(f"{name} is in no row of the table of who may call what, so nobody may")
+    if who.kind is CallerKind.EXECUTOR and not rule.executors:
+        raise PermissionDenied(f"{who.name}: no {name}: what an executor holds is for its own claims alone")
+    if not who.grant.can(rule.verb):
+        raise PermissionDenied(f"{who.name}: no {rule.verb}, which {name} needs")
+    if rule.over is Over.CLUSTER:
+        who.permit_everywhere(rule.verb)

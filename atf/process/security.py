@@ -1,0 +1,66 @@
+"""Gives a role what its server and its calls need of security, by its settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from atf.auth.authenticator import TokenAuthenticator
+from atf.auth.known_tokens import KnownTokens, TokenTable
+from atf.auth.token_record import TokenRecord
+from atf.config.settings import SecuritySettings
+from atf.rpc.caller_security import Security, use
+from atf.rpc.server_security import ServerSecurity
+from atf.rpc.server_tls import server_credentials
+from atf.runtime import Runtime
+
+if TYPE_CHECKING:
+    from atf.store.store import Store
+
+KEYS: str = "keys"
+"""In the place of a token's id: what credentials of executors are signed with."""
+
+
+def token_of_process(settings: SecuritySettings) -> Security:
+    """What this process shows from now on; the token leaves the environment, so that no process that this one starts has it."""
+    token = os.environ.pop("ATF_TOKEN", "")
+    found = Security(
+        token=token,
+        token_file=settings.token_file,
+        tls_ca=settings.tls_ca,
+        tls_cert=settings.tls_cert if settings.tls_ca else "",
+        tls_key=settings.tls_key if settings.tls_ca else "",
+    )
+    use(found)
+    return found
+
+
+def known_tokens(store: Store, runtime: Runtime) -> KnownTokens:
+    """The tokens that a store keeps."""
+
+    async def read(version: int) -> TokenTable | None:
+        found = await store.list_tokens(version)
+        if found is None:
+            return None
+        keys = msgspec.json.decode(found[1].pop(KEYS, b"[]"), type=list[bytes])
+        tokens = {name: msgspec.json.decode(text, type=TokenRecord) for name, text in found[1].items()}
+        return TokenTable(found[0], tokens, keys)
+
+    return KnownTokens(read, runtime)
+
+
+def server_security(settings: SecuritySettings, listen: str, store: Store, runtime: Runtime) -> ServerSecurity:
+    """Whom a role answers that has the store.
+
+    Raises:
+        ConfigError: it would listen for other machines without TLS and tokens, or a file can't be read.
+    """
+    settings.check_listen(listen)
+    authenticator = None
+    if settings.auth != "off":
+        known = known_tokens(store, runtime)
+        runtime.spawn(known.run(), name="tokens")
+        authenticator = TokenAuthenticator(known, runtime)
+    return ServerSecurity(authenticator, server_credentials(settings))

@@ -1,0 +1,54 @@
+"""Whom a server answers, and how it is encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from atf.auth.authenticator import Authenticator
+from atf.auth.caller import Caller, called_by
+from atf.auth.methods import check_method
+from atf.auth.secrets import HEADER
+
+Check = Callable[[Any], Awaitable[None]]
+"""Lets pass a call by its gRPC context, and notes who makes it; else raises Unauthenticated or PermissionDenied."""
+_NAMES: Final = ("x509_subject_alternative_name", "x509_common_name")
+
+
+@dataclass(frozen=True)
+class ServerSecurity:
+    """Whom a server answers.
+
+    Attributes:
+        authenticator: knows callers; None: everybody may do everything.
+        credentials: gRPC's, of a server; None: what is said can be read by whoever carries it.
+        check_method: lets pass what a caller may call, by its path.
+    """
+
+    authenticator: Authenticator | None = None
+    credentials: Any | None = None
+    check_method: Callable[[str, Caller], None] = check_method
+
+    def checks(self, path: str) -> Check | None:
+        """What lets pass the calls of one method."""
+        authenticator = self.authenticator
+        if authenticator is None:
+            return None
+
+        async def check(context: Any) -> None:
+            shown = next((value for key, value in context.invocation_metadata() or () if key == HEADER), "")
+            who = await authenticator.caller(shown if isinstance(shown, str) else "", subjects_of(context))
+            self.check_method(path, who)
+            called_by(who)
+
+        return check
+
+
+OPEN_TO_ALL: Final = ServerSecurity()
+
+
+def subjects_of(context: Any) -> Sequence[str]:
+    """The names in the certificate of whoever makes a call; the server has checked it."""
+    found = context.auth_context()
+    return [each.decode("utf-8", "replace") for name in _NAMES for each in found.get(name, ())]
