@@ -14,6 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.calls.retry import Trouble
 from atf.errors import AtfError, InvalidArgument, Unavailable
 from atf.log import get_logger
@@ -27,6 +29,7 @@ from atf.task import MAX_BATCH, MAX_WHY_NOT_CHARS, US, check_lambda, check_pool
 
 from .encoding import check_count, check_token
 from .next_claims import MAX_WAIT_US
+from .permits import PermittedSets
 from .pools import Pools
 
 MAX_EXECUTORS: Final = 10_000
@@ -97,6 +100,7 @@ class Hosts:
         self._pools = pools
         self._sets = sets
         self._runtime = runtime
+        self._permitted = PermittedSets()
         self._news: dict[str, set[asyncio.Event]] = {}
         """By host, of each report that is open."""
         self._told: dict[str, _HostNews] = {}
@@ -108,6 +112,7 @@ class Hosts:
 
         Raises:
             InvalidArgument: it breaks a rule.
+            PermissionDenied: the caller may not run one of the lambdas, or not serve the pool.
             Unavailable: this HSC ends; report to another one.
         """
         check(request)
@@ -117,6 +122,8 @@ class Hosts:
         runs, unknown = self._runs(request)
         if unknown:
             return h.ReportHostReply(drains=request.drains, unknown_sets=sorted(unknown))
+        self._permitted.permit(request.pool, [each for some in runs.values() for each in some])
+        permit(Verb.WORK, *quarantined_lambdas(request))
         news = asyncio.Event()
         self._news.setdefault(request.host, set()).add(news)
         answered = False
@@ -269,6 +276,12 @@ def serves(sets: frozenset[LambdaSet]) -> list[str]:
     names = {name for each in sets for name in each.signatures}
     unsigned = frozenset[str]().union(*(each.lambdas for each in sets)) - names
     return sorted(signed | unsigned)
+
+
+def quarantined_lambdas(request: h.ReportHostRequest) -> list[str]:
+    """The lambdas that a host quarantines by their names."""
+    names = [getattr(each, "lambda") for each in request.quarantined]
+    return [each for each in names if each != EVERYTHING]
 
 
 def check(request: h.ReportHostRequest) -> None:

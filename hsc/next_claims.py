@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from atf.auth.caller import caller
 from atf.errors import InvalidArgument
 from atf.intake.asks import FRESH_S, Ask, AskKind
 from atf.intake.intake import Intake
@@ -13,6 +14,7 @@ from atf.runtime import Runtime
 from atf.task import MAX_BATCH, MAX_NONCE_CHARS, US, check_lambda, check_pool
 
 from .encoding import MAX_CLAIM_BYTES, check_count, check_token, fill_claim
+from .permits import MOST_WAIT_S, PermittedSets
 from .pools import Pools
 
 MAX_WAIT_US: Final = 60 * US
@@ -39,12 +41,14 @@ class NextClaims:
         self._pools = pools
         self._sets = sets
         self._runtime = runtime
+        self._permitted = PermittedSets()
 
     async def answer(self, request: h.NextClaimsRequest) -> h.NextClaimsReply:
         """Waits for work, at most wait_us.
 
         Raises:
             InvalidArgument: it breaks a rule.
+            PermissionDenied: the caller may not run one of the lambdas, or not serve the pool.
             Unavailable: ask again, with the same nonce, as repeated; perhaps another HSC.
         """
         received = self._runtime.monotonic()
@@ -52,6 +56,7 @@ class NextClaims:
         runs = self._known(request)
         if runs is None:
             return h.NextClaimsReply(unknown_set=True)
+        self._permitted.permit(request.pool, [runs])
         cores = self._pools.of(request.pool)
         if cores.here.asked(request.host, request.executor_id, runs):
             cores.came()
@@ -66,8 +71,11 @@ class NextClaims:
             since=received - min(request.waited_us, MAX_WAITED_US) / US,
             fresh=self._fresh,
         )
-        answer = await self._intake.ask(ask, request.wait_us / US, repeated=request.repeated)
-        reply = h.NextClaimsReply(again=answer.again, over=answer.over)
+        wait = request.wait_us / US
+        most = wait if caller().grant is None else min(wait, MOST_WAIT_S)
+        answer = await self._intake.ask(ask, most, repeated=request.repeated)
+        asks_again = most < wait and not answer.claims  # by then its token may have been revoked
+        reply = h.NextClaimsReply(again=answer.again or asks_again, over=answer.over)
         for each in answer.claims:
             fill_claim(reply.claims.add(), each)
         return reply

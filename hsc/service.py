@@ -17,7 +17,7 @@ from atf.intake.asks import FRESH_S
 from atf.intake.intake import Intake
 from atf.log import get_logger
 from atf.metrics.table import LEASES_LOST, TASKS_ENDED
-from atf.rpc import hsc_pb2 as h
+from atf.rpc import hsc_pb2 as h, task_pb2 as t
 from atf.rpc.lambda_sets import KnownSets
 from atf.runtime import Runtime, end
 from atf.store.claim_pause import PauseLog
@@ -25,6 +25,7 @@ from atf.store.store import Store
 from atf.store.values.claims import ClaimRenewal, FirstTimeKey, Verdict
 from atf.task import US, clip, partition_of
 
+from .credentials import CredentialIssuer
 from .encoding import (
     check_count,
     check_token,
@@ -36,6 +37,7 @@ from .encoding import (
 )
 from .hosts import Hosts
 from .next_claims import NextClaims
+from .permits import permit_executor, permit_namespaces
 from .pools import Pools
 
 T = TypeVar("T")
@@ -80,6 +82,7 @@ class HscService:
         self._pools.serve(self.intake)
         self._next_claims = NextClaims(intake=self.intake, pools=self._pools, sets=sets, runtime=runtime, fresh=fresh)
         self._hosts = Hosts(store=store, pools=self._pools, sets=sets, runtime=runtime)
+        self._issuer = CredentialIssuer(store, runtime)
 
     async def run(self) -> None:
         """Gives claims until cancelled."""
@@ -119,6 +122,7 @@ class HscService:
     async def heartbeat(self, request: h.HeartbeatRequest, *, timeout: float = 10) -> h.HeartbeatReply:
         """Renews leases, and says which runs have started."""
         check_token("executor_id", request.executor_id)
+        permit_executor(request.executor_id)
         check_count("claims", len(request.claims), rules.MAX_HELD)
         self._check_lease(request.heartbeat_timeout_us)
         beats = [
@@ -140,6 +144,7 @@ class HscService:
     async def set_results(self, request: h.SetResultsRequest, *, timeout: float = 10) -> h.SetResultsReply:
         """Records how runs ended."""
         check_token("executor_id", request.executor_id)
+        permit_executor(request.executor_id)
         check_count("results", len(request.results), rules.MAX_BATCH)
         results = [result_of(each, self._grace_us) for each in request.results]
         verdicts = await self._verdicts(results, lambda each: each.held.task_id, self._store.set_results)
@@ -150,6 +155,7 @@ class HscService:
     async def hand_back(self, request: h.HandBackRequest, *, timeout: float = 10) -> h.HandBackReply:
         """Returns claims that never started, and what asks claimed whose answers nobody takes; these claim nothing any more."""
         check_token("executor_id", request.executor_id)
+        permit_executor(request.executor_id)
         check_count("claims", len(request.claims), rules.MAX_HELD)
         check_count("nonces", len(request.nonces), rules.MAX_BATCH)
         for each in request.nonces:
@@ -194,13 +200,19 @@ class HscService:
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         """Says which tasks are the first that ask for their keys."""
         check_token("executor_id", request.executor_id)
+        permit_executor(request.executor_id)
         check_count("keys", len(request.keys), rules.MAX_BATCH)
         for each in request.keys:
             partition_of(each.task_id, self._store.partitions)
             rules.check_name(each.namespace, "namespace")
             rules.check_first_time(each.key, each.ttl_us)
+        permit_namespaces(each.namespace for each in request.keys)
         asked = [FirstTimeKey(each.task_id, each.namespace, each.key, each.ttl_us) for each in request.keys]
         return h.FirstTimeReply(first=await self._store.first_time(asked) if asked else [])
+
+    async def issue_credential(self, request: h.IssueCredentialRequest, *, timeout: float = 10) -> t.Credential:
+        """Gives a controller what one of its executors shows from then on."""
+        return await self._issuer.issue(request.executor_id)
 
     def _check_lease(self, asked_us: int) -> None:
         """An executor that counts on less than it gets is safe: so a longer timeout comes into use, the HSC first."""

@@ -45,6 +45,7 @@ OTHER_STORE_METHOD = {
     "ScheduleBatch": ("schedule_items", "between open_batch and close_batch, as the stream goes on"),
     "DeleteJobsByPrefix": ("delete_jobs", "after list_jobs"),
     "ReportHost": ("serve", "what a host says of itself is that it serves lambdas"),
+    "IssueCredential": ("list_tokens", "the HSC signs it with the keys that stand beside the tokens"),
     "Poll": ("enqueue", "one poll is a pass over several partitions"),
 }
 """RPC -> the store's method behind it, and why that has another name."""

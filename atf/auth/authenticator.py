@@ -63,14 +63,14 @@ class TokenAuthenticator:
         if record is None or not record.is_shown(token, self._runtime.wall_us()):
             raise Unauthenticated(f"the token {token.id} is not known here")
         self._check(record)
-        return Caller(CallerKind.TOKEN, record.name, record.grant)
+        return Caller(CallerKind.TOKEN, record.name, record.grant, token_id=record.id)
 
     async def _of_certificate(self, subjects: Sequence[str]) -> Caller:
         for each in subjects:
             record = await self._known.of_subject(each)
             if record is not None:
                 self._check(record)
-                return Caller(CallerKind.CERTIFICATE, each, record.grant)
+                return Caller(CallerKind.CERTIFICATE, each, record.grant, token_id=record.id)
         if subjects:
             raise Unauthenticated(
                 f"the certificate of {subjects[0][:200]} is granted nothing: atf token create --subject {subjects[0][:200]} …"
@@ -79,6 +79,8 @@ class TokenAuthenticator:
 
     async def _executor(self, text: str) -> Caller:
         credential = check(text, await self._known.keys())
+        if credential is None:  # the key may be a new one
+            credential = check(text, await self._known.keys(again=True))
         if credential is None:
             raise Unauthenticated("the executor's credential was not signed here")
         if credential.expires_us <= self._runtime.wall_us():
@@ -90,7 +92,8 @@ class TokenAuthenticator:
         grant = record.grant
         verbs = frozenset(each for each in _OF_EXECUTORS if grant.can(each))
         name = f"executor {credential.executor_id} by {record.name}"
-        return Caller(CallerKind.EXECUTOR, name, TokenGrant(verbs, grant.scopes, grant.pools), credential.executor_id)
+        own = TokenGrant(verbs, grant.scopes, grant.pools)
+        return Caller(CallerKind.EXECUTOR, name, own, credential.executor_id, record.id)
 
     def _check(self, record: TokenRecord) -> None:
         why = record.ended(self._runtime.wall_us())

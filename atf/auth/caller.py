@@ -38,12 +38,14 @@ class Caller:
         name: for the audit; empty: nothing is known.
         grant: what it may do; None: everything.
         executor_id: of an executor's credential.
+        token_id: of the token that is behind it.
     """
 
     kind: CallerKind = CallerKind.ANYBODY
     name: str = ""
     grant: TokenGrant | None = None
     executor_id: str = ""
+    token_id: str = ""
 
     def may(self, verb: Verb, lambda_name: str) -> bool:
         """Whether it has a verb for a lambda or, where that has no slash, for a namespace."""

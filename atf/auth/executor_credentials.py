@@ -12,11 +12,14 @@ import hmac
 import re
 from typing import Final, NamedTuple
 
+from atf.errors import InvalidArgument
+
 PREFIX: Final = "atfx"
 LIFE_US: Final = 900_000_000
 """How long a credential is valid; its holder has it renewed halfway."""
 KEY_BYTES: Final = 32
-_FORM: Final = re.compile(rf"{PREFIX}_([a-z2-7]{{10}})_([0-9]{{1,16}})_([A-Za-z0-9-]{{1,64}})_([A-Za-z0-9_-]{{43}})")
+_EXECUTOR_ID: Final = "[A-Za-z0-9._-]{1,64}"
+_FORM: Final = re.compile(rf"{PREFIX}_([a-z2-7]{{10}})_([0-9]{{1,16}})_({_EXECUTOR_ID})_([A-Za-z0-9_-]{{43}})")
 
 
 class Credential(NamedTuple):
@@ -25,6 +28,16 @@ class Credential(NamedTuple):
     token_id: str
     expires_us: int
     executor_id: str
+
+
+def check_executor_id(executor_id: str) -> None:
+    """Lets pass for whom there can be a credential.
+
+    Raises:
+        InvalidArgument: it is no id.
+    """
+    if not re.fullmatch(_EXECUTOR_ID, executor_id):
+        raise InvalidArgument(f"executor_id {executor_id[:80]!r}: use 1 to 64 of the characters A-Z a-z 0-9 . _ -")
 
 
 def sign(credential: Credential, key: bytes) -> str:

@@ -62,6 +62,12 @@ class TokenGrant:
             return lambda_name in self.scopes
         return ALL in self.scopes or namespace in self.scopes or lambda_name in self.scopes
 
+    def touches(self, verb: Verb, namespace: str) -> bool:
+        """Whether it has a verb for a namespace, or for one lambda of it at least."""
+        return self.allows(verb, namespace) or (
+            self.can(verb) and any(each.startswith(f"{namespace}/") for each in self.scopes)
+        )
+
     def everywhere(self, verb: Verb) -> bool:
         """Whether it has a verb for every namespace."""
         return self.can(verb) and ALL in self.scopes

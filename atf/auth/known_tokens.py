@@ -100,9 +100,11 @@ class KnownTokens:
             found = self._by_subject.get(subject)
         return found
 
-    async def keys(self) -> list[bytes]:
-        """What credentials of executors are signed with. Raises as `token`."""
+    async def keys(self, *, again: bool = False) -> list[bytes]:
+        """What credentials of executors are signed with; `again`: perhaps there is a new one. Raises as `token`."""
         await self._keep_fresh()
+        if again:
+            await self._looked_again()
         return list(self._table.keys)
 
     async def _keep_fresh(self) -> None:

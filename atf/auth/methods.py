@@ -106,6 +106,7 @@ _HSC: Final[Mapping[str, Rule]] = {
     "SetResults": Rule(Verb.WORK, Over.OWN),
     "HandBack": Rule(Verb.WORK, Over.OWN),
     "FirstTime": Rule(Verb.WORK, Over.NAMED),
+    "IssueCredential": Rule(Verb.WORK, Over.OWN, executors=False),
 }
 _STORE_CONSUMER: Final[Mapping[str, Rule]] = {"Poll": Rule(Verb.ADMIN, Over.CLUSTER, executors=False)}
 

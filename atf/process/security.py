@@ -9,6 +9,7 @@ import msgspec
 
 from atf.auth.authenticator import TokenAuthenticator
 from atf.auth.known_tokens import KnownTokens, TokenTable
+from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import TokenRecord
 from atf.config.settings import SecuritySettings
 from atf.rpc.caller_security import Security, use
@@ -18,9 +19,6 @@ from atf.runtime import Runtime
 
 if TYPE_CHECKING:
     from atf.store.store import Store
-
-KEYS: str = "keys"
-"""In the place of a token's id: what credentials of executors are signed with."""
 
 
 def token_of_process(settings: SecuritySettings) -> Security:
@@ -44,7 +42,7 @@ def known_tokens(store: Store, runtime: Runtime) -> KnownTokens:
         found = await store.list_tokens(version)
         if found is None:
             return None
-        keys = msgspec.json.decode(found[1].pop(KEYS, b"[]"), type=list[bytes])
+        keys = msgspec.json.decode(found[1].pop(FIELD, b"[]"), type=list[bytes])
         tokens = {name: msgspec.json.decode(text, type=TokenRecord) for name, text in found[1].items()}
         return TokenTable(found[0], tokens, keys)
 

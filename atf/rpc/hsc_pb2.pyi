@@ -278,3 +278,9 @@ class FirstTimeReply(_message.Message):
     FIRST_FIELD_NUMBER: _ClassVar[int]
     first: _containers.RepeatedScalarFieldContainer[bool]
     def __init__(self, first: _Optional[_Iterable[bool]] = ...) -> None: ...
+
+class IssueCredentialRequest(_message.Message):
+    __slots__ = ("executor_id",)
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    executor_id: str
+    def __init__(self, executor_id: _Optional[str] = ...) -> None: ...

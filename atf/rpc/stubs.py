@@ -87,6 +87,7 @@ class HSCStub(Stub):
     hand_back = unary(api.HSC.hand_back)
     report_loss = unary(api.HSC.report_loss)
     first_time = unary(api.HSC.first_time)
+    issue_credential = unary(api.HSC.issue_credential)
 
 
 class StoreConsumerStub(Stub):

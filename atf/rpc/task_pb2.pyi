@@ -316,3 +316,11 @@ class Task(_message.Message):
     has_log: bool
     failure_group: str
     def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., has_log: bool = ..., failure_group: _Optional[str] = ..., **kwargs) -> None: ...
+
+class Credential(_message.Message):
+    __slots__ = ("secret", "valid_for_us")
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    VALID_FOR_US_FIELD_NUMBER: _ClassVar[int]
+    secret: str
+    valid_for_us: int
+    def __init__(self, secret: _Optional[str] = ..., valid_for_us: _Optional[int] = ...) -> None: ...

@@ -33,6 +33,7 @@ class ScriptedHsc:
         self.losses: list[str] = []
         self.hosts: list[h.ReportHostRequest] = []
         self.host_steps: deque[h.ReportHostReply | AtfError] = deque()
+        self.issued: list[str] = []
         self._host_news = asyncio.Event()
 
     def put(self, *steps: Step, after: float = 0.0) -> None:
@@ -74,6 +75,10 @@ class ScriptedHsc:
         self.handed_back += [each.task_id for each in request.claims]
         self.given_up += [(request.executor_id, each) for each in request.nonces]
         return h.HandBackReply(verdicts=[h.OK] * len(request.claims))
+
+    async def issue_credential(self, request: h.IssueCredentialRequest, *, timeout: float = 10) -> t.Credential:
+        self.issued.append(request.executor_id)
+        return t.Credential()
 
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         self.losses += [each.task_id for each in request.claims]

@@ -78,6 +78,9 @@ class Hsc:
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         return await self._call("report_loss", request)  # type: ignore[no-any-return]
 
+    async def issue_credential(self, request: h.IssueCredentialRequest, *, timeout: float = 10) -> t.Credential:
+        return await self._call("issue_credential", request)  # type: ignore[no-any-return]
+
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         raise AssertionError("a controller asks for no keys")
 

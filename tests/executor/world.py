@@ -238,6 +238,9 @@ class FakeHsc:
     async def report_loss(self, request: h.ReportLossRequest, *, timeout: float = 10) -> h.ReportLossReply:
         raise AssertionError("an executor reports no loss")
 
+    async def issue_credential(self, request: h.IssueCredentialRequest, *, timeout: float = 10) -> t.Credential:
+        raise AssertionError("an executor asks its controller for it")
+
     async def first_time(self, request: h.FirstTimeRequest, *, timeout: float = 10) -> h.FirstTimeReply:
         self._fail("first_time")
         asked = [(each.namespace, each.key) for each in request.keys]

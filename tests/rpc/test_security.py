@@ -44,7 +44,7 @@ class Says:
     async def _unused(self, request: object) -> object:
         raise AssertionError(request)
 
-    next_claims = report_host = set_results = hand_back = report_loss = first_time = _unused
+    next_claims = report_host = set_results = hand_back = report_loss = first_time = issue_credential = _unused
 
 
 async def test_a_call_is_let_in_by_what_it_shows(tmp_path: Path) -> None:

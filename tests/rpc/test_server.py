@@ -29,7 +29,9 @@ class Idle:
     async def _unused(self, request: object) -> object:
         raise AssertionError(request)
 
-    next_claims = report_host = heartbeat = set_results = hand_back = report_loss = first_time = _unused
+    next_claims = report_host = heartbeat = set_results = hand_back = report_loss = first_time = issue_credential = (
+        _unused
+    )
 
 
 async def test_health_follows_the_role() -> None:

@@ -413,6 +413,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("keys", "namespace"): Rule(_must(_NAME), "namespace"),
         ("keys", "key"): Rule(lambda text: OK if 1 <= len(text) <= 255 and text.isprintable() else INVALID, "key"),
     },
+    "HSC.IssueCredential": {("executor_id",): Rule(_must(r"[A-Za-z0-9._-]{1,64}"), "executor_id")},
     "StoreConsumer.Poll": {},
     "Controller.NextWork": {
         ("executor_id",): Rule(_must(_NAME), "executor_id"),

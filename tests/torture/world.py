@@ -616,6 +616,10 @@ class _Valid:
         return h.ReportLossRequest(executor_id=EXECUTOR, claims=[w.held], why="killed", shared=True)
 
     @staticmethod
+    def HSC_IssueCredential(_w: World) -> Message:  # noqa: N802
+        return h.IssueCredentialRequest(executor_id=EXECUTOR)
+
+    @staticmethod
     def StoreConsumer_Poll(_w: World) -> Message:  # noqa: N802
         return s.PollRequest(partitions=[0, 1])
 

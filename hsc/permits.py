@@ -1,0 +1,69 @@
+"""Says what a caller of the HSC may ask for: a worker's token by its namespaces and pools, an executor's credential in that executor's name alone.
+
+A claim is protected beside that by its nonce, which every verb of claims compares: whoever has not been given it can end nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from atf.auth.caller import caller
+from atf.auth.grants import TokenGrant, Verb
+from atf.errors import PermissionDenied
+from atf.rpc.lambda_sets import LambdaSet
+
+MOST_WAIT_S: Final = 15.0
+"""Seconds for which a call that showed a token may wait for tasks. A token that was revoked is known everywhere after known_tokens.READ_EVERY_S:
+so it claims nothing any more after less than 30 s."""
+_MOST_KNOWN: Final = 4_096
+
+
+def permit_executor(executor_id: str) -> None:
+    """Lets pass who speaks for an executor: itself, or its controller.
+
+    Raises:
+        PermissionDenied: it is another executor.
+    """
+    who = caller()
+    if who.executor_id and who.executor_id != executor_id:
+        raise PermissionDenied(f"{who.name}: it can't speak for the executor {executor_id!r}")
+
+
+def permit_namespaces(namespaces: Iterable[str]) -> None:
+    """Lets pass who may work on something in each of these namespaces.
+
+    Raises:
+        PermissionDenied: it may not.
+    """
+    who = caller()
+    if who.grant is not None:
+        for each in set(namespaces):
+            if not who.grant.touches(Verb.WORK, each):
+                who.permit(Verb.WORK, each)
+
+
+class PermittedSets:
+    """The sets of lambdas that callers may run. A set of thousands is looked through once for each grant."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[TokenGrant, str]] = set()
+
+    def permit(self, pool: str, sets: Iterable[LambdaSet]) -> None:
+        """Lets pass a worker of a pool that runs these.
+
+        Raises:
+            PermissionDenied: it may not serve that pool, or not run one of the lambdas.
+        """
+        who = caller()
+        if who.grant is None:
+            return
+        who.permit_pool(pool)
+        for each in sets:
+            key = (who.grant, each.digest)
+            if key not in self._known:
+                for name in sorted(each.lambdas):
+                    who.permit(Verb.WORK, name)
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known.add(key)
