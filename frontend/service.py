@@ -21,6 +21,7 @@ from .redrive import RedriveRpc
 from .registration import LambdaRpcs
 from .status import StatusRpc
 from .tasks import TaskRpcs
+from .tokens import TokenRpcs
 from .validate import shown
 
 
@@ -37,6 +38,7 @@ class FrontendService(
     FailureRpc,
     HostRpcs,
     StatusRpc,
+    TokenRpcs,
 ):
     """The scheduling service: each RPC is a method of the class of its subject."""
 

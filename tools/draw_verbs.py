@@ -30,6 +30,9 @@ SERVICES = {
 """Each service with its file, and the folder of the role that answers it."""
 
 NO_STORE = {
+    "CreateToken": "the store keeps texts: see set_token",
+    "RotateToken": "as CreateToken",
+    "RevokeToken": "as CreateToken",
     "FindDaprApp": "answered from the frontend's settings",
     "PreviewSchedule": "computed by atf.schedule",
     "NextWork": "the controller asks an HSC for claims",

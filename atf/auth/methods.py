@@ -97,6 +97,10 @@ _FRONTEND: Final[Mapping[str, Rule]] = {
     "RunJobNow": Rule(Verb.SCHEDULE, Over.NAMED),
     "PreviewSchedule": Rule(Verb.READ, Over.NOTHING),
     "FindDaprApp": Rule(Verb.WORK, Over.NOTHING),
+    "CreateToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
+    "ListTokens": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
+    "RotateToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
+    "RevokeToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
 }
 _HSC: Final[Mapping[str, Rule]] = {
     "NextClaims": Rule(Verb.WORK, Over.NAMED, executors=False),

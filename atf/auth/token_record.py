@@ -11,6 +11,7 @@ from .grants import ALL, TokenGrant, scopes_of, verbs_of
 from .secrets import ShownToken
 
 MAX_NOTE: Final = 200
+MAX_SUBJECT: Final = 500
 """Characters."""
 
 
@@ -51,6 +52,12 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def grant(self) -> TokenGrant:
         """What it may do."""
         return TokenGrant(verbs_of(self.verbs), scopes_of(self.scopes), frozenset(self.pools))
+
+    def same_as(self, other: TokenRecord) -> bool:
+        """Whether both were asked for by the same request; its repeat comes later."""
+        return (
+            msgspec.structs.replace(other, created_us=self.created_us, expires_us=self.expires_us, by=self.by) == self
+        )
 
     def is_shown(self, shown: ShownToken, now_us: int) -> bool:
         """Whether what was shown is its secret."""

@@ -30,22 +30,23 @@ class FrontendAddress:
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend")
 
 
-def ask(question: Callable[[api.Frontend], Awaitable[R]], at: str | None = None) -> R:
+def ask(question: Callable[[api.Frontend], Awaitable[R]], at: str | None = None, *, operator: bool = False) -> R:
     """Puts a question to the frontend.
 
     Args:
         question: what to do with the connection.
         at: the frontend's address; None: from --frontend, ATF_FRONTEND, atf.toml, or the default.
+        operator: whether the address of a task store will do, whatever that store allows: who reaches it may do it anyway.
 
     Raises:
         AtfError: what the frontend answered; Unavailable: it was not reached.
     """
     given = kept("frontend") if at is None else at
-    return asyncio.run(_ask(load(FrontendAddress, {"frontend": given}).frontend, question))
+    return asyncio.run(_ask(load(FrontendAddress, {"frontend": given}).frontend, question, operator))
 
 
-async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -> R:
-    async with connect(address) as stub:
+async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]], operator: bool) -> R:
+    async with connect(address, operator=operator) as stub:
         try:
             return await question(stub)
         except Unavailable as error:
@@ -56,8 +57,8 @@ async def _ask(address: str, question: Callable[[api.Frontend], Awaitable[R]]) -
 
 
 @asynccontextmanager
-async def connect(address: str) -> AsyncIterator[api.Frontend]:
-    """The frontend at `address`, host:port, or one of its own on a task store. A call that has no time of its own takes as long as a client's."""
+async def connect(address: str, *, operator: bool = False) -> AsyncIterator[api.Frontend]:
+    """The frontend at `address`, host:port, or one of its own on a task store; `operator` as of `ask`. A call that has no time of its own takes as long as a client's."""
     from atf.client.own_frontend import open_frontend
     from atf.client.retrying import DEFAULT_TIMEOUT, call_timeout
     from atf.rpc.channel import open_channel
@@ -68,7 +69,9 @@ async def connect(address: str) -> AsyncIterator[api.Frontend]:
             return await super()._call(method, request, seconds if timeout == DEFAULT_TIMEOUT else timeout)
 
     seconds = call_timeout(None)
-    channel = open_frontend(address, SystemRuntime()) if is_store_url(address) else open_channel(address)
+    channel = (
+        open_frontend(address, SystemRuntime(), operator=operator) if is_store_url(address) else open_channel(address)
+    )
     try:
         yield PatientFrontend(channel)
     finally:

@@ -54,4 +54,8 @@ class FrontendCalls(RepeatingCalls):
     resume_job = repeated(api.Frontend.resume_job)
     run_job_now = repeated(api.Frontend.run_job_now)
     preview_schedule = repeated(api.Frontend.preview_schedule)
+    create_token = repeated(api.Frontend.create_token)
+    list_tokens = repeated(api.Frontend.list_tokens)
+    rotate_token = repeated(api.Frontend.rotate_token)
+    revoke_token = repeated(api.Frontend.revoke_token)
     find_dapr_app = repeated(api.Frontend.find_dapr_app)

@@ -29,8 +29,8 @@ def refuse_direct() -> None:
     _refused = True
 
 
-def open_frontend(url: str, runtime: Runtime) -> DirectChannel:
-    """A channel to a frontend on this store, for event loops. It is opened by the first call.
+def open_frontend(url: str, runtime: Runtime, *, operator: bool = False) -> DirectChannel:
+    """A channel to a frontend on this store, for event loops. It is opened by the first call; `operator` as of `opener`.
 
     Raises:
         ConfigError: the libraries of the extra `server` are missing.
@@ -39,7 +39,7 @@ def open_frontend(url: str, runtime: Runtime) -> DirectChannel:
     with _loading():
         from atf.direct.channel import DirectChannel
         from atf.direct.own_frontend import opener
-    channel = DirectChannel(shown_url(url), opener(url), runtime)
+    channel = DirectChannel(shown_url(url), opener(url, operator=operator), runtime)
     FORK_GUARD.add(channel)
     return channel
 

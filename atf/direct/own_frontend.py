@@ -43,12 +43,13 @@ Opener = Callable[[Runtime], Coroutine[Any, Any, OwnFrontend]]
 """Opens one, with the clocks of whoever turns the event loop."""
 
 
-def opener(url: str, *, blocking_s: float = 0.0) -> Opener:
+def opener(url: str, *, blocking_s: float = 0.0, operator: bool = False) -> Opener:
     """What opens a frontend of one's own on a store.
 
     Args:
         url: of the store. What else it takes is set as for a frontend's process: by ATF_ variables and atf.toml.
         blocking_s: where calls of the store block their thread, for how many seconds each at most; 0: none does.
+        operator: whether it is for the operator of the store, who need not allow it first.
     """
 
     async def open_it(runtime: Runtime) -> OwnFrontend:
@@ -59,19 +60,19 @@ def opener(url: str, *, blocking_s: float = 0.0) -> Opener:
         store = await Store.open(
             settings, load(Timing, table="frontend"), runtime, agree=False, blocking=blocking_s > 0
         )
-        return await put_on(store, frontend, runtime)
+        return await put_on(store, frontend, runtime, operator=operator)
 
     return open_it
 
 
-async def put_on(store: Store, settings: FrontendSettings, runtime: Runtime) -> OwnFrontend:
-    """A frontend on a store that is open; it is closed where the store's operator wants none.
+async def put_on(store: Store, settings: FrontendSettings, runtime: Runtime, *, operator: bool = False) -> OwnFrontend:
+    """A frontend on a store that is open; it is closed where the store's operator wants none, unless it is for that operator.
 
     Raises:
         FailedPrecondition: the operator has not allowed it.
     """
     try:
-        if not await store.direct_allowed():
+        if not operator and not await store.direct_allowed():
             where = store.link.where
             raise FailedPrecondition(
                 f"the task store at {where} takes no direct clients: give the client the HOST:PORT of a frontend, or have the store's operator"

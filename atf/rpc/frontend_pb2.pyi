@@ -1400,3 +1400,87 @@ class CoreClaim(_message.Message):
     core: int
     retries: int
     def __init__(self, core: _Optional[int] = ..., retries: _Optional[int] = ..., **kwargs) -> None: ...
+
+class AccessToken(_message.Message):
+    __slots__ = ("id", "verbs", "scopes", "pools", "subject", "expires_us", "revoked_us", "created_us", "before_until_us", "by", "note")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    VERBS_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_US_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_US_FIELD_NUMBER: _ClassVar[int]
+    CREATED_US_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    verbs: _containers.RepeatedScalarFieldContainer[str]
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    subject: str
+    expires_us: int
+    revoked_us: int
+    created_us: int
+    before_until_us: int
+    by: str
+    note: str
+    def __init__(self, id: _Optional[str] = ..., verbs: _Optional[_Iterable[str]] = ..., scopes: _Optional[_Iterable[str]] = ..., pools: _Optional[_Iterable[str]] = ..., subject: _Optional[str] = ..., expires_us: _Optional[int] = ..., revoked_us: _Optional[int] = ..., created_us: _Optional[int] = ..., before_until_us: _Optional[int] = ..., by: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class CreateTokenRequest(_message.Message):
+    __slots__ = ("id", "digest", "verbs", "scopes", "pools", "subject", "expires_in_us", "note", "who", "why")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    VERBS_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_US_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    digest: str
+    verbs: _containers.RepeatedScalarFieldContainer[str]
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    subject: str
+    expires_in_us: int
+    note: str
+    who: str
+    why: str
+    def __init__(self, id: _Optional[str] = ..., digest: _Optional[str] = ..., verbs: _Optional[_Iterable[str]] = ..., scopes: _Optional[_Iterable[str]] = ..., pools: _Optional[_Iterable[str]] = ..., subject: _Optional[str] = ..., expires_in_us: _Optional[int] = ..., note: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class ListTokensRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTokensReply(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[AccessToken]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[AccessToken, _Mapping]]] = ...) -> None: ...
+
+class RotateTokenRequest(_message.Message):
+    __slots__ = ("id", "digest", "overlap_us", "who", "why")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_US_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    digest: str
+    overlap_us: int
+    who: str
+    why: str
+    def __init__(self, id: _Optional[str] = ..., digest: _Optional[str] = ..., overlap_us: _Optional[int] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class RevokeTokenRequest(_message.Message):
+    __slots__ = ("id", "who", "why")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    who: str
+    why: str
+    def __init__(self, id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...

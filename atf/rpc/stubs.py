@@ -72,6 +72,10 @@ class FrontendStub(StreamingStub):
     resume_job = unary(api.Frontend.resume_job)
     run_job_now = unary(api.Frontend.run_job_now)
     preview_schedule = unary(api.Frontend.preview_schedule)
+    create_token = unary(api.Frontend.create_token)
+    list_tokens = unary(api.Frontend.list_tokens)
+    rotate_token = unary(api.Frontend.rotate_token)
+    revoke_token = unary(api.Frontend.revoke_token)
     find_dapr_app = unary(api.Frontend.find_dapr_app)
 
 

@@ -21,6 +21,10 @@ def _of(name: str) -> dict[str, Any]:
     return {"lambda": name}
 
 
+def _token(token_id: str, **fields: Any) -> f.AccessToken:
+    return f.AccessToken(id=token_id, pools=["*"], by="ada", **fields)
+
+
 class Ran(NamedTuple):
     code: int
     out: str
@@ -177,6 +181,23 @@ class FakeFrontend:
         self._note(request)
         return f.ListCapacityReply(pools=["default", "gpu"])
 
+    async def create_token(self, request: f.CreateTokenRequest, *, timeout: float = 10) -> f.AccessToken:
+        self._note(request)
+        return _token(request.id, verbs=request.verbs, scopes=request.scopes, subject=request.subject)
+
+    async def list_tokens(self, request: f.ListTokensRequest, *, timeout: float = 10) -> f.ListTokensReply:
+        self._note(request)
+        gone = _token("klmnopqrst", verbs=["admin"], scopes=["*"], revoked_us=2_000_000)
+        return f.ListTokensReply(tokens=[_token("abcdefghij", verbs=["read"], scopes=["photos"], note="web"), gone])
+
+    async def rotate_token(self, request: f.RotateTokenRequest, *, timeout: float = 10) -> f.AccessToken:
+        self._note(request)
+        return _token(request.id)
+
+    async def revoke_token(self, request: f.RevokeTokenRequest, *, timeout: float = 10) -> f.AccessToken:
+        self._note(request)
+        return _token(request.id, revoked_us=1)
+
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         self._note(request)
         one = f.WorkerHost(
@@ -260,7 +281,7 @@ def frontend(monkeypatch: pytest.MonkeyPatch) -> FakeFrontend:
     fake = FakeFrontend()
 
     @asynccontextmanager
-    async def connect(address: str) -> AsyncIterator[FakeFrontend]:
+    async def connect(address: str, **_more: bool) -> AsyncIterator[FakeFrontend]:
         fake.addresses.append(address)
         yield fake
 

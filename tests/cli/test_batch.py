@@ -60,7 +60,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Frontend:
     fake = Frontend(run=run)
 
     @asynccontextmanager
-    async def connect(address: str) -> AsyncIterator[Frontend]:
+    async def connect(address: str, **_more: bool) -> AsyncIterator[Frontend]:
         yield fake
 
     monkeypatch.setattr(remote, "connect", connect)

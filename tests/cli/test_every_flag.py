@@ -47,8 +47,10 @@ APART = {
         "pause",
         "resume",
     ),
+    *("token create", "token rotate"),
 }
-"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py, and below."""
+"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py,
+test_tokens.py (what it makes is another each time), and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"], "count": [],
     "logs": ["0-a"],
@@ -59,7 +61,7 @@ COMMANDS: dict[str, list[str]] = {
     "lambda unset": ["a/b", "rate"], "lambda register": ["flagged:app"], "queue ls": [],
     "gate pause": ["a/b"], "gate drop": ["a/b"], "gate delay": ["a/b", "--by", "9"], "gate admit": ["a/b", "5"], "gate lift": ["a/b"],
     "gate ls": [], "audit": [], "failures": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
-    "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
+    "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "token ls": [], "token revoke": ["abcdefghij"], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
 }  # fmt: skip
 VALUES: dict[str, str] = {
     "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2",
@@ -139,7 +141,7 @@ class Seen:
         fake, addresses = Recorder(), []
 
         @asynccontextmanager
-        async def connect(address: str) -> AsyncIterator[Recorder]:
+        async def connect(address: str, **_more: bool) -> AsyncIterator[Recorder]:
             addresses.append(address)
             yield fake
 

@@ -56,7 +56,7 @@ class DirectWorld:
         self.opened.append(opened)
         return opened
 
-    def opener(self, _url: str, *, blocking_s: float = 0.0) -> direct.Opener:
+    def opener(self, _url: str, *, blocking_s: float = 0.0, operator: bool = False) -> direct.Opener:
         self.blocking.append(blocking_s)
         return self.open
 

@@ -447,6 +447,35 @@ async def find_dapr_app(world: World) -> None:
         await world.sure(lambda: world.frontend.find_dapr_app(f.FindDaprAppRequest(app_id="orders")))
 
 
+_TOKEN: Final = "abcdefghij"
+
+
+async def create_token(world: World) -> None:
+    made = f.CreateTokenRequest(id=_TOKEN, digest="a" * 64, verbs=["read"], scopes=["f"])
+    assert (await world.sure(lambda: world.frontend.create_token(made))).id == _TOKEN
+
+
+async def list_tokens(world: World) -> None:
+    await create_token(world)
+    found = await world.sure(lambda: world.frontend.list_tokens(f.ListTokensRequest()))
+    assert [each.id for each in found.tokens] == [_TOKEN]
+
+
+async def rotate_token(world: World) -> None:
+    await create_token(world)
+    asked = f.RotateTokenRequest(id=_TOKEN, digest="b" * 64, overlap_us=3_600_000_000)
+    assert (await world.sure(lambda: world.frontend.rotate_token(asked))).before_until_us
+    text = ((await world.store.list_tokens()) or (0, {}))[1][_TOKEN]
+    assert (b"a" * 64 in text, b"b" * 64 in text) == (True, True), (
+        "the secret before is good for a while, also where it was asked twice"
+    )
+
+
+async def revoke_token(world: World) -> None:
+    await create_token(world)
+    assert (await world.sure(lambda: world.frontend.revoke_token(f.RevokeTokenRequest(id=_TOKEN)))).revoked_us
+
+
 async def _runs_once(world: World, task_id: str) -> None:
     await world.client.wait([task_id], timeout=20)
     await asyncio.sleep(2)
@@ -465,7 +494,8 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(schedule_batch, get_batch, list_batches, list_batch_items, watch_batch),
         *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
-        *(pause_job, resume_job, run_job_now, preview_schedule, find_dapr_app),
+        *(pause_job, resume_job, run_job_now, preview_schedule),
+        *(create_token, list_tokens, rotate_token, revoke_token, find_dapr_app),
     )
 }
 

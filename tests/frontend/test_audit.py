@@ -106,6 +106,15 @@ async def _set_capacity(h: Bench) -> object:
     return await h.frontend.set_capacity(f.SetCapacityRequest(pool="gpu", cores=2, **SAID))
 
 
+def new_token() -> f.CreateTokenRequest:
+    return f.CreateTokenRequest(id="abcdefghij", digest="a" * 64, verbs=["read"], scopes=["photos"], **SAID)
+
+
+async def _with_token(h: Bench) -> Any:
+    await h.frontend.create_token(new_token())
+    return {"id": "abcdefghij", **SAID}
+
+
 async def _drain_host(h: Bench) -> object:
     await h.store.serve("", 3600, "one:7403")
     return await h.frontend.drain_host(f.DrainHostRequest(host="one:7403", **SAID))
@@ -147,6 +156,20 @@ CALLS: Final[dict[str, Write]] = {
     ),
     "SetCapacity": Write(_set_capacity, "pool gpu, cores=2", of=""),
     "DrainHost": Write(_drain_host, "one:7403", of=""),
+    "CreateToken": Write(lambda h: h.frontend.create_token(new_token()), "abcdefghij: read for photos", of=""),
+    "RotateToken": Write(
+        lambda h: _then(
+            _with_token(h),
+            lambda of: h.frontend.rotate_token(f.RotateTokenRequest(**of, digest="b" * 64, overlap_us=1)),
+        ),
+        "abcdefghij",
+        of="",
+    ),
+    "RevokeToken": Write(
+        lambda h: _then(_with_token(h), lambda of: h.frontend.revoke_token(f.RevokeTokenRequest(**of))),
+        "abcdefghij",
+        of="",
+    ),
     "DeleteLambda": Write(lambda h: h.frontend.delete_lambda(f.DeleteLambdaRequest(**OF, **SAID))),
     "CancelBatch": Write(
         lambda h: _then(batch(h), lambda of: h.frontend.cancel_batch(b.CancelBatchRequest(**of))), f"batch {ID}"

@@ -38,7 +38,7 @@ from atf.task import (
     MAX_RESULT_BYTES,
 )
 
-from .world import BATCH, JOB, LAMBDA, World, full_job, lambda_spec, next_claims, schedule
+from .world import BATCH, JOB, LAMBDA, TOKEN_ID, World, full_job, lambda_spec, next_claims, schedule, token
 
 
 class Bound(NamedTuple):
@@ -232,6 +232,21 @@ BOUNDS = {
         MAX_AHEAD_US,
         "more than 0",
     ),
+    "a token's life": Bound("CreateToken", lambda _w, n: token(expires_in_us=n), 0, MAX_AHEAD_US, "expires_in"),
+    "an overlap": Bound(
+        "RotateToken",
+        lambda _w, n: f.RotateTokenRequest(id=TOKEN_ID, digest="b" * 64, overlap_us=n),
+        0,
+        MAX_AHEAD_US,
+        "overlap",
+    ),
+    "namespaces of a token": Bound(
+        "CreateToken", lambda _w, n: token(scopes=[f"n{each}" for each in range(n)]), 1, 100, "namespaces"
+    ),
+    "pools of a token": Bound(
+        "CreateToken", lambda _w, n: token(pools=[f"p{each}" for each in range(n)]), 0, 100, "pools"
+    ),
+    "verbs of a token": Bound("CreateToken", lambda _w, n: token(verbs=["read"] * n), 1, 6, "verbs"),
     "a recent failure": Bound("GetStatus", lambda _w, n: f.GetStatusRequest(recent_us=n), 0, MAX_AHEAD_US, "recent_us"),
     "declared arguments": Bound(
         "RegisterLambdas",

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from atf.store.keys import partition_for
 from atf.task import MAX_WHY_NOT_CHARS
 
-from .world import INVALID, METHODS, NOT_FOUND, OK, PRECONDITION
+from .world import INVALID, METHODS, NOT_FOUND, OK, PRECONDITION, TOKEN_ID
 
 Path = tuple[str, ...]
 
@@ -263,6 +263,23 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("who",): _GATE[("who",)],
         ("why",): _WHY,
     },
+    "Frontend.CreateToken": {
+        **_ASKED,
+        ("id",): Rule(_must("[a-z2-7]{10}"), "id"),
+        ("digest",): Rule(_must("[0-9a-f]{64}"), "digest"),
+        ("verbs",): Rule(_must("schedule|read|read_payload|operate|work|admin"), "verb"),
+        ("scopes",): Rule(_must(rf"\*|{_NAME}(/{_NAME})?")),
+        ("pools",): Rule(_must(rf"\*|{_NAME}"), "pool"),
+        ("subject",): Rule(lambda text: OK if not text else INVALID, "one of them"),
+        ("note",): Rule(_at_most(200), "note"),
+    },
+    "Frontend.ListTokens": {},
+    "Frontend.RotateToken": {
+        **_ASKED,
+        ("id",): Rule(lambda text: OK if text == TOKEN_ID else NOT_FOUND, "token"),
+        ("digest",): Rule(_must("[0-9a-f]{64}"), "digest"),
+    },
+    "Frontend.RevokeToken": {**_ASKED, ("id",): Rule(lambda text: OK if text == TOKEN_ID else NOT_FOUND, "token")},
     "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},
     "Frontend.SetLambda": {
@@ -394,6 +411,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("results", "error"): _ANY,
         ("results", "log", "text"): _ANY,
         ("results", "signature"): _ANY,  # read of a misfit alone
+        ("results", "traceparent"): _ANY,
     },
     "HSC.HandBack": {
         ("executor_id",): _EXECUTOR,

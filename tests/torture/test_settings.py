@@ -248,7 +248,7 @@ def test_any_command_line_ends_with_a_sentence(
     command: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @asynccontextmanager
-    async def connect(address: str) -> AsyncIterator[Empty]:
+    async def connect(address: str, **_more: bool) -> AsyncIterator[Empty]:
         yield Empty()
 
     with monkeypatch.context() as patch:

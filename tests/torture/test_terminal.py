@@ -150,7 +150,7 @@ def frontend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Frontend:
     made = Frontend()
 
     @asynccontextmanager
-    async def connect(address: str) -> AsyncIterator[Frontend]:
+    async def connect(address: str, **_more: bool) -> AsyncIterator[Frontend]:
         yield made
 
     monkeypatch.setattr(remote, "connect", connect)
@@ -251,6 +251,10 @@ COMMANDS = [
     ["host", "drain", WORD],
     ["host", "drain", WORD, "--for", WORD],
     ["host", "resume", WORD, "--why", WORD],
+    ["token", "ls"],
+    ["token", "create", "--namespace", WORD, "--can", WORD, "--note", WORD],
+    ["token", "rotate", WORD, "--why", WORD],
+    ["token", "revoke", WORD],
     ["lambda", "rm", WORD, "--dry-run"],
     ["lambda", "rm", WORD],
     ["hosts", "ls"],

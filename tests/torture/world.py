@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import pickle
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import fakeredis
 import grpc
@@ -88,6 +88,15 @@ class Answer(NamedTuple):
     reply: bytes = b""
 
 
+TOKEN_ID: Final = "abcdefghij"
+
+
+def token(**fields: Any) -> f.CreateTokenRequest:
+    """A token to make, of an id that is not the one which is there."""
+    usual = {"id": "klmnopqrst", "digest": "a" * 64, "verbs": ["read"], "scopes": ["photos"]}
+    return f.CreateTokenRequest(**{**usual, **fields}, **SAID)
+
+
 class World:
     """A caller's view of the server, and an observer's of the store."""
 
@@ -152,6 +161,7 @@ class World:
         await self.answer("Dapr.ScheduleJob", d.ScheduleJobRequest(job=dapr_job("nightly")))
         await self.answer("Scheduler.ScheduleJob", reminder("nightly"))
         await self.answer("Frontend.SetCapacity", f.SetCapacityRequest(cores=2))
+        await self.answer("Frontend.CreateToken", token(id=TOKEN_ID))
         await self.store.serve("gpu", 3_600, "host-1")
         made = await self.stream(*(each.SerializeToString() for each in full_batch(BATCH)))
         assert made.code is OK, made
@@ -456,6 +466,22 @@ class _Valid:
     @staticmethod
     def Frontend_DrainHost(_w: World) -> Message:  # noqa: N802
         return f.DrainHostRequest(host="host-1", who="ada", why="it rains")
+
+    @staticmethod
+    def Frontend_CreateToken(_w: World) -> Message:  # noqa: N802
+        return token(pools=["gpu"], note="web", expires_in_us=1)
+
+    @staticmethod
+    def Frontend_ListTokens(_w: World) -> Message:  # noqa: N802
+        return f.ListTokensRequest()
+
+    @staticmethod
+    def Frontend_RotateToken(_w: World) -> Message:  # noqa: N802
+        return f.RotateTokenRequest(id=TOKEN_ID, digest="b" * 64, overlap_us=1, **SAID)
+
+    @staticmethod
+    def Frontend_RevokeToken(_w: World) -> Message:  # noqa: N802
+        return f.RevokeTokenRequest(id=TOKEN_ID, **SAID)
 
     @staticmethod
     def Frontend_DeleteLambda(_w: World) -> Message:  # noqa: N802
