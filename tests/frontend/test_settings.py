@@ -81,10 +81,10 @@ def test_tiny_numbers_are_told_as_they_were_set() -> None:
 def test_a_bound_that_the_code_has_can_be_lifted() -> None:
     text = overridden(SPEC, "", dict.fromkeys(FULL, "none"), [])
     # Of logs "none" is a value like the others.
-    lifted = f.LambdaSpec(name=NAME, queue_limit=10_000, enqueue_timeout_us=10_000_000, logs=t.LOGS_OF_NONE)
+    lifted = f.LambdaSpec(name=NAME, queue_limit=100_000, enqueue_timeout_us=10_000_000, logs=t.LOGS_OF_NONE)
     assert in_force(SPEC, text) == lifted
     assert said(text) == dict.fromkeys(FULL, "none") | {
-        "queue_limit": "10000",
+        "queue_limit": "100000",
         "enqueue_timeout": "10",
         "pool": "default",
     }

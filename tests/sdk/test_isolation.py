@@ -105,7 +105,7 @@ def test_numbers_that_mean_nothing_are_refused_by_name(name: str, bad: Any) -> N
         ({"runbook": "a\nb"}, "runbook"),
         (
             {"queue_limit": 1_000_001},
-            "queue_limit 1000001: give a whole number from 1 to 1000000, or leave it out for the default, 10000",
+            "queue_limit 1000001: give a whole number from 1 to 1000000, or leave it out for the default, 100000",
         ),
         (
             {"enqueue_timeout": 0.05},
