@@ -11,6 +11,8 @@ from functools import partial
 from typing import Final
 
 from atf import task as rules
+from atf.auth.caller import caller
+from atf.auth.grants import Verb
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
@@ -21,6 +23,7 @@ from atf.store.values.batches import BatchAnswer, NewItem, OpenedBatch
 from .batch_items import ItemTemplate
 from .batch_view import no_batch
 from .batch_writer import BatchWriter
+from .found import permit_found
 from .new_batch import completed, digest, lambdas_of, needs_single_partition, spec_of
 from .parts import FrontendParts
 from .validate import asked_durability, lambda_of, shown
@@ -78,6 +81,8 @@ class ScheduleBatchRpc(FrontendParts):
             if made.traceparent:
                 made.traced_at_us = self._runtime.wall_us()
             told = digest(header.spec)
+        elif not caller().is_unbounded(Verb.SCHEDULE) and (record := await self._store.get_batch(header.id)):
+            permit_found(Verb.SCHEDULE, record.lambda_name, partial(no_batch, header.id))
         opened = await self._store.open_batch(
             header.id,
             told,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from atf import task as rules
+from atf.auth.caller import caller
+from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound
 from atf.rpc import batch_pb2 as b
 from atf.runtime import happens
@@ -17,6 +20,7 @@ from atf.task import US, Status
 
 from . import batch_view as view
 from .audit import AuditDraft, batch_detail
+from .found import permit_found
 from .parts import FrontendParts
 from .validate import bad_page_token, lambda_of, page_size, shown
 
@@ -73,6 +77,8 @@ class BatchRpcs(FrontendParts):
         """A page of the items of a batch."""
         check_batch_id(shown(request.id))
         size, first, statuses = _page(request)
+        if not caller().is_unbounded(Verb.READ):
+            await self._record(request.id)
         if request.work_item_id:
             return await self._item(request)
         reply, some = b.ListBatchItemsReply(), min(size, _FIRST_READ)
@@ -132,10 +138,11 @@ class BatchRpcs(FrontendParts):
                     return
                 await happens(notified, every_us / US)
 
-    async def _record(self, batch_id: str) -> BatchRecord:
+    async def _record(self, batch_id: str, verb: Verb = Verb.READ) -> BatchRecord:
         record = await self._store.get_batch(check_batch_id(shown(batch_id)))
         if record is None:
             raise view.no_batch(batch_id)
+        permit_found(verb, record.lambda_name, partial(view.no_batch, batch_id))
         return record
 
     # --- commands -----------------------------------------------------------------------------------------------------
@@ -144,7 +151,7 @@ class BatchRpcs(FrontendParts):
         """Cancels every item that has not started, and asks those that run to stop."""
         async with self._audit.write("cancel_batch", request, detail=batch_detail(request.id)) as draft:
             await self._command(draft, request.id, self._store.cancel_batch)
-            record = await self._record(request.id)
+            record = await self._record(request.id, Verb.OPERATE)
             draft.lambda_name = record.lambda_name
         return view.batch(record)
 
@@ -152,7 +159,7 @@ class BatchRpcs(FrontendParts):
         """Starts the items afresh that failed for good."""
         async with self._audit.write("retry_batch", request, detail=batch_detail(request.id)) as draft:
             done = await self._command(draft, request.id, self._store.retry_batch)
-            record = await self._record(request.id)
+            record = await self._record(request.id, Verb.OPERATE)
             draft.lambda_name = record.lambda_name
         if record.unmade:
             raise FailedPrecondition(
@@ -180,6 +187,8 @@ class BatchRpcs(FrontendParts):
     async def _command(
         self, draft: AuditDraft, batch_id: str, verb: Callable[[str], Awaitable[BatchCommandAnswer]]
     ) -> BatchCommandAnswer:
+        if not caller().is_unbounded(Verb.OPERATE):
+            await self._record(batch_id, Verb.OPERATE)
         done = await verb(check_batch_id(shown(batch_id)))
         if done is BatchCommandAnswer.MISSING:
             raise view.no_batch(batch_id)

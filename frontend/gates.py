@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, cast
 
+from google.protobuf.message import Message
+
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
 from atf.store.keys import stored_key
@@ -49,7 +53,7 @@ class GateRpcs(FrontendParts):
 
     async def set_gate(self, request: f.SetGateRequest, *, timeout: float = 10) -> f.Gate:
         """Sets a gate, in the place of the lambda's one with the same action and labels."""
-        name = checked_lambda(request)
+        name = _permitted(request)
         absolute = request.WhichOneof("ends") == "until_at_us"
         gate = _new_gate(request, await self._store.time_us() if absolute else 0)
         detail = await self._detail(name, gate.labels, [gate.action], sentence(gate))
@@ -67,7 +71,7 @@ class GateRpcs(FrontendParts):
 
     async def lift_gate(self, request: f.LiftGateRequest, *, timeout: float = 10) -> f.LiftGateReply:
         """Lifts a lambda's gates with these labels; one of them, where an action is named."""
-        name = checked_lambda(request)
+        name = _permitted(request)
         check_labels(request.labels)
         check_who(request)
         actions = [_action(request.action)] if request.action else list(GateAction)
@@ -81,7 +85,7 @@ class GateRpcs(FrontendParts):
 
     async def pause_lambda(self, request: f.PauseLambdaRequest, *, timeout: float = 10) -> f.PauseLambdaReply:
         """Stops a lambda's tasks from being started."""
-        name = checked_lambda(request)
+        name = _permitted(request)
         check_who(request)
         async with self._audit.write("pause_lambda", request, name) as draft:
             made = await self._store.pause_lambda(name, *signature(request))
@@ -92,7 +96,7 @@ class GateRpcs(FrontendParts):
 
     async def resume_lambda(self, request: f.ResumeLambdaRequest, *, timeout: float = 10) -> f.ResumeLambdaReply:
         """Lets a lambda's tasks start again."""
-        name = checked_lambda(request)
+        name = _permitted(request)
         check_who(request)
         async with self._audit.write("resume_lambda", request, name) as draft:
             lifted = await self._store.resume_lambda(name)
@@ -109,7 +113,7 @@ class GateRpcs(FrontendParts):
         """The gates of a lambda, or of all."""
         await self._lambdas.refresh()
         name = lambda_of(request)
-        chosen = [self._lambdas.get(checked_lambda(request))] if name else self._lambdas.all()
+        chosen = [self._lambdas.get(_permitted(request, Verb.READ))] if name else self._lambdas.all()
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
@@ -117,6 +121,13 @@ class GateRpcs(FrontendParts):
         """The store knows no such lambda: says which are near."""
         await self._lambdas.refresh()
         return self._lambdas.unknown(name)
+
+
+def _permitted(request: Message, verb: Verb = Verb.OPERATE) -> str:
+    """The lambda that a request names, which exists or not: the caller may do this to it."""
+    name = checked_lambda(request)
+    permit(verb, name)
+    return name
 
 
 def _action(number: int) -> GateAction:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import compress, islice
 from typing import Final
 
 from atf import task as rules
+from atf.auth.caller import caller
+from atf.auth.grants import Verb
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.schedule.instants import LATEST_US
@@ -18,6 +21,7 @@ from atf.schedule.job_plan import plan_of
 from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJob
 
 from .audit import CHANGED_NOTHING, AuditDraft, signature, some_of
+from .found import permit_found
 from .new_job import new_job
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
 from .validate import bad_page_token, check_count, lambda_of, page_size, shown
@@ -73,13 +77,15 @@ class JobRpcs(ScheduleRpcs):
                 answers[place] = error
             if place % _PLANNED_AT_ONCE == _PLANNED_AT_ONCE - 1:
                 await asyncio.sleep(0)
+        answers |= await self._others_jobs({place: job for place, (job, _) in asked.items()})
+        asked = {place: each for place, each in asked.items() if place not in answers}
         made = await self._store_jobs([(requests[place], job) for place, (job, _) in asked.items()])
         before: list[int] = []
         for (place, (job, spec)), answer in zip(asked.items(), made, strict=True):
             if isinstance(answer, AtfError):
                 answers[place] = answer
             elif answer.made is JobAnswer.TAKEN:
-                answers[place] = AlreadyExists(f"job {job.name!r} exists; overwrite = true replaces it")
+                answers[place] = _taken(job.name, "; overwrite = true replaces it")
             elif answer.made is JobAnswer.NEVER:
                 answers[place] = _never(answer, spec)
             elif answer.made is JobAnswer.MADE:
@@ -95,6 +101,20 @@ class JobRpcs(ScheduleRpcs):
         for place, name, record in zip(before, names, await self._store.get_jobs(names), strict=True):
             answers[place] = _job(record) if record is not None else _none(name)
         return [answers[place] for place in range(len(requests))]
+
+    async def _others_jobs(self, asked: Mapping[int, NewJob]) -> dict[int, AtfError]:
+        """What would replace a job whose lambda the caller may not schedule: by its place, why not."""
+        if caller().is_unbounded(Verb.SCHEDULE):
+            return {}
+        refusals: dict[int, AtfError] = {}
+        records = await self._store.get_jobs([job.name for job in asked.values()])
+        for (place, job), record in zip(asked.items(), records, strict=True):
+            try:
+                if record is not None:
+                    permit_found(Verb.SCHEDULE, _lambda_of_job(record), partial(_taken, job.name))
+            except AtfError as error:
+                refusals[place] = error
+        return refusals
 
     async def _store_jobs(self, asked: Sequence[tuple[f.ScheduleJobRequest, NewJob]]) -> list[MadeJob | AtfError]:
         """Noted once for each who asks, and why: a client sends together what its program schedules at the same time."""
@@ -112,13 +132,14 @@ class JobRpcs(ScheduleRpcs):
 
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
-        job = await self._job(request.name)
+        job = await self._job(request.name, Verb.READ)
         return job if request.unredacted else await self._redaction.job(job)
 
-    async def _job(self, name: str) -> j.Job:
+    async def _job(self, name: str, verb: Verb) -> j.Job:
         (record,) = await self._store.get_jobs([rules.check_job(name)])
         if record is None:
             raise _none(name)
+        permit_found(verb, _lambda_of_job(record), partial(_none, name))
         return _job(record)
 
     async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
@@ -144,6 +165,11 @@ class JobRpcs(ScheduleRpcs):
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
         """Deletes a job, and with it its tasks that have not started; it need not exist."""
+        if not caller().is_unbounded(Verb.SCHEDULE):
+            try:
+                await self._job(request.name, Verb.SCHEDULE)
+            except NotFound:
+                return f.DeleteJobReply(existed=False)
         async with self._audit.write("delete_job", request, detail=f"job {shown(request.name)}") as draft:
             (existed,) = await self._store.delete_jobs([rules.check_job(request.name)])
             draft.changed = existed
@@ -160,13 +186,23 @@ class JobRpcs(ScheduleRpcs):
         async with self._audit.write("delete_jobs_by_prefix", request, detail=said) as draft:
             for partition in range(self._store.partitions):
                 for with_tasks in (False, True):  # also of a job that has ended ticks may wait
+                    last = ""
                     while names := await self._store.list_jobs(
-                        begin, partition, "", rules.MAX_BATCH, with_tasks=with_tasks
+                        begin, partition, last, rules.MAX_BATCH, with_tasks=with_tasks
                     ):
-                        deleted += sum(await self._store.delete_jobs(names))
+                        last = names[-1]
+                        deleted += sum(await self._store.delete_jobs(await self._permitted_jobs(Verb.SCHEDULE, names)))
                         draft.detail = f"{said}: {deleted}"
             draft.changed = deleted > 0
         return f.DeleteJobsByPrefixReply(deleted=deleted)
+
+    async def _permitted_jobs(self, verb: Verb, names: Sequence[str]) -> Sequence[str]:
+        """Those of some jobs to which the caller may do it. Of one that has ended only its ticks are left, so nobody knows whose it was."""
+        who = caller()
+        if who.is_unbounded(verb):
+            return names
+        records = await self._store.get_jobs(names)
+        return [each.name for each in records if each is not None and who.may(verb, _lambda_of_job(each))]
 
     async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks, those among them that wait."""
@@ -180,17 +216,19 @@ class JobRpcs(ScheduleRpcs):
         self, what: str, request: f.PauseJobRequest | f.ResumeJobRequest, verb: Callable[[str], Awaitable[PausedJob]]
     ) -> j.Job:
         name = rules.check_job(request.name)
+        if not caller().is_unbounded(Verb.OPERATE):
+            await self._job(name, Verb.OPERATE)
         async with self._audit.write(what, request, detail=f"job {name}") as draft:
             answer = await verb(name)
             if not answer.found:
                 raise _none(name, answer.tasks)
-            job = await self._job(name)
+            job = await self._job(name, Verb.OPERATE)
             draft.lambda_name = lambda_of(job.spec.task)
         return await self._redaction.job(job)
 
     async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""
-        job = await self._job(request.name)
+        job = await self._job(request.name, Verb.SCHEDULE)
         tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
         name, said = lambda_of(job.spec.task), f"job {request.name}"
         async with self._audit.write("run_job_now", request, name, detail=said) as draft:
@@ -279,6 +317,18 @@ def _tell(
     draft.lambda_name = some_of(lambda_of(request.job.task) for request, _ in done)
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     draft.detail = f"{said}: {some_of(job.name for _, job in done)}"
+
+
+def _lambda_of_job(record: JobRecord) -> str:
+    """Whose tasks a job makes; "" where somebody has damaged it."""
+    spec = stored(j.JobSpec, record.spec)
+    return lambda_of(spec.task) if spec is not None else ""
+
+
+def _taken(name: str, mend: str = "") -> AlreadyExists:
+    return AlreadyExists(
+        f"job {name!r} exists{mend or ', and is not of a lambda that you may schedule: take another name'}"
+    )
 
 
 def _none(name: str, tasks: int = 0) -> NotFound:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
@@ -12,7 +14,7 @@ from atf.task import check_key, key_held
 
 from .audit import AuditDraft
 from .parts import FrontendParts
-from .validate import check_stored_id, lambda_of, page_size
+from .validate import check_stored_id, checked_lambda, lambda_of, page_size
 
 MAX_ERROR_CHARS: Final = 1_000
 """Of an error as a list of keys shows it; the task has it whole."""
@@ -23,7 +25,7 @@ class KeyRpcs(FrontendParts):
 
     async def list_keys(self, request: f.ListKeysRequest, *, timeout: float = 10) -> f.ListKeysReply:
         """A page of those that have stopped, or the one asked for."""
-        name, size = (await self._lambdas.known(lambda_of(request))).record.name, _page_size(request)
+        name, size = await self._readable(request), _page_size(request)
         if request.key:
             found = await self._store.get_key(name, check_key(request.key, "key"))
             return f.ListKeysReply(keys=[_info(found)] if found else [])
@@ -34,7 +36,7 @@ class KeyRpcs(FrontendParts):
         self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
     ) -> f.ListConcurrencyKeysReply:
         """Those for which tasks wait among a page of keys, or the one asked for."""
-        name, size = (await self._lambdas.known(lambda_of(request))).record.name, _page_size(request)
+        name, size = await self._readable(request), _page_size(request)
         if request.key:
             found = await self._store.get_concurrency_key(name, check_key(request.key, "key"))
             return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
@@ -59,7 +61,13 @@ class KeyRpcs(FrontendParts):
             _note_done(draft, done)
         return f.SkipKeyReply(task_id=done.task_id)
 
+    async def _readable(self, request: f.ListKeysRequest | f.ListConcurrencyKeysRequest) -> str:
+        """The lambda whose keys are asked for: the caller may read them."""
+        permit(Verb.READ, checked_lambda(request))
+        return (await self._lambdas.known(lambda_of(request))).record.name
+
     async def _check_key(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
+        permit(Verb.OPERATE, checked_lambda(request))
         await self._lambdas.known(lambda_of(request))
         check_key(request.key, "key")
         if request.task_id:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from atf.auth.caller import caller
 from atf.calls.single_flight import SingleFlight
 from atf.errors import Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -122,7 +123,8 @@ class Lambdas:
 
     def unknown(self, name: str) -> UnknownLambda:
         """The error that names the nearest lambdas of the copy."""
-        hint = did_you_mean(name, self._known)
+        who = caller()
+        hint = did_you_mean(name, filter(who.sees, self._known))
         if not self._known:
             hint = "; there are none yet: start an executor with your app, or run atf lambda register MODULE:APP"
         return UnknownLambda(f"no lambda {name!r} is registered{hint or '; atf lambda lists those that are'}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Final
 
+from atf.auth.grants import Verb
 from atf.errors import ResourceExhausted
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.runtime import happens
@@ -13,6 +15,7 @@ from atf.store.run_logs import TaskLog
 from atf.task import HELD, Status
 
 from . import view
+from .found import permit_found
 from .parts import FrontendParts
 from .validate import check_stored_id
 
@@ -67,6 +70,7 @@ class LogRpcs(FrontendParts):
         (record,) = await self._store.get_tasks([task_id])
         if record is None:
             raise view.no_task(task_id)
+        permit_found(Verb.READ_PAYLOAD, record.lambda_name, partial(view.no_task, task_id))
         await self._redaction.load([record.lambda_name])
         return self._redaction.redactor(record)
 

@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 
 from atf import task as rules
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, task_pb2 as t
 
@@ -72,8 +74,9 @@ def completed(asked: b.BatchSpec, lambdas: Lambdas, max_attempts: int, max_attem
     Raises:
         InvalidArgument: what is wrong, with the field.
         UnknownLambda: a lambda is not registered.
+        PermissionDenied: the caller may not schedule one of them.
     """
-    checked_lambda(asked)
+    permit(Verb.SCHEDULE, checked_lambda(asked))
     if asked.labels:
         check_labels(asked.labels)
     if asked.affinity_key:
@@ -148,6 +151,7 @@ def _complete_callback(callback: b.Callback, lambdas: Lambdas, max_attempts_cap:
         raise InvalidArgument("unwrap: it is for RESULTS, of a batch of one item")
     task = callback.task
     check_spec(task)
+    permit(Verb.SCHEDULE, lambda_of(task))
     if task.ordering_key or task.HasField("concurrency") or task.HasField("unique"):
         raise InvalidArgument(
             "task: a callback has no ordering_key, concurrency or unique; it runs once when its batch has ended"

@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 from atf import task as rules
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.schedule.job_plan import counts_from_base, ends_at_instant, plan_of, rhythm_of
@@ -50,6 +52,7 @@ def new_job(
     Raises:
         InvalidArgument: what is wrong, with the field and the place.
         UnknownLambda: its lambda is not registered.
+        PermissionDenied: the caller may not schedule it.
     """
     if request.request_id:
         rules.check_id(shown(request.request_id))
@@ -57,6 +60,7 @@ def new_job(
     rules.check_job(asked.name)
     _check_policies(asked)
     check_spec(asked.task)
+    permit(Verb.SCHEDULE, lambda_of(asked.task))
     _check_task(asked.task)
     if request.anew and not request.overwrite:
         raise InvalidArgument("anew: it says how overwrite replaces a job; set overwrite as well, or leave anew out")

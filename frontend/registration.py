@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
@@ -58,6 +60,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         check_count("lambdas", len(request.lambdas), MAX_REGISTERED_AT_ONCE)
         for spec in request.lambdas:
             check_lambda_spec(spec)
+            permit(Verb.WORK, spec.name)
         names = some_of(spec.name for spec in request.lambdas)
         async with self._audit.write("register_lambdas", request, names) as draft:
             changed = await self._store.register_lambdas([_record(spec) for spec in request.lambdas])
@@ -126,7 +129,8 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
 
     async def set_lambda(self, request: f.SetLambdaRequest, *, timeout: float = 10) -> f.LambdaInfo:
         """Sets what goes before what a lambda's code says."""
-        name = lambda_of(request)
+        name = checked_lambda(request)
+        permit(Verb.OPERATE, name)
         await self._lambdas.known(name)
 
         def change(record: LambdaRecord) -> str:
@@ -153,6 +157,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
     async def delete_lambda(self, request: f.DeleteLambdaRequest, *, timeout: float = 10) -> f.DeleteLambdaReply:
         """Deletes a lambda that nobody runs, that has no unfinished task, and that no job names; or cancels some of its tasks that wait."""
         name = checked_lambda(request)
+        permit(Verb.OPERATE, name)
         check_who(request)
         await self._lambdas.refresh()
         known = self._lambdas.get(name)

@@ -9,6 +9,8 @@ from itertools import repeat
 from typing import Final, cast
 
 from atf import task as rules
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, TooManyPending
 from atf.log import get_logger
 from atf.metrics.metrics import OTHER
@@ -168,6 +170,7 @@ class ScheduleRpcs(FrontendParts):
         task_id = rules.check_id(shown(request.id)) if request.id else new_id(self._runtime.random)
         asked = request.spec
         check_spec(asked)
+        permit(Verb.SCHEDULE, lambda_of(asked))
         durability = asked_durability(request.durability)
         at_us, delay_us = check_when(request, self._runtime.wall_us())
         known = self._lambdas.get(lambda_of(asked))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, TypeVar
 
+from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.isolation import chokes
+from atf.store.values.tasks import CancelResult, RetryResult
 from atf.task import US
 
 from . import view
 from .capacity import CapacityRpcs
 from .explain import explain
 from .explain_workers import waits_for_executors
+from .found import permit_found, permitted_tasks
 from .gates import GateRpcs
 from .listing import ListRpcs
 from .validate import check_ids, check_stored_id
@@ -20,6 +25,9 @@ from .view import ANSWER_BYTES
 
 MAX_WAIT_S: Final = 60.0
 _READ_TOGETHER: Final = 32
+
+
+R = TypeVar("R")
 
 
 class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
@@ -30,6 +38,7 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
         if record is None:
             raise view.no_task(request.id)
+        permit_found(Verb.READ, record.lambda_name, partial(view.no_task, request.id))
         (record,) = await self._shown_tasks([record], with_spec=request.with_spec, unredacted=request.unredacted)
         return view.task(record, with_spec=request.with_spec)
 
@@ -40,6 +49,8 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
             raise InvalidArgument("ids: name at least one task")
         if request.timeout_us < 0:
             raise InvalidArgument(f"timeout_us {request.timeout_us}: at least 0")
+        if hidden := set(ids).difference(await permitted_tasks(self._store, Verb.READ, ids)):
+            raise view.no_task(min(hidden))
         seconds = min(request.timeout_us / US, MAX_WAIT_S)
         done = await self._waiting.finished(ids, seconds=seconds, want_all=request.all)
         ids = [each for each in dict.fromkeys(ids) if each in done]
@@ -56,8 +67,10 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         """Cancels what has not started; asks what runs to stop."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.CancelTasksReply()
-        async with self._audit.write("cancel_tasks", request, tasks=ids) as draft:
-            results = await self._store.cancel_tasks(ids)
+        permitted = await permitted_tasks(self._store, Verb.OPERATE, ids)
+        async with self._audit.write("cancel_tasks", request, tasks=permitted) as draft:
+            done = await self._store.cancel_tasks(permitted)
+            results = _of_all(ids, permitted, done, CancelResult(None, False, False))
             draft.done_to(
                 (task_id, each.lambda_name)
                 for task_id, each in zip(ids, results, strict=True)
@@ -76,8 +89,10 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         """Starts dead-lettered or cancelled tasks afresh."""
         ids = check_ids(request.ids, self._store.partitions)
         reply = f.RetryTasksReply()
-        async with self._audit.write("retry_tasks", request, tasks=ids) as draft:
-            results = await self._store.retry_tasks(ids)
+        permitted = await permitted_tasks(self._store, Verb.OPERATE, ids)
+        async with self._audit.write("retry_tasks", request, tasks=permitted) as draft:
+            done = await self._store.retry_tasks(permitted)
+            results = _of_all(ids, permitted, done, RetryResult(None, False))
             draft.done_to(
                 (task_id, each.lambda_name) for task_id, each in zip(ids, results, strict=True) if each.retried
             )
@@ -92,6 +107,7 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions))
         if found is None:
             raise view.no_task(request.id)
+        permit_found(Verb.READ, found.record.lambda_name, partial(view.no_task, request.id))
         found = found._replace(record=self._redaction.record(found.record))
         if found.waits_for.startswith("rate="):
             held = (await self._lambdas.known(found.record.lambda_name)).in_force
@@ -99,3 +115,11 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
         gates = await self._gates_met(found)
         core = await self._lacks_core(found) if waits_for_executors(found) else None
         return explain(found, gates, core)
+
+
+def _of_all(ids: Sequence[str], permitted: Sequence[str], results: Sequence[R], missing: R) -> Sequence[R]:
+    """The results of all ids, of which some don't exist for the caller."""
+    if len(permitted) == len(ids):
+        return results
+    done = dict(zip(permitted, results, strict=True))
+    return [done.get(each, missing) for each in ids]

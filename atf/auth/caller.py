@@ -55,6 +55,14 @@ class Caller:
         """Whether it has a verb for all namespaces."""
         return self.grant is None or self.grant.everywhere(verb)
 
+    def is_unbounded(self, verb: Verb) -> bool:
+        """Whether there is no lambda for which it lacks a verb."""
+        return self.grant is None or self.grant.is_unbounded(verb)
+
+    def sees(self, lambda_name: str) -> bool:
+        """Whether it has any verb in the namespace of a lambda. What is of another one does not exist for it."""
+        return self.grant is None or self.grant.sees(lambda_name.partition("/")[0])
+
     def permit(self, verb: Verb, lambda_name: str) -> None:
         """Lets pass what it may do.
 

@@ -72,6 +72,14 @@ class TokenGrant:
         """Whether it has a verb for every namespace."""
         return self.can(verb) and ALL in self.scopes
 
+    def sees(self, namespace: str) -> bool:
+        """Whether it has any verb for a namespace, or for one lambda of it at least."""
+        return any(self.touches(each, namespace) for each in self.verbs)
+
+    def is_unbounded(self, verb: Verb) -> bool:
+        """Whether there is no lambda for which it lacks a verb."""
+        return self.everywhere(verb) and verb not in _BY_NAME
+
     def serves(self, pool: str) -> bool:
         """Whether a worker may ask for the tasks of a pool."""
         return ALL in self.pools or pool in self.pools

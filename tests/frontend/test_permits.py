@@ -1,0 +1,218 @@
+"""What a frontend does for callers whose grants are of one namespace: every item by its own lambda."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+
+from atf.auth.caller import Caller, CallerKind, acting_for
+from atf.auth.grants import TokenGrant, Verb
+from atf.errors import AlreadyExists, NotFound, PermissionDenied, TaskNotFound
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
+
+from .conftest import Bench, request
+
+OWN, OTHER, BUILT_IN = "photos/thumbnail", "mail/send", "atf/command"
+
+
+def token(*verbs: Verb, scopes: Iterable[str] = ("photos",)) -> Caller:
+    return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset(verbs), frozenset(scopes)))
+
+
+ALL = (Verb.SCHEDULE, Verb.READ, Verb.READ_PAYLOAD, Verb.OPERATE, Verb.WORK)
+PHOTOS = token(*ALL)
+"""Whoever may do everything to photos."""
+
+
+@pytest.fixture
+async def two(bench: Bench) -> Bench:
+    """A store with lambdas of two namespaces, and a built-in one."""
+    await bench.register(OTHER)
+    await bench.register(BUILT_IN)
+    await bench.register("photo/thumbnail")  # at which no other namespace may be hinted
+    return bench
+
+
+def of(name: str) -> dict[str, Any]:
+    return {"lambda": name}
+
+
+def job(name: str, lambda_name: str, **fields: Any) -> f.ScheduleJobRequest:
+    return f.ScheduleJobRequest(
+        job=j.JobSpec(name=name, schedule="@every 1h", task=t.TaskSpec(**of(lambda_name))), **fields
+    )
+
+
+async def batch(
+    bench: Bench, batch_id: str, lambda_name: str = OWN, *then: str, spec: bool = True
+) -> b.ScheduleBatchReply:
+    steps: list[b.Callback] = []
+    for name in reversed(then):
+        steps = [b.Callback(when=b.Callback.COMPLETION, task=t.TaskSpec(**of(name)), then=steps)]
+    described = b.BatchSpec(callbacks=steps, **of(lambda_name))
+
+    async def messages() -> AsyncIterator[b.ScheduleBatchRequest]:
+        yield b.ScheduleBatchRequest(
+            header=b.BatchHeader(id=batch_id, spec=described if spec else None, extend=not spec)
+        )
+        yield b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(payload=b"{}")]))
+        yield b.ScheduleBatchRequest(end=b.BatchEnd(items=1))
+
+    return await bench.frontend.schedule_batch(messages())
+
+
+# --- named ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_task_is_scheduled_where_its_own_lambda_is_permitted(two: Bench) -> None:
+    with acting_for(PHOTOS):
+        await two.schedule()
+        with pytest.raises(PermissionDenied, match="token x: no schedule for mail/send"):
+            await two.schedule(name=OTHER)
+        with pytest.raises(PermissionDenied, match="no schedule for nobodys/lambda"):  # whether it exists or not
+            await two.schedule(name="nobodys/lambda")
+        asked = f.ScheduleManyRequest(requests=[request(name=each) for each in (OWN, OTHER, BUILT_IN)])
+        results = (await two.frontend.schedule_many(asked)).results
+        assert [each.error.code for each in results] == ["", "PERMISSION_DENIED", "PERMISSION_DENIED"]
+    with acting_for(token(Verb.ADMIN, scopes=["*"])):
+        await two.schedule(name=OTHER)
+        with pytest.raises(PermissionDenied, match="no schedule for atf/command"):
+            await two.schedule(name=BUILT_IN)
+    with acting_for(token(Verb.SCHEDULE, scopes=[BUILT_IN])):
+        await two.schedule(name=BUILT_IN)
+
+
+async def test_every_step_behind_a_batch_is_permitted_by_its_own_lambda(two: Bench) -> None:
+    with acting_for(PHOTOS):
+        await batch(two, "b1", OWN, OWN, OWN)
+        for number, steps in enumerate([(OTHER,), (OWN, OTHER), (OWN, OTHER, OTHER), (OWN, OWN, BUILT_IN)]):
+            with pytest.raises(PermissionDenied, match="no schedule for"):
+                await batch(two, f"c{number}", *steps)
+            with pytest.raises(NotFound):
+                await two.frontend.get_batch(b.GetBatchRequest(id=f"c{number}"))
+
+
+async def test_jobs_are_permitted_by_their_lambdas(two: Bench) -> None:
+    await two.frontend.schedule_job(job("any/theirs", OTHER))
+    with acting_for(PHOTOS):
+        asked = [job("any/mine", OWN), job("any/yours", OTHER), job("any/theirs", OWN, overwrite=True)]
+        results = (await two.frontend.schedule_jobs(f.ScheduleJobsRequest(requests=asked))).results
+        assert [each.error.code for each in results] == ["", "PERMISSION_DENIED", "ALREADY_EXISTS"]
+        for call in (
+            two.frontend.get_job(f.GetJobRequest(name="any/theirs")),
+            two.frontend.pause_job(f.PauseJobRequest(name="any/theirs")),
+            two.frontend.resume_job(f.ResumeJobRequest(name="any/theirs")),
+            two.frontend.run_job_now(f.RunJobNowRequest(name="any/theirs")),
+        ):
+            with pytest.raises(NotFound, match="there is no job 'any/theirs'"):
+                await call
+        assert not (await two.frontend.delete_job(f.DeleteJobRequest(name="any/theirs"))).existed
+        assert (await two.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="*"))).deleted == 1
+        with pytest.raises(AlreadyExists):
+            await two.frontend.schedule_job(job("any/theirs", OWN, overwrite=True))
+    left = await two.frontend.get_job(f.GetJobRequest(name="any/theirs"))
+    assert getattr(left.spec.task, "lambda") == OTHER
+    assert not left.paused
+
+
+async def test_the_registry_gates_and_keys_are_permitted_by_their_lambda(two: Bench) -> None:
+    front = two.frontend
+    with acting_for(PHOTOS):
+        await front.pause_lambda(f.PauseLambdaRequest(who="me", **of(OWN)))
+        for call in (
+            front.register_lambdas(
+                f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=OWN), f.LambdaSpec(name=OTHER)])
+            ),
+            front.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=BUILT_IN)])),
+            front.pause_lambda(f.PauseLambdaRequest(who="me", **of(OTHER))),
+            front.resume_lambda(f.ResumeLambdaRequest(who="me", **of(OTHER))),
+            front.set_lambda(f.SetLambdaRequest(set={"queue_limit": "1"}, **of(OTHER))),
+            front.delete_lambda(f.DeleteLambdaRequest(who="me", **of(OTHER))),
+            front.set_gate(f.SetGateRequest(who="me", action=f.Gate.PAUSE, **of(OTHER))),
+            front.lift_gate(f.LiftGateRequest(who="me", **of(OTHER))),
+            front.list_gates(f.ListGatesRequest(**of(OTHER))),
+            front.list_keys(f.ListKeysRequest(**of(OTHER))),
+            front.list_concurrency_keys(f.ListConcurrencyKeysRequest(**of(OTHER))),
+            front.resume_key(f.ResumeKeyRequest(key="k", **of(OTHER))),
+            front.skip_key(f.SkipKeyRequest(key="k", **of(OTHER))),
+        ):
+            with pytest.raises(PermissionDenied, match=r"token x: no (work|operate|read) for (mail|atf)"):
+                await call
+        with pytest.raises(NotFound, match=r"Did you mean photos/thumbnail\?"):
+            await two.schedule(name="photos/thumbnails")
+
+
+# --- found ------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_found_of_another_namespace_does_not_exist(two: Bench) -> None:
+    front = two.frontend
+    mine, theirs = await two.schedule(), await two.schedule(name=OTHER)
+    with acting_for(PHOTOS):
+        assert (await front.get_task(f.GetTaskRequest(id=mine))).id == mine
+        for call in (
+            front.get_task(f.GetTaskRequest(id=theirs)),
+            front.explain_task(f.ExplainTaskRequest(id=theirs)),
+            front.get_log(f.GetLogRequest(id=theirs)),
+            anext(front.watch_log(f.WatchLogRequest(id=theirs))),
+            front.wait_tasks(f.WaitTasksRequest(ids=[mine, theirs])),
+        ):
+            with pytest.raises(TaskNotFound, match=f"no task '{theirs}'"):
+                await call
+        cancelled = (await front.cancel_tasks(f.CancelTasksRequest(ids=[theirs, mine]))).results
+        assert [(each.id, each.status, each.cancelled) for each in cancelled] == [
+            (theirs, 0, False),
+            (mine, t.CANCELLED, True),
+        ]
+        retried = (await front.retry_tasks(f.RetryTasksRequest(ids=[theirs, mine]))).results
+        assert [(each.id, each.status, each.retried) for each in retried] == [(theirs, 0, False), (mine, t.NEW, True)]
+    assert (await two.stored(theirs)).status == t.NEW
+
+
+async def test_who_may_do_something_else_there_is_told_so_before_anything_is_changed(two: Bench) -> None:
+    front = two.frontend
+    mine, theirs = await two.schedule(), await two.schedule(name=OTHER)
+    both = Caller(
+        CallerKind.TOKEN,
+        "token x",
+        TokenGrant(frozenset({Verb.OPERATE, Verb.READ}), frozenset({"photos", "mail/other"})),
+    )
+    with acting_for(both), pytest.raises(PermissionDenied, match="token x: no operate for mail/send"):
+        await front.cancel_tasks(f.CancelTasksRequest(ids=[mine, theirs]))
+    assert (await two.stored(mine)).status == t.NEW
+    with acting_for(token(Verb.READ)):
+        with pytest.raises(PermissionDenied, match="no read_payload for photos/thumbnail"):
+            await front.get_log(f.GetLogRequest(id=mine))
+        with pytest.raises(PermissionDenied, match="no operate for photos/thumbnail"):
+            await front.cancel_tasks(f.CancelTasksRequest(ids=[mine]))
+
+
+async def test_a_batch_of_another_namespace_does_not_exist(two: Bench) -> None:
+    front = two.frontend
+    await batch(two, "theirs", OTHER)
+    with acting_for(PHOTOS):
+        for call in (
+            front.get_batch(b.GetBatchRequest(id="theirs")),
+            front.list_batch_items(b.ListBatchItemsRequest(id="theirs")),
+            anext(front.watch_batch(b.WatchBatchRequest(id="theirs"))),
+            front.cancel_batch(b.CancelBatchRequest(id="theirs")),
+            front.retry_batch(b.RetryBatchRequest(id="theirs")),
+            batch(two, "theirs", spec=False),
+        ):
+            with pytest.raises(NotFound, match="there is no batch 'theirs'"):
+                await call
+        assert not (await front.delete_batch(b.DeleteBatchRequest(id="theirs"))).existed
+    left = await front.get_batch(b.GetBatchRequest(id="theirs"))
+    assert (left.items, left.cancelled) == (1, 0)
+    with acting_for(token(Verb.OPERATE)):
+        await batch_of_own(two)
+    with acting_for(token(Verb.READ)), pytest.raises(PermissionDenied, match="no operate for photos/thumbnail"):
+        await front.cancel_batch(b.CancelBatchRequest(id="mine"))
+
+
+async def batch_of_own(bench: Bench) -> None:
+    with acting_for(PHOTOS):
+        await batch(bench, "mine")
+        await bench.frontend.get_batch(b.GetBatchRequest(id="mine"))
