@@ -124,16 +124,17 @@ class Deploys:
     """Holds what the store makes of misfits against what it should.
 
     Attributes:
-        known: the executors that have registered, each with the digest that it runs, when it did, and its process.
+        known: the executors that have registered, each with the digest that it runs, when it did, its process, and since when its controller is
+            awake, who speaks for it: the store can't know of one whose controller is frozen for long.
     """
 
     def __init__(self) -> None:
         self.met: dict[str, Met] = {}
-        self.known: dict[str, tuple[str, int, SimProcess]] = {}
+        self.known: dict[str, tuple[str, int, SimProcess, Callable[[], int]]] = {}
 
-    def registered(self, process: SimProcess, number: int, now_us: int) -> None:
+    def registered(self, process: SimProcess, number: int, now_us: int, spoken_for: Callable[[], int]) -> None:
         """An executor has made its lambdas known, and asks for tasks of a release from now on: before that nobody can know what it runs."""
-        self.known[process.name] = release(number).digest, now_us, process
+        self.known[process.name] = release(number).digest, now_us, process, spoken_for
 
     def keep(self) -> dict[str, Met]:
         """What `forgot` takes."""
@@ -219,9 +220,10 @@ class Deploys:
         if now_us - met.since_us < GRACE_US:
             yield f"{task_id}: an attempt is counted after {now_us - met.since_us} µs in which it fitted nobody"
         spec = TaskSpec.FromString((told(task_id, "spec") or "").encode("latin-1"))
-        for name, (digest, since_us, process) in self.known.items():
+        for name, (digest, since_us, process, spoken_for) in self.known.items():
             fits = any(_reads(each, spec.payload) for each in RELEASES[0] if each.digest == digest)
-            if fits and process.running and since_us <= met.seen_us and seen_us - met.seen_us >= GRACE_US:
+            there_us = max(since_us, spoken_for())
+            if fits and process.running and there_us <= met.seen_us and seen_us - met.seen_us >= GRACE_US:
                 yield f"{task_id}: an attempt is counted, and {name}, which it fits, was there all the time"
 
 

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from atf.config.settings import ExecutorSettings
@@ -193,7 +194,9 @@ class SimGuardProcess:
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
         await frame.retry_until_available(lambda: frontend.register_lambdas(request), "the frontend")
         if deploys.has_deploys(world.seed):
-            world.server.deploys.registered(process, release, world.now_us())
+            controller = f"{self._host.name}-ctl"
+            spoken_for = partial(world.freezer.awake_since, controller)
+            world.server.deploys.registered(process, release, world.now_us(), spoken_for)
         self._table.stage = Stage.WORKS
         wired = Wiring(frame.runtime, TIMING).executor(
             process.name,
@@ -282,6 +285,13 @@ class Freezer:
         process.frozen += 1
         self._check_later(process)
         self.world.loop.later(seconds, lambda: self._thaw(process))
+
+    def awake_since(self, address: str) -> int:
+        """Since when a process is not frozen, by the observer's clock; FOREVER: it does not run."""
+        process = self.world.processes.get(address)
+        if process is None or not process.running:
+            return FOREVER
+        return max((until for _, until in self._frozen[process]), default=0)
 
     def thaw_all(self) -> None:
         """Everything goes on."""

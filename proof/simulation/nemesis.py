@@ -286,6 +286,8 @@ class Nemesis:
     def _cut_answers(self) -> bool:
         """What a host asks for is done, and it does not hear of it."""
         host, seconds = self._chance.choice(self._world.hosts).name, self._chance.choice((1.0, 3.0, 5.0, 8.0))
+        if self._chance.random() < 0.2:
+            host = self._chance.choice(("host-hsc-1", "host-hsc-2", "host-store-consumer-1", "host-frontend-1"))
         self._world.chronicle.fault("answers cut off", f"{host} for {seconds:.1f} s")
         self._world.net.deaf.add(host)
         self._world.loop.later(seconds, lambda: self._world.net.deaf.discard(host))

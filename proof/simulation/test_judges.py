@@ -49,11 +49,12 @@ def world() -> Iterator[World]:
 # --- who is there for a payload ----------------------------------------------------------------------------------------
 
 
-def failed_for_want_of(registered_us: int | None) -> list[str]:
-    """What is odd where a payload counted as failed at the end of its grace, beside an executor that it fits and that registered then."""
+def failed_for_want_of(registered_us: int | None, awake_us: int = 0) -> list[str]:
+    """What is odd where a payload counted as failed at the end of its grace, beside an executor that it fits and that registered then; its
+    controller is awake since."""
     judge, spec = Deploys(), TaskSpec(payload=b'{"color": "red"}').SerializeToString().decode("latin-1")
     if registered_us is not None:
-        judge.registered(SimProcess("h1-e1.1", "h1"), 0, registered_us)
+        judge.registered(SimProcess("h1-e1.1", "h1"), 0, registered_us, lambda: awake_us)
     record = {"q": f"{DEPLOYED}:1", "a": "0", "mf": "5 0", "spec": spec}
 
     def odd(verb: str, at_us: int, **changed: str) -> list[str]:
@@ -73,6 +74,8 @@ def test_a_payload_must_not_fail_beside_an_executor_that_it_fits_and_that_had_re
     said = "0-a: an attempt is counted, and h1-e1.1, which it fits, was there all the time"
     assert failed_for_want_of(BEGAN_US) == [said]
     assert failed_for_want_of(BEGAN_US + 1) == failed_for_want_of(None) == []
+    assert failed_for_want_of(BEGAN_US, awake_us=BEGAN_US) == [said]
+    assert failed_for_want_of(BEGAN_US, awake_us=BEGAN_US + 1) == [], "nobody spoke for it"
 
 
 # --- what is started afresh -------------------------------------------------------------------------------------------
