@@ -141,6 +141,10 @@ browser: .venv/.ready .build/browser/.ready ## try the pages of atf ui in Chromi
 pictures: .venv/.ready .build/browser/.ready ## draw docs/pictures: pages of atf ui over the demo's cluster, light and dark
 	PYTHONPATH=. .build/browser/bin/python -P -m proof.browser --row pictures
 
+.PHONY: audit
+audit: .venv/.ready .build/audit/.ready ## look for known holes in requirements, for bad habits in the code, and at licences; write an SBOM
+	.venv/bin/python -P tools/audit.py
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check
@@ -175,6 +179,9 @@ venv: .venv/.ready ## set up .venv, if it is not up to date
 
 .build/docs/.ready: requirements/docs.txt tools/make_venv.py
 	$(SET_UP) .build/docs requirements/docs.txt
+
+.build/audit/.ready: requirements/audit.txt tools/make_venv.py
+	$(SET_UP) .build/audit requirements/audit.txt
 
 .build/browser/.ready: requirements/browser.txt tools/make_venv.py
 	$(SET_UP) .build/browser requirements/browser.txt

@@ -53,6 +53,16 @@ EXCEPTED: Final = {
     "store allow_direct": "of `atf store direct --allow`: its own clients go through frontends",
     "store retime": "of `atf store timing --set`, after which every role is started anew",
     "store list_unique_keys": "of `atf store export`, which reads",
+    **dict.fromkeys(
+        (
+            *(
+                f"rpc {each}"
+                for each in ("create_token", "list_tokens", "rotate_token", "revoke_token", "issue_credential")
+            ),
+            *("store list_tokens", "store set_token"),
+        ),
+        "of installations with tokens; the simulated one has none, and no promise about tasks depends on them",
+    ),
 }
 """Calls that nobody in the simulation makes, and why not."""
 CALLS: Final = tuple(
