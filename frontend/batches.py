@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from atf import task as rules
-from atf.auth.caller import caller
+from atf.auth.caller import caller, permit
 from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument, NotFound
 from atf.rpc import batch_pb2 as b
@@ -56,15 +56,15 @@ class BatchRpcs(FrontendParts):
         size = page_size(request.page_size)
         name = lambda_of(request)
         if name:
-            rules.check_lambda(shown(name))
+            permit(Verb.READ, rules.check_lambda(shown(name)))
         last = parse_token(request.page_token, self._store.partitions)
-        reply, looked_at = b.ListBatchesReply(), 0
+        reply, who, looked_at = b.ListBatchesReply(), caller(), 0
         while len(reply.batches) < size and looked_at < _LOOKED_AT * size:
             some = min(size - len(reply.batches), _READ_TOGETHER)
             found = await self._store.list_batches(last, some)
             looked_at += len(found)
             for record in await asyncio.gather(*(self._store.get_batch(each.id) for each in found)):
-                if record is not None and name in {"", record.lambda_name}:
+                if record is not None and name in {"", record.lambda_name} and who.may(Verb.READ, record.lambda_name):
                     reply.batches.append(view.batch(record))
             if len(found) < some:
                 return reply

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from atf.auth.grants import Verb
 from atf.rpc import frontend_pb2 as f
 from atf.task import HELD, LIVE, MAX_BATCH
 
@@ -45,7 +46,9 @@ class CancelMatchingRpc(ListRpcs):
         check_condition(request.filter)
         at = parse_position(request.page_token)
         may = LIVE if at.round == 1 else _WAITING
-        query = await self._query(of_statuses(request.filter, may, may, "can be cancelled"), oldest_first=True)
+        query = await self._query(
+            of_statuses(request.filter, may, may, "can be cancelled"), verb=Verb.OPERATE, oldest_first=True
+        )
         query = query._replace(by_made=_by_made(request.filter))
         behind, of = parse_token(at.page, query)
         page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)

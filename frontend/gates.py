@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from google.protobuf.message import Message
 
-from atf.auth.caller import permit
+from atf.auth.caller import permit, permitted
 from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable, UnknownLambda
 from atf.rpc import frontend_pb2 as f
@@ -115,6 +115,7 @@ class GateRpcs(FrontendParts):
         name = lambda_of(request)
         chosen = [self._lambdas.get(_permitted(request, Verb.READ))] if name else self._lambdas.all()
         names = sorted(known.record.name for known in chosen if known.record.gated or known.record.paused)
+        names = permitted(Verb.READ, names)
         return f.ListGatesReply(gates=[to_proto(gate) for gate in await self._store.list_gates(*names)])
 
     async def _unknown(self, name: str) -> UnknownLambda:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from atf.auth.caller import Caller, caller, permit
+from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.work_items import ITEM_MARK
@@ -29,6 +31,8 @@ class AuditRpc(FrontendParts):
         """A page of the audit log, newest first: the entries that match, among some thousands."""
         size = page_size(request.page_size)
         _check(request)
+        if lambda_of(request):
+            permit(Verb.READ, lambda_of(request))
         if request.task_id:
             check_stored_id(request.task_id, self._store.partitions)
         reply = f.ListAuditReply()
@@ -39,14 +43,18 @@ class AuditRpc(FrontendParts):
 
     async def _fill(self, reply: f.ListAuditReply, request: f.ListAuditRequest, size: int) -> int:
         """Adds the entries that match. Returns the number before which the next page begins; 0: that was all."""
-        before = request.before
-        while reply.looked_at < MAX_LOOKED_AT:
-            wanted = min(MAX_BATCH if _filters(request) else size, MAX_LOOKED_AT - reply.looked_at)
+        before, looked_at, who = request.before, 0, caller()
+        filters = _filters(request) or not who.is_unbounded(Verb.READ)
+        while looked_at < MAX_LOOKED_AT:
+            wanted = min(MAX_BATCH if filters else size, MAX_LOOKED_AT - looked_at)
             entries = await self._store.list_audit(before or None, wanted)
             for entry in entries:
                 if entry.at_us < request.since_at_us:
                     return 0
                 before = entry.number
+                looked_at += 1
+                if not _is_shown(entry, who):
+                    continue
                 reply.looked_at += 1
                 if _matches(entry, request):
                     reply.entries.append(_entry(entry, request.task_id))
@@ -85,6 +93,14 @@ def _matches(entry: AuditEntry, request: f.ListAuditRequest) -> bool:
         and (not request.task_id or request.task_id in entry.tasks or _is_of_batch(request.task_id, entry))
         and (not lambda_of(request) or lambda_of(request) in entry.lambda_name.split(", "))
     )
+
+
+def _is_shown(entry: AuditEntry, who: Caller) -> bool:
+    """Whether the caller may see all that was changed. What concerns no lambda, or more than are named, is for those who may see everything."""
+    if who.is_unbounded(Verb.READ):
+        return True
+    names = entry.lambda_name.split(", ")
+    return all(who.may(Verb.READ, each) for each in names)
 
 
 def _is_of_batch(task_id: str, entry: AuditEntry) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from atf.auth.caller import Caller, caller, permit
+from atf.auth.grants import Verb
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
 from atf.sdk.messages import of_lambda
-from atf.store.values.lists import FailureGroupRecord, ListedTask
+from atf.store.values.lists import FailureGroupRecord, FailurePage, ListedTask, TaskQuery
 from atf.store.values.tasks import TaskRecord
 
 from .filters import task_query
@@ -16,6 +18,8 @@ from .parts import FrontendParts
 from .validate import bad_page_token, lambda_of, page_size
 
 _MESSAGE_CHARS: Final = 500
+_LOOKS: Final = 10
+"""Pages of the store that one call looks through for groups that its caller may see."""
 _TOKEN: Final = re.compile(r"([0-9]{1,16})/([A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,200}:![0-9a-f]{12})")
 """Instant and name of the group behind which the page begins."""
 
@@ -28,15 +32,36 @@ class FailureRpc(FrontendParts):
         query = task_query(f.TaskFilter(since_at_us=request.since_at_us, **of_lambda(lambda_of(request))))
         size, behind = page_size(request.page_size), parse_token(request.page_token)
         if query.lambda_name:
+            permit(Verb.READ, query.lambda_name)
             await self._lambdas.known(query.lambda_name)
-        beginning = f"{query.lambda_name}:" if query.lambda_name else query.namespace
-        page = await self._store.list_failures(beginning, query.since_us, size, behind)
+        page = await self._permitted_failures(query, size, behind)
         newest = await self._store.get_tasks([each.task_id for each in page.groups])
         shown = [None if each is None else self._redaction.record(each) for each in newest]
         return f.ListFailuresReply(
             groups=[_group(group, task) for group, task in zip(page.groups, shown, strict=True)],
             next_page_token=f"{page.next.at_us:.0f}/{page.next.id}" if page.next else "",
         )
+
+    async def _permitted_failures(self, query: TaskQuery, size: int, behind: ListedTask | None) -> FailurePage:
+        """A page of the groups that the caller may see; of few among very many it is short."""
+        who, found = caller(), list[FailureGroupRecord]()
+        for _ in range(_LOOKS):
+            page = await self._store.list_failures(_beginning(query, who), query.since_us, size - len(found), behind)
+            found += [each for each in page.groups if who.may(Verb.READ, each.lambda_name)]
+            behind = page.next
+            if behind is None or len(found) >= size or who.is_unbounded(Verb.READ):
+                break
+        return FailurePage(found, behind)
+
+
+def _beginning(query: TaskQuery, who: Caller) -> str:
+    """What the names of the groups begin with that are asked for: also where the caller may see those of one namespace alone."""
+    if query.lambda_name:
+        return f"{query.lambda_name}:"
+    scopes = who.scopes(Verb.READ)
+    if query.namespace or len(scopes) != 1:
+        return query.namespace
+    return scopes[0] if scopes[0].endswith("/") else f"{scopes[0]}:"
 
 
 def _group(group: FailureGroupRecord, newest: TaskRecord | None) -> f.FailureGroup:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from atf.auth.caller import caller, permit, permitted
+from atf.auth.grants import Verb
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.messages import of_lambda
 from atf.store.status import NO_TASKS
@@ -51,24 +53,34 @@ class ListRpcs(FrontendParts):
         """How many tasks there are, by lambda and status."""
         name, namespace = lambda_or_namespace(lambda_of(request))
         if name:
+            permit(Verb.READ, name)
             await self._lambdas.known(name)
         await self._lambdas.load(())
         standing = await self._standing()
         counts = standing.whole()
-        known = [each.record.name for each in self._lambdas.all()]
+        known = permitted(Verb.READ, (each.record.name for each in self._lambdas.all()))
         asked = [each for each in known if (each == name if name else each.startswith(namespace))]
         lambdas = [_counts(each, counts.get(each, NO_TASKS).counts) for each in asked]
         return f.CountTasksReply(at_us=standing.now_us, lambdas=lambdas)
 
-    async def _query(self, asked: f.TaskFilter, *, oldest_first: bool = False) -> TaskQuery:
-        """A filter, checked: its lambda is known."""
+    async def _query(self, asked: f.TaskFilter, *, verb: Verb = Verb.READ, oldest_first: bool = False) -> TaskQuery:
+        """A filter, checked: its lambda is known, and it finds what the caller may do this to. To search by arguments is to read them."""
         query = task_query(asked, oldest_first=oldest_first)
+        who, verbs = caller(), (verb, Verb.READ_PAYLOAD) if asked.search else (verb,)
+        query = query._replace(scopes=who.scopes(verb))
         lambdas: list[KnownLambda] = []
         if query.lambda_name:
+            for each in verbs:
+                permit(each, query.lambda_name)
             lambdas = [await self._lambdas.known(query.lambda_name)]
         elif query.entries:
             await self._lambdas.refresh()
-            lambdas = [each for each in self._lambdas.all() if each.record.name.startswith(query.namespace)]
+            lambdas = [
+                each
+                for each in self._lambdas.all()
+                if each.record.name.startswith(query.namespace)
+                and all(who.may(verb, each.record.name) for verb in verbs)
+            ]
         if asked.search:
             return query._replace(lambdas=declaring(asked.search, lambdas, query.lambda_name))
         return query._replace(lambdas=[each.record.name for each in lambdas]) if query.entries else query

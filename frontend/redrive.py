@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
@@ -64,7 +66,7 @@ class RedriveRpc(ListRpcs):
         """Redrives, or only counts, what matches in a page of the tasks that have ended."""
         _check(request)
         asked = of_statuses(request.filter, _ENDED, [Status.FATAL_FAILURE], "runs again")
-        query = await self._query(asked, oldest_first=True)
+        query = await self._query(asked, verb=Verb.OPERATE, oldest_first=True)
         at = parse_position(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
         behind, of = parse_token(at.page, query)
         page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)
@@ -91,6 +93,8 @@ class RedriveRpc(ListRpcs):
         found = _Matching({}, Counter())
         for start in range(0, len(tasks), _READ_AT_ONCE):
             records = await self._read(tasks[start : start + _READ_AT_ONCE])
+            if request.error:  # which asks what errors say
+                permit(Verb.READ_PAYLOAD, *(each.lambda_name for each in records))
             await self._redaction.load(each.lambda_name for each in records)
             for each in map(self._redaction.record, records):
                 if _matches(each, request, versions, begun_us):

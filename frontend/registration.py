@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from atf.auth.caller import permit
+from atf.auth.caller import ANYBODY, acting_for, caller, permit
 from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument, Unavailable
 from atf.log import get_logger
@@ -100,25 +100,31 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         name = lambda_of(request)
         await self._lambdas.refresh()
         if name:
-            chosen: Sequence[KnownLambda] = [self._lambdas.get(checked_lambda(request))]
+            permit(Verb.READ, checked_lambda(request))
+            chosen: Sequence[KnownLambda] = [self._lambdas.get(name)]
             more = False
         else:
-            chosen, more = _page(self._lambdas.all(), request.page_token, size)
-        counts = await self._counts(chosen, alone=bool(name))
+            who = caller()
+            every = [each for each in self._lambdas.all() if who.may(Verb.READ, each.record.name)]
+            chosen, more = _page(every, request.page_token, size)
+        pause = ClaimPause.longest_of(await self._store.claim_pauses())
+        return f.ListLambdasReply(
+            lambdas=await self._infos(chosen, alone=bool(name)),
+            next_page_token=chosen[-1].record.name if more else "",
+            claims_paused=pause.sentence if pause else "",
+        )
+
+    async def _infos(self, chosen: Sequence[KnownLambda], *, alone: bool) -> list[f.LambdaInfo]:
+        """Lambdas with their counts and queues."""
+        counts = await self._counts(chosen, alone=alone)
         queues: dict[str, list[QueueDepth]] = defaultdict(list)
         for depth in await self._store.queues():
             queues[depth.lambda_name].append(depth)
         served = await self._store.served()
-        infos = [
+        return [
             _info(known, counts[known.record.name], queues[known.record.name], is_served(known, served))
             for known in chosen
         ]
-        pause = ClaimPause.longest_of(await self._store.claim_pauses())
-        return f.ListLambdasReply(
-            lambdas=infos,
-            next_page_token=chosen[-1].record.name if more else "",
-            claims_paused=pause.sentence if pause else "",
-        )
 
     async def _counts(self, chosen: Sequence[KnownLambda], *, alone: bool) -> Mapping[str, Mapping[Status, int]]:
         """Of one lambda as they are, of several as they were a moment ago: many may look at these."""
@@ -142,7 +148,8 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         said += [f"unset {each}" for each in request.unset]
         async with self._audit.write("set_lambda", request, name, detail=", ".join(said)):
             await self._store.set_lambda(name, change)
-        (info,) = (await self.list_lambdas(f.ListLambdasRequest(page_size=1, **{"lambda": name}))).lambdas
+        await self._lambdas.refresh()
+        (info,) = await self._infos([self._lambdas.get(name)], alone=True)
         return info
 
     async def _check_move(self, name: str, change: Callable[[LambdaRecord], str]) -> None:
@@ -189,7 +196,8 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         await self._check_may_leave(name, known.in_force.pool)
         request = f.ListJobsRequest(page_size=MAX_BATCH, unredacted=True)
         while True:
-            page = await self.list_jobs(request)
+            with acting_for(ANYBODY):  # a job of a lambda that goes is in the way, whoever may see it
+                page = await self.list_jobs(request)
             for job in page.jobs:
                 if lambda_of(job.spec.task) == name:
                     raise FailedPrecondition(

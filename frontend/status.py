@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
+from atf.auth.caller import caller
+from atf.auth.grants import Verb
 from atf.errors import AtfError, InvalidArgument
 from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.store.claim_pause import ClaimPause
@@ -39,35 +41,43 @@ class StatusRpc(JobRpcs):
             raise InvalidArgument(f"recent_us {request.recent_us}: at least 0, at most ten years")
         recent_us = request.recent_us if request.HasField("recent_us") else RECENT_US
         await self._lambdas.refresh()
-        known, standing = self._lambdas.all(), await self._standing(recent_us)
+        who, standing = caller(), await self._standing(recent_us)
+        known = [each for each in self._lambdas.all() if who.may(Verb.READ, each.record.name)]
         pause = ClaimPause.longest_of(await self._store.claim_pauses())
         served = await self._store.served()
         now_us, hosts = await self._store.list_hosts()
+        everything = who.may_everywhere(Verb.READ)  # hosts, roles and servers are nobody's alone
         reply = f.GetStatusReply(
             now_us=max(now_us, standing.now_us),
             claims_in_us=pause.left_us if pause else 0,
             claims_paused=pause.sentence if pause else "",
             partitions=self._store.partitions,
             partitions_away=standing.away,
-            hosts=[view.host(each) for each in hosts],
+            hosts=[view.host(each) for each in hosts] if everything else (),
             lambdas_known=len(known),
         )
-        counted = Counter((each.role, each.version) for each in await self._store.live_roles())
-        for (role, version), processes in sorted(counted.items()):
-            reply.roles.add(role=role, version=version, processes=processes)
         for each in known:
             found = standing.lambdas.get(each.record.name, NO_TASKS)
             if found.unfinished or found.dead or each.record.paused or each.record.gated:
                 reply.lambdas.append(_lambda(each, found, served))
-        for status, *counts in zip(COUNTED, *(each.by_status for each in standing.lambdas.values()), strict=True):
+        for status, *counts in zip(
+            COUNTED, *(standing.lambdas.get(each.record.name, NO_TASKS).by_status for each in known), strict=True
+        ):
             reply.counts[status.name] = sum(counts)
         await self._say_who_keeps(reply)
-        early = retention(standing.early_us, standing.now_us)
-        if early.state is not State.OK:
-            reply.check_results.add(check=early.check, state=early.state.value, sentence=early.sentence)
-        await self._add_servers(reply)
+        if everything:
+            early = retention(standing.early_us, standing.now_us)
+            if early.state is not State.OK:
+                reply.check_results.add(check=early.check, state=early.state.value, sentence=early.sentence)
+            await self._add_roles(reply)
+            await self._add_servers(reply)
         await self._add_jobs(reply, {each.record.name: each for each in known}, served)
         return reply
+
+    async def _add_roles(self, reply: f.GetStatusReply) -> None:
+        counted = Counter((each.role, each.version) for each in await self._store.live_roles())
+        for (role, version), processes in sorted(counted.items()):
+            reply.roles.add(role=role, version=version, processes=processes)
 
     async def _say_who_keeps(self, reply: f.GetStatusReply) -> None:
         kept = {getattr(each, "lambda"): each for each in reply.lambdas if each.waiting and (each.paused or each.gated)}

@@ -15,7 +15,7 @@ from typing import Final
 
 from atf.errors import PermissionDenied
 
-from .grants import TokenGrant, Verb
+from .grants import ALL, TokenGrant, Verb
 
 
 class CallerKind(Enum):
@@ -62,6 +62,18 @@ class Caller:
     def sees(self, lambda_name: str) -> bool:
         """Whether it has any verb in the namespace of a lambda. What is of another one does not exist for it."""
         return self.grant is None or self.grant.sees(lambda_name.partition("/")[0])
+
+    def scopes(self, verb: Verb) -> list[str]:
+        """For which namespaces, which end with a slash, and lambdas it has a verb; empty: for all.
+
+        Raises:
+            PermissionDenied: for none.
+        """
+        if self.grant is None or self.is_unbounded(verb):
+            return []
+        if not self.grant.can(verb):
+            self.permit(verb, ALL)
+        return sorted(each if "/" in each else f"{each}/" for each in self.grant.scopes)
 
     def permit(self, verb: Verb, lambda_name: str) -> None:
         """Lets pass what it may do.

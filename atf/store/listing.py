@@ -102,6 +102,7 @@ def _arguments(query: TaskQuery, behind: ListedTask | None, want: int, budget: i
         "lambda": query.lambda_name,
         "namespace": query.namespace,
         "lambdas": " ".join(query.lambdas),
+        "scopes": " ".join(query.scopes),
         "statuses": " ".join(each.name for each in query.statuses),
         "made": "1" if query.by_made else "",
         "priorities": "".join(map(str, query.priorities)),

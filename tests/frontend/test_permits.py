@@ -9,8 +9,9 @@ import pytest
 
 from atf.auth.caller import Caller, CallerKind, acting_for
 from atf.auth.grants import TokenGrant, Verb
-from atf.errors import AlreadyExists, NotFound, PermissionDenied, TaskNotFound
+from atf.errors import AlreadyExists, FailedPrecondition, NotFound, PermissionDenied, TaskNotFound
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
+from atf.store.values.claims import Outcome
 
 from .conftest import Bench, request
 
@@ -216,3 +217,126 @@ async def batch_of_own(bench: Bench) -> None:
     with acting_for(PHOTOS):
         await batch(bench, "mine")
         await bench.frontend.get_batch(b.GetBatchRequest(id="mine"))
+
+
+# --- listed -----------------------------------------------------------------------------------------------------------
+
+BOTH = ("photos", "video/cut")
+"""Scopes of which one is a lambda alone."""
+
+
+async def ids_of(bench: Bench, size: int = 0, **asked: Any) -> list[str]:
+    """What all pages of a list hold."""
+    found: list[str] = []
+    request = f.ListTasksRequest(filter=f.TaskFilter(**asked), page_size=size)
+    while True:
+        page = await bench.frontend.list_tasks(request)
+        found += [each.id for each in page.tasks]
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+
+
+@pytest.mark.parametrize("statuses", [[], [t.NEW], [t.CANCELLED], [t.NEW, t.CANCELLED]], ids=str)
+@pytest.mark.parametrize("labels", [{}, {"of": "all"}], ids=str)
+async def test_lists_have_what_their_caller_may_see(two: Bench, statuses: Any, labels: Any) -> None:
+    for name in ("video/cut", "video/paste"):
+        await two.register(name)
+    tasks = {
+        name: [await two.schedule(name=name, labels={"of": "all"}) for _ in range(5)]
+        for name in (OWN, OTHER, "video/cut", "video/paste")
+    }
+    if t.CANCELLED in statuses:
+        await two.store.cancel_tasks([some[0] for some in tasks.values()])
+    wanted = slice(0, 1) if statuses == [t.CANCELLED] else slice(0, 5)
+    visible = {each for name in (OWN, "video/cut") for each in tasks[name][wanted]}
+    with acting_for(token(*ALL, scopes=BOTH)):
+        for size in (1, 3, 100):
+            found = await ids_of(two, size, statuses=statuses, labels=labels)
+            assert len(found) == len(visible)
+            assert set(found) == visible
+        page = await two.frontend.list_tasks(f.ListTasksRequest(filter=f.TaskFilter(statuses=statuses), page_size=1))
+        assert page.of == len(visible)
+        assert not await ids_of(two, statuses=statuses, **of("mail/*"))
+        assert set(await ids_of(two, statuses=statuses, **of("video/*"))) == set(tasks["video/cut"][wanted])
+        with pytest.raises(PermissionDenied, match="no read for mail/send"):
+            await ids_of(two, statuses=statuses, **of(OTHER))
+
+
+async def test_what_is_done_by_a_filter_is_done_to_what_is_permitted(two: Bench) -> None:
+    front = two.frontend
+    mine, theirs = await two.schedule(), await two.schedule(name=OTHER)
+    everything = f.TaskFilter(statuses=[t.NEW, t.CANCELLED])
+    with acting_for(PHOTOS):
+        done = await front.cancel_matching(f.CancelMatchingRequest(filter=everything, dry_run=False, who="me"))
+        assert (done.cancelled, done.matched, done.of, list(done.ids)) == (1, 1, 1, [mine])
+    assert (await two.stored(theirs)).status == t.NEW
+    await two.store.cancel_tasks([theirs])
+    with acting_for(PHOTOS):
+        again = await front.redrive(f.RedriveRequest(filter=everything, dry_run=False, who="me"))
+        assert (again.redriven, again.matched, again.of, list(again.ids)) == (1, 1, 1, [mine])
+    assert (await two.stored(theirs)).status == t.CANCELLED
+    await two.store.cancel_tasks([mine])
+    with acting_for(token(Verb.OPERATE)), pytest.raises(PermissionDenied, match="no read_payload for photos"):
+        await front.redrive(f.RedriveRequest(filter=everything, error="card", dry_run=True, who="me"))
+
+
+async def test_to_search_by_arguments_is_to_read_them(two: Bench) -> None:
+    await two.register(search=["size"])
+    with acting_for(PHOTOS):
+        assert not await ids_of(two, search={"size": "1"}, **of(OWN))
+    with acting_for(token(Verb.READ)), pytest.raises(PermissionDenied, match="no read_payload for photos"):
+        await ids_of(two, search={"size": "1"}, **of(OWN))
+
+
+async def test_status_counts_and_registry_show_what_their_caller_may_see(two: Bench) -> None:
+    front = two.frontend
+    await front.schedule_jobs(f.ScheduleJobsRequest(requests=[job("any/mine", OWN), job("any/theirs", OTHER)]))
+    await batch(two, "mine")
+    await batch(two, "theirs", OTHER)
+    for name in (OWN, OTHER):
+        await front.pause_lambda(f.PauseLambdaRequest(who="me", **of(name)))
+    with acting_for(PHOTOS):
+        status = await front.get_status(f.GetStatusRequest())
+        assert [getattr(each, "lambda") for each in status.lambdas] == [OWN]
+        assert (status.lambdas_known, status.counts["NEW"]) == (1, 1)
+        assert not status.hosts
+        assert [each.name for each in status.jobs] == ["any/mine"]
+        assert [each.spec.name for each in (await front.list_lambdas(f.ListLambdasRequest())).lambdas] == [OWN]
+        counts = (await front.count_tasks(f.CountTasksRequest())).lambdas
+        assert [getattr(each, "lambda") for each in counts] == [OWN]
+        assert [getattr(each, "lambda") for each in (await front.list_gates(f.ListGatesRequest())).gates] == [OWN]
+        assert [each.id for each in (await front.list_batches(b.ListBatchesRequest())).batches] == ["mine"]
+        jobs = await front.list_jobs(f.ListJobsRequest(page_size=1))
+        assert [each.spec.name for each in jobs.jobs] == ["any/mine"]
+        noted = (await front.list_audit(f.ListAuditRequest())).entries
+        assert {getattr(each, "lambda") for each in noted} == {OWN}
+        for call in (
+            front.list_lambdas(f.ListLambdasRequest(**of(OTHER))),
+            front.count_tasks(f.CountTasksRequest(**of(OTHER))),
+            front.list_batches(b.ListBatchesRequest(**of(OTHER))),
+            front.list_failures(f.ListFailuresRequest(**of(OTHER))),
+            front.list_audit(f.ListAuditRequest(**of(OTHER))),
+        ):
+            with pytest.raises(PermissionDenied, match="no read for mail/send"):
+                await call
+
+
+@pytest.mark.parametrize("scopes", [("photos",), ("photos", "video")])
+async def test_groups_of_failures_are_those_that_their_caller_may_see(two: Bench, scopes: tuple[str, ...]) -> None:
+    mine = await two.schedule()
+    await two.finish(mine, Outcome.FAILED_FATAL, error="ValueError: no")
+    with acting_for(token(*ALL, scopes=scopes)):
+        (group,) = (await two.frontend.list_failures(f.ListFailuresRequest(page_size=1))).groups
+        assert group.task_id == mine
+    with acting_for(token(*ALL, scopes=["mail", "video"])):
+        assert not (await two.frontend.list_failures(f.ListFailuresRequest())).groups
+
+
+async def test_a_lambda_stays_while_a_job_that_its_caller_may_not_read_needs_it(two: Bench) -> None:
+    await two.frontend.schedule_job(job("any/mine", OWN))
+    with acting_for(token(Verb.OPERATE)), pytest.raises(FailedPrecondition, match="the job any/mine makes tasks"):
+        await two.frontend.delete_lambda(f.DeleteLambdaRequest(who="me", **of(OWN)))
+    with acting_for(token(Verb.OPERATE)):
+        info = await two.frontend.set_lambda(f.SetLambdaRequest(set={"queue_limit": "7"}, **of(OWN)))
+        assert info.in_force.queue_limit == 7

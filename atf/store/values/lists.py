@@ -24,6 +24,9 @@ class TaskQuery(NamedTuple):
     until_us: int = 0
     entries: Sequence[str] = ()  # of the opt-in index, see keys.entry
     lambdas: Sequence[str] = ()  # that declare these entries, where neither a lambda nor a namespace is named
+    scopes: Sequence[
+        str
+    ] = ()  # namespaces, with their slashes, and lambdas, of which alone anything is listed; empty: of all
     oldest_first: bool = False
     by_made: bool = False  # in the order in which they were made, though statuses are asked for
 
@@ -43,7 +46,7 @@ class TaskQuery(NamedTuple):
     @property
     def digest(self) -> str:
         """What tells a page token of this query from those of others."""
-        return f"{zlib.crc32(json.dumps(self._replace(lambdas=())).encode()):08x}"
+        return f"{zlib.crc32(json.dumps(self._replace(lambdas=(), scopes=())).encode()):08x}"
 
 
 class ListedTask(NamedTuple):

@@ -3,6 +3,7 @@
 -- ARGV     now, "oldest" or "newest", score and id of the entry that the page goes on behind ("", "" = from the start), ids at most, tasks
 --          looked at, at most, "1" where it is to be counted among how many, then the filter: what is asked for, each value behind its name:
 --            lambda, or namespace (with its slash), or lambdas (those that declare the entries): with none of them all
+--            scopes: namespaces (with their slashes) and lambdas, of which alone anything is listed
 --            statuses, by name; made: "1" where tasks are in the order in which they were made though statuses are asked for; priorities, as digits; since, until: scores from here on, and before there
 --            entries: of the opt-in index, all of which a task must stand in; labels: as the record has them
 --            key: an ordering or concurrency key, as stored; error: the type of an exception
@@ -22,6 +23,7 @@ local function words(text)
 end
 
 local function is_named(q, name)
+  if q.scopes and not (q.scopes[name] or q.scopes[string.match(name, '^[^/]*/')]) then return false end
   if q.lambda then return name == q.lambda end
   return not q.namespace or string.sub(name, 1, #q.namespace) == q.namespace
 end
@@ -148,6 +150,11 @@ local function query(P, args)
   local q = {}
   for i = 8, #args, 2 do q[args[i]] = args[i + 1] end
   q.since, q.until_ = tonumber(q.since), tonumber(q['until'])
+  if q.scopes then
+    local may = {}
+    for _, scope in ipairs(words(q.scopes)) do may[scope] = true end
+    q.scopes = may
+  end
   q.entries, q.live, q.of = words(q.entries), {}, {}
   for _, status in ipairs(words(q.statuses)) do q.of[status] = true end
   local by_status = q.statuses and not q.entries[1] and not q.made
