@@ -69,6 +69,7 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "resume": _Command("pause", "resume", "Start tasks of paused lambdas again."),
         "key": _Command("keys", "key", "Ordering keys that have stopped, and how they go on."),
         "capacity": _Command("capacity", "capacity", "The cores of worker pools: reserved, and multiplexed."),
+        "certs": _Command("certs", "certs", "Make throw-away certificates, to try TLS on one machine."),
         "token": _Command("tokens", "token", "Who may do what: tokens, and what they are for."),
         "host": _Command("hosts", "host", "The worker hosts that are alive, and what they quarantine."),
         "gate": _Command("gate", "gate", "Keep back, drop, delay or thin out tasks."),

@@ -37,6 +37,7 @@ APART = {
         "doctor",
     ),
     *(
+        "certs dev",
         "store export",
         "store import",
         "store timing",
@@ -49,7 +50,7 @@ APART = {
     ),
     *("token create", "token rotate"),
 }
-"""They ask no frontend, or have a test of their own: see test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py,
+"""They ask no frontend, or have a test of their own: see test_certs.py, test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py,
 test_tokens.py (what it makes is another each time), and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"], "count": [],
