@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final, NamedTuple
 
-from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, Timing
+from atf.config.settings import ControllerSettings, ExecutorSettings, LogSettings, SecuritySettings, Timing
 from atf.errors import AtfError
 from atf.log import get_logger
+from atf.process.hidden import pipe_with
 from atf.process.stops import AT_ONCE, BEGIN, DRAIN
 from atf.runtime import Runtime
 from atf.task import clip
@@ -39,6 +40,7 @@ def command(
     executor: ExecutorSettings,
     timing: Timing,
     logs: LogSettings,
+    security: SecuritySettings,
 ) -> list[str]:
     """The command line of an executor's guard. Every setting is spelled out: an executor must have its controller's.
 
@@ -49,10 +51,11 @@ def command(
         executor: what each executor is to be like.
         timing: how long leases last, for all processes the same.
         logs: what it says.
+        security: how its channels are made.
     """
     executor = replace(executor, controller=controller, hsc=settings.hsc, frontend=settings.frontend)
     line = [sys.executable, "-P", "-m", "atf.executor.main", *apps]
-    for group in (executor, timing, logs):
+    for group in (executor, timing, logs, security):
         for each in fields(group):
             line += [f"--{each.name.replace('_', '-')}", str(getattr(group, each.name))]
     return line
@@ -93,32 +96,36 @@ class GuardProcess:
             pipe.write(word)
 
 
-async def start_guard(line: Sequence[str], on_line: Callable[[str], None], runtime: Runtime) -> GuardProcess:
+async def start_guard(
+    line: Sequence[str], on_line: Callable[[str], None], runtime: Runtime, secret: str = ""
+) -> GuardProcess:
     """Starts a guard.
 
     Args:
         line: its command line.
         on_line: takes each line that it writes about its executor.
         runtime: spawns the reader.
+        secret: what its executor shows here first; empty: it need not.
 
     Raises:
         OSError: the process can't be started.
     """
     read_end, write_end = os.pipe()
+    theirs = {"--events-fd": write_end, **({"--secret-fd": pipe_with(secret)} if secret else {})}
     try:
         process = await asyncio.create_subprocess_exec(
             *line,
-            "--events-fd",
-            str(write_end),
+            *(word for name, descriptor in theirs.items() for word in (name, str(descriptor))),
             stdin=asyncio.subprocess.PIPE,
-            pass_fds=(write_end,),
+            pass_fds=tuple(theirs.values()),
             start_new_session=True,
         )
     except BaseException:
         os.close(read_end)
         raise
     finally:
-        os.close(write_end)
+        for each in theirs.values():
+            os.close(each)
     return GuardProcess(process, runtime.spawn(_read(read_end, on_line), name=f"lines of guard {process.pid}"))
 
 

@@ -12,22 +12,27 @@ from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     LogSettings,
+    SecuritySettings,
     Timing,
     metrics_address,
 )
 from atf.metrics.table import EXECUTOR_STARTS
+from atf.process.caller_token import token_of_process
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
 from atf.rpc.channel import open_channel
 from atf.rpc.connection import QUICK_OPTIONS
 from atf.rpc.health import detail_of
 from atf.rpc.server import Server, Service, serve
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
 
+from .entrance import Entrance
 from .guards import GuardProcess, command, start_guard
 from .pool import ExecutorPool
 from .service import ControllerService
+from .setup import check_setup, for_executors, is_secret
 from .spares import Spares
 from .starts import Starts
 
@@ -41,6 +46,7 @@ def main(
     settings: ControllerSettings,
     timing: Timing,
     logs: LogSettings,
+    security: SecuritySettings,
     apps: Sequence[str] = (),
     executor: ExecutorSettings | None = None,
 ) -> int:
@@ -50,6 +56,7 @@ def main(
         settings: the controller's.
         timing: how long leases last.
         logs: what it says.
+        security: what it shows to the HSC, and how channels are made.
         apps: MODULE:APP of the lambdas that its executors run; none: executors are started by hand.
         executor: what its executors are like.
 
@@ -57,8 +64,12 @@ def main(
         The exit code.
     """
 
+    own, executor = token_of_process(security), executor or ExecutorSettings()
+
     async def body(process: Process) -> None:
+        check_setup(settings, executor, security, own, process.log)
         hsc = open_channel(settings.hsc, QUICK_OPTIONS)
+        entrance = Entrance(HSCStub(hsc), own, process.runtime) if is_secret(own, security) else None
         guarded: set[str] = set()
         size = settings.executors if apps else 0
         starts = Starts(size, settings.start_retries)
@@ -71,6 +82,7 @@ def main(
             guarded=guarded,
             starts=starts,
             metrics=process.metrics,
+            entrance=entrance,
         )
         server = await serve(
             settings.listen,
@@ -78,11 +90,13 @@ def main(
             serving=not starts.why_not,
             details={"executors": detail_of(lambda: starts.why_not), "hsc": detail_of(lambda: service.state.why_away)},
             metrics=process.metrics,
+            security=OPEN_TO_ALL if entrance is None else ServerSecurity(entrance, check_method=entrance.check_method),
         )
-        line = command(apps, server.address, settings, executor or ExecutorSettings(), timing, logs)
+        line = command(apps, server.address, settings, executor, timing, logs, for_executors(security, own))
 
         def start(on_line: Callable[[str], None], stands_by: bool) -> Awaitable[GuardProcess]:
-            return start_guard([*line, "--stand-by"] if stands_by else line, on_line, process.runtime)
+            secret = "" if entrance is None else entrance.new_secret()
+            return start_guard([*line, "--stand-by"] if stands_by else line, on_line, process.runtime, secret)
 
         spares = Spares(settings.spares if size else 0, start, process.runtime)
         pool = ExecutorPool(

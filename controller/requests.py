@@ -1,10 +1,11 @@
-"""What a call of NextWork may say."""
+"""What calls of NextWork and Enter may say."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+from atf.auth.secrets import MAX_CHARS
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import controller_pb2 as c
 from atf.task import MAX_BATCH, MAX_NONCE_CHARS, US, check_lambda, check_name
@@ -38,6 +39,17 @@ def check_request(request: c.NextWorkRequest) -> None:
     if not 0 <= request.set <= MAX_ACK:
         raise InvalidArgument(f"set {request.set}: number the lambdas' sets from 1; 0 is none")
     _check_lambdas(request)
+
+
+def check_enter(request: c.EnterRequest) -> None:
+    """Every field of a call of Enter.
+
+    Raises:
+        InvalidArgument: one breaks a rule.
+    """
+    check_name(request.executor_id, "executor_id")
+    if not 1 <= len(request.secret) <= MAX_CHARS:
+        raise InvalidArgument(f"secret: {len(request.secret)} characters; use 1 to {MAX_CHARS}")
 
 
 def _check_lambdas(request: c.NextWorkRequest) -> None:

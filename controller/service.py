@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable
 
+from atf.auth.caller import permit_executor
 from atf.config.settings import ControllerSettings, Timing
 from atf.log import get_logger
 from atf.metrics.metrics import Metrics
@@ -25,13 +26,14 @@ from .answers import Answers
 from .asks import Asks
 from .calls import OpenCall
 from .eligible import Eligible
+from .entrance import Entrance
 from .here import ExecutorsHere
 from .host_state import HostState
 from .lambda_sets import LambdaSets, NamedLambdas
 from .losses import Death, report_death
 from .quarantine import EVERYTHING, Quarantine
 from .reports import Reports
-from .requests import check_host, check_request
+from .requests import check_enter, check_host, check_request
 from .run_metrics import RunMetrics
 from .starts import Starts
 
@@ -50,6 +52,7 @@ class ControllerService:
         guarded: ids of the executors whose guards run here. These are here until they die, however long they ask for nothing.
         starts: what is known of the starts of those; it is told who asks for work.
         metrics: where it is counted how runs went.
+        entrance: lets executors in; None: everybody on this host may ask.
     """
 
     def __init__(
@@ -63,7 +66,9 @@ class ControllerService:
         guarded: Collection[str] = frozenset(),
         starts: Starts | None = None,
         metrics: Metrics | None = None,
+        entrance: Entrance | None = None,
     ) -> None:
+        self._entrance = entrance
         self._runs = RunMetrics(metrics or Metrics())
         self._starts = starts or Starts(0)
         self._runtime = runtime
@@ -108,8 +113,10 @@ class ControllerService:
 
         Raises:
             InvalidArgument, FailedPrecondition: see requests.py.
+            PermissionDenied: another executor asks in its name.
         """
         check_request(request)
+        permit_executor(request.executor_id)
         check_host(request, *self._fits)
         now = self._runtime.monotonic()
         self._starts.called(request.executor_id)
@@ -120,12 +127,24 @@ class ControllerService:
         reply.set = request.set
         return reply
 
+    async def enter(self, request: c.EnterRequest, *, timeout: float = 10) -> t.Credential:
+        """Gives an executor what it shows from now on; nothing, where callers show nothing.
+
+        Raises:
+            InvalidArgument, Unauthenticated: see entrance.py.
+        """
+        if self._entrance is None:
+            check_enter(request)
+            return t.Credential()
+        return await self._entrance.enter(request)
+
     async def report_runs(self, request: c.ReportRunsRequest, *, timeout: float = 10) -> c.ReportRunsReply:
         """Counts how an executor's runs went.
 
         Raises:
             InvalidArgument: see run_metrics.py.
         """
+        permit_executor(request.executor_id)
         self._runs.take(request)
         return c.ReportRunsReply()
 
@@ -134,6 +153,8 @@ class ControllerService:
         for key in [key for key in self._open if key[0] == death.executor_id]:
             self._open.pop(key).withdraw()
         self._left(death.executor_id)
+        if self._entrance is not None:
+            self._entrance.left(death.executor_id)
         self._named.left(death.executor_id)
         now = self._runtime.monotonic()
         undelivered = self._answers.died(death.executor_id, now)

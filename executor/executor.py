@@ -137,7 +137,7 @@ class Executor:
             may still run: the caller MUST end the process.
 
         Raises:
-            FailedPrecondition: the controller is on another host, or gives leases of another length.
+            FailedPrecondition, Unauthenticated: as of Fetch.next.
         """
         pipeline, interrupts, spawn = self.pipeline, self.interrupts, self._runtime.spawn
         reporter = pipeline.reporter

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from atf.calls.retry import Pauses, RetryPolicy, Trouble
-from atf.errors import AtfError, FailedPrecondition
+from atf.errors import AtfError, FailedPrecondition, Unauthenticated
 from atf.rpc import controller_pb2 as c
 from atf.rpc.api import Controller
 from atf.runtime import Runtime, new_id
@@ -87,13 +87,14 @@ class Fetch:
 
         Raises:
             FailedPrecondition: the controller is on another host, or gives leases of another length.
+            Unauthenticated: the controller does not know this executor, or not any more.
         """
         request = self._request(lambdas, most)
         began, limit = self._asker.runtime.monotonic(), WAIT_S + _SLACK_S
         try:
             async with asyncio.timeout(limit):
                 reply = await self._asker.controller.next_work(request, timeout=limit)
-        except FailedPrecondition:
+        except (FailedPrecondition, Unauthenticated):
             raise
         except asyncio.CancelledError:
             self._asker.given_up.add(request.nonce)

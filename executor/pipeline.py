@@ -67,7 +67,7 @@ class Pipeline:
         """Takes work from one kind of calls, until the controller drains.
 
         Raises:
-            FailedPrecondition: the controller is on another host, or gives leases of another length.
+            FailedPrecondition, Unauthenticated: as of Fetch.next.
         """
         while True:
             self.ledger.moved.clear()

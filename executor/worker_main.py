@@ -1,6 +1,8 @@
 """Runs the worker's process: user code, gRPC, the executor's loop, and the heartbeats' thread. Started by the guard, never by hand.
 
-python -P -m atf.executor.worker_main EXECUTOR_ID TABLE_FD LIFELINE_FD NOTES_FD MODULE:APP...
+python -P -m atf.executor.worker_main EXECUTOR_ID TABLE_FD LIFELINE_FD NOTES_FD SECRET_FD MODULE:APP...
+
+SECRET_FD carries what the executor shows to Enter; `-`: it shows nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import signal
 import sys
 import threading  # noqa: TID251  heartbeats have a thread of their own
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -19,21 +22,23 @@ from typing import Any, Final, NoReturn
 from atf.builtin import with_builtins
 from atf.client.fork import FORK_GUARD
 from atf.client.own_frontend import refuse_direct
-from atf.client.registration import register_lambdas
 from atf.config.loading import load
-from atf.config.settings import ExecutorSettings, LogSettings, Timing
+from atf.config.settings import ExecutorSettings, LogSettings, SecuritySettings, Timing
 from atf.exits import EXIT_NO_HEARTBEAT
 from atf.log import get_logger, leave_structlog
+from atf.process.caller_token import token_of_process
 from atf.process.forks import FORK_SUPPORT
+from atf.process.hidden import hide_memory
 from atf.process.role import Process, StoppedEarly, run_role
 from atf.process.streams import exit_at_once, protect
-from atf.rpc.channel import open_blocking_channel, open_channel
-from atf.rpc.stubs import ControllerStub, FrontendStub, HSCStub
+from atf.rpc.caller_security import own, use
+from atf.rpc.channel import StreamingChannel, open_blocking_channel, open_channel
+from atf.rpc.stubs import ControllerStub, HSCStub
 from atf.sdk.app import App
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 
-from .code_jobs import register_jobs
+from .credential import OnThisHost, OwnCredential
 from .executor import Executor
 from .guarding.group import die_with_parent
 from .guarding.stand_by import wait_for_word
@@ -43,6 +48,7 @@ from .held import HeldTask
 from .isolation.runs import IsolatedRuns
 from .output import capture as output
 from .output.log_handlers import take_logging
+from .registration import register
 from .table import Stage, Table
 from .worker_hooks import WorkerHooks, run_apart
 from .workers import ThreadAndLoopWorkers
@@ -51,6 +57,8 @@ _LAST_BEAT_S: Final = 2.0
 """Seconds that the heartbeats' thread has to end in."""
 _LAST_WORDS_S: Final = 2.0
 """Seconds that what lambdas registered with atexit has to end in."""
+_NONE: Final = "-"
+"""In the place of a descriptor."""
 _NO_CHILDREN: Final = (
     "this process was forked by a lambda, and can't make calls: make them in the lambda itself, or start the process anew,"
     " by subprocess or multiprocessing.get_context('spawn')"
@@ -60,7 +68,8 @@ _NO_CHILDREN: Final = (
 def main(arguments: Sequence[str]) -> int:
     """Runs until drained; returns the exit code."""
     die_with_parent()
-    executor_id, memory, lifeline, notes_fd, *apps = arguments
+    executor_id, memory, lifeline, notes_fd, secret_fd, *apps = arguments
+    credential = _credential(executor_id, secret_fd)
     for descriptor in (int(memory), int(lifeline), int(notes_fd)):
         os.set_inheritable(descriptor, False)  # not for what lambdas start
     os.environ.pop(FORK_SUPPORT, None)  # gRPC, loaded by now, has read it; it is not for what lambdas start either
@@ -86,20 +95,25 @@ def main(arguments: Sequence[str]) -> int:
         _hold(int(lifeline), process)
         with _noted(notes):
             notes.imported()
-            isolated = await IsolatedRuns.start(apps, lambdas, folder, notes)
+            isolated = await IsolatedRuns.start(
+                apps, lambdas, folder, notes, credential.shared.descriptor if credential else None
+            )
             table.stage = Stage.JOINS
+            await _enter(credential, settings, process, notes)
             workers = ThreadAndLoopWorkers(settings.threads, settings.async_tasks)
             hooks = WorkerHooks(loaded, run_apart(workers.turn))
             await hooks.start(notes.doing)
             notes.doing(f"registering its lambdas with the frontend at {settings.frontend}")
             try:
-                await _register(lambdas, settings, process)
+                await register(lambdas, settings, process)
             except BaseException:
                 await hooks.stop(settings.drain_timeout)
                 raise
             table.stage = Stage.WORKS
             try:
-                return await _work(executor_id, lambdas, workers, hooks, table, isolated, settings, timing, process)
+                return await _work(
+                    executor_id, lambdas, workers, hooks, table, isolated, credential, settings, timing, process
+                )
             finally:
                 process.ignore_signals()
 
@@ -134,16 +148,31 @@ def die(code: int) -> NoReturn:
     exit_at_once(code)
 
 
-async def _register(lambdas: Mapping[str, Lambda[..., Any]], settings: ExecutorSettings, process: Process) -> None:
-    """Makes the lambdas known; nothing is fetched before."""
-    channel = open_channel(settings.frontend)
-    frontend = FrontendStub(channel)
-    specs, where = [each.spec() for each in lambdas.values()], f"the frontend at {settings.frontend}"
-    for warning in await process.retry_until_available(lambda: register_lambdas(frontend, specs), where):
-        process.log.warning(warning)
-    jobs = [each.job for each in lambdas.values() if each.job is not None]
-    namespaces = {name.partition("/")[0] for name in lambdas}
-    await process.retry_until_available(lambda: register_jobs(frontend, jobs, namespaces), where)
+def _credential(executor_id: str, secret_fd: str) -> OwnCredential | None:
+    """What this process shows from now on, its lambdas too; None: nothing, or what its environment says."""
+    tls = token_of_process(replace(load(SecuritySettings), token_file=""))
+    if secret_fd == _NONE:
+        return None
+    with os.fdopen(int(secret_fd), "rb") as pipe:
+        credential = OwnCredential(executor_id, pipe.read().decode(), tls)
+    hide_memory()  # what proves its claims is here, and lambdas of other executors may run as the same user
+    use(credential)
+    return credential
+
+
+def _to_controller(settings: ExecutorSettings, credential: OwnCredential | None) -> StreamingChannel:
+    return open_channel(settings.controller, security=OnThisHost(credential or own()))
+
+
+async def _enter(
+    credential: OwnCredential | None, settings: ExecutorSettings, process: Process, notes: StartNotes
+) -> None:
+    if credential is None:
+        return
+    channel, where = _to_controller(settings, credential), f"the controller at {settings.controller}"
+    controller = ControllerStub(channel)
+    notes.doing(f"entering {where}")
+    await process.retry_until_available(lambda: credential.enter(controller), where)
     await channel.close()
 
 
@@ -154,15 +183,17 @@ async def _work(
     hooks: WorkerHooks,
     table: Table,
     isolated: IsolatedRuns | None,
+    credential: OwnCredential | None,
     settings: ExecutorSettings,
     timing: Timing,
     process: Process,
 ) -> int:
-    channels = [open_channel(settings.controller), open_channel(settings.hsc)]
+    channels = [_to_controller(settings, credential), open_channel(settings.hsc)]
+    controller = ControllerStub(channels[0])
     executor = Executor(
         executor_id=executor_id,
         lambdas=lambdas,
-        controller=ControllerStub(channels[0]),
+        controller=controller,
         hsc=HSCStub(channels[1]),
         workers=workers,
         table=table,
@@ -188,6 +219,8 @@ async def _work(
         isolated.listen(gone=executor.drain)
     process.ready()
     draining = process.runtime.spawn(_drain(executor, process), name="drain")
+    if credential is not None:
+        process.runtime.spawn(credential.keep(controller, process.runtime, executor.drain), name="credential")
     code = await executor.run()
     draining.cancel()
     if code == 0:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import msgspec
 
 from atf.auth.caller import caller
-from atf.auth.executor_credentials import LIFE_US, Credential, check_executor_id, sign
+from atf.auth.executor_credentials import Credential, check_executor_id, sign
 from atf.auth.signing_keys import FIELD, renewed, to_sign_with
 from atf.errors import Unavailable
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
 from atf.store.store import Store
+from atf.task import US
 
 _TRIES = 5
 
@@ -24,10 +25,11 @@ class CredentialIssuer:
     Args:
         store: where the keys are.
         runtime: clocks, chance.
+        life: seconds for which a credential is valid.
     """
 
-    def __init__(self, store: Store, runtime: Runtime) -> None:
-        self._store, self._runtime = store, runtime
+    def __init__(self, store: Store, runtime: Runtime, life: float) -> None:
+        self._store, self._runtime, self._life_us = store, runtime, round(life * US)
         self._version, self._read = -1, b""
 
     async def issue(self, executor_id: str) -> t.Credential:
@@ -43,8 +45,8 @@ class CredentialIssuer:
             return t.Credential()
         now = self._runtime.wall_us()
         key = to_sign_with(await self._keys(now), now)
-        secret = sign(Credential(who.token_id, now + LIFE_US, executor_id), key)
-        return t.Credential(secret=secret, valid_for_us=LIFE_US)
+        secret = sign(Credential(who.token_id, now + self._life_us, executor_id), key)
+        return t.Credential(secret=secret, valid_for_us=self._life_us)
 
     async def _keys(self, now: int) -> list[bytes]:
         """The keys, the newest first; makes another one where that is due."""

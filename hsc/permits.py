@@ -10,24 +10,12 @@ from typing import Final
 
 from atf.auth.caller import caller
 from atf.auth.grants import TokenGrant, Verb
-from atf.errors import PermissionDenied
 from atf.rpc.lambda_sets import LambdaSet
 
 MOST_WAIT_S: Final = 15.0
 """Seconds for which a call that showed a token may wait for tasks. A token that was revoked is known everywhere after known_tokens.READ_EVERY_S:
 so it claims nothing any more after less than 30 s."""
 _MOST_KNOWN: Final = 4_096
-
-
-def permit_executor(executor_id: str) -> None:
-    """Lets pass who speaks for an executor: itself, or its controller.
-
-    Raises:
-        PermissionDenied: it is another executor.
-    """
-    who = caller()
-    if who.executor_id and who.executor_id != executor_id:
-        raise PermissionDenied(f"{who.name}: it can't speak for the executor {executor_id!r}")
 
 
 def permit_namespaces(namespaces: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from atf import task as rules
+from atf.auth.caller import permit_executor
 from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.intake.asks import FRESH_S
@@ -37,7 +38,7 @@ from .encoding import (
 )
 from .hosts import Hosts
 from .next_claims import NextClaims
-from .permits import permit_executor, permit_namespaces
+from .permits import permit_namespaces
 from .pools import Pools
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class HscService:
         self._pools.serve(self.intake)
         self._next_claims = NextClaims(intake=self.intake, pools=self._pools, sets=sets, runtime=runtime, fresh=fresh)
         self._hosts = Hosts(store=store, pools=self._pools, sets=sets, runtime=runtime)
-        self._issuer = CredentialIssuer(store, runtime)
+        self._issuer = CredentialIssuer(store, runtime, settings.credential_life)
 
     async def run(self) -> None:
         """Gives claims until cancelled."""

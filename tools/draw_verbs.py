@@ -35,6 +35,7 @@ NO_STORE = {
     "RevokeToken": "as CreateToken",
     "FindDaprApp": "answered from the frontend's settings",
     "PreviewSchedule": "computed by atf.schedule",
+    "Enter": "the controller asks an HSC for a credential",
     "NextWork": "the controller asks an HSC for claims",
     "ReportRuns": "the controller counts, for its metrics",
 }

@@ -144,6 +144,17 @@ def permit(verb: Verb, *lambda_names: str) -> None:
             who.permit(verb, each)
 
 
+def permit_executor(executor_id: str) -> None:
+    """Lets pass who speaks for an executor: itself, or its controller.
+
+    Raises:
+        PermissionDenied: it is another executor.
+    """
+    who = _now.get()
+    if who.executor_id and who.executor_id != executor_id:
+        raise PermissionDenied(f"{who.name}: it can't speak for the executor {executor_id!r}")
+
+
 def permitted(verb: Verb, lambda_names: Iterable[str]) -> list[str]:
     """Those of the lambdas to which the caller may do it, in their order."""
     who = _now.get()

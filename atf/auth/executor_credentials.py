@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 from atf.errors import InvalidArgument
 
 PREFIX: Final = "atfx"
-LIFE_US: Final = 900_000_000
-"""How long a credential is valid; its holder has it renewed halfway."""
 KEY_BYTES: Final = 32
 _EXECUTOR_ID: Final = "[A-Za-z0-9._-]{1,64}"
 _FORM: Final = re.compile(rf"{PREFIX}_([a-z2-7]{{10}})_([0-9]{{1,16}})_({_EXECUTOR_ID})_([A-Za-z0-9_-]{{43}})")

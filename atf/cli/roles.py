@@ -30,7 +30,7 @@ from atf.process.left_out import without
 from .options import SettingsCommand, option, read, refuse_unused, settings_flags
 
 _SHARED = (StoreSettings, Timing, LogSettings, SecuritySettings)
-_OF_WORKERS = (Timing, LogSettings)
+_OF_WORKERS = (Timing, LogSettings, SecuritySettings)
 """Of roles on worker hosts, which don't know the task store."""
 
 

@@ -301,7 +301,13 @@ class HscSettings:
         "seconds for which it serves on after it was asked to end, since executors that are asked at the same time have to tell it so",
     )
 
+    credential_life: float = setting(
+        900.0,
+        "seconds for which what an executor shows in the place of a token is valid; it is renewed halfway, and ends with the token before that",
+    )
+
     def __post_init__(self) -> None:
+        _within(self, "credential_life", 1, _DAY_S)
         _within(self, "deploy_grace", 0, _DAY_S)
         _within(self, "ageing", 0.001, _DAY_S)
         _within(self, "stop_delay", 0, _DAY_S)
@@ -459,6 +465,10 @@ class ExecutorSettings:
         "programs that `atf/command` may run: /PATH/TO/PROGRAM or NAME=/PATH/TO/PROGRAM with commas between; empty: none",
     )
     pool: str = setting("", "the worker cluster that its controller must belong to; empty: whichever it belongs to")
+    executor_user: str = setting(
+        "",
+        "the user of this machine as whom your code runs; empty: as whom the controller runs. It takes root, or three capabilities",
+    )
 
     def __post_init__(self) -> None:
         _pool(self.pool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,27 +11,12 @@ from atf.auth.known_tokens import KnownTokens, TokenTable
 from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import TokenRecord
 from atf.config.settings import SecuritySettings
-from atf.rpc.caller_security import Security, use
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.server_tls import server_credentials
 from atf.runtime import Runtime
 
 if TYPE_CHECKING:
     from atf.store.store import Store
-
-
-def token_of_process(settings: SecuritySettings) -> Security:
-    """What this process shows from now on; the token leaves the environment, so that no process that this one starts has it."""
-    token = os.environ.pop("ATF_TOKEN", "")
-    found = Security(
-        token=token,
-        token_file=settings.token_file,
-        tls_ca=settings.tls_ca,
-        tls_cert=settings.tls_cert if settings.tls_ca else "",
-        tls_key=settings.tls_key if settings.tls_ca else "",
-    )
-    use(found)
-    return found
 
 
 def known_tokens(store: Store, runtime: Runtime) -> KnownTokens:

@@ -81,3 +81,11 @@ class LambdaRuns(_message.Message):
 class ReportRunsReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class EnterRequest(_message.Message):
+    __slots__ = ("executor_id", "secret")
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    executor_id: str
+    secret: str
+    def __init__(self, executor_id: _Optional[str] = ..., secret: _Optional[str] = ...) -> None: ...

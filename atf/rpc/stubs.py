@@ -12,6 +12,7 @@ class ControllerStub(Stub):
     service = c.DESCRIPTOR.services_by_name["Controller"]
 
     next_work = unary(api.Controller.next_work)
+    enter = unary(api.Controller.enter)
     report_runs = unary(api.Controller.report_runs)
 
 

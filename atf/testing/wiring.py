@@ -17,6 +17,7 @@ from atf.config.settings import (
     StoreConsumerSettings,
     Timing,
 )
+from atf.controller.entrance import Entrance
 from atf.controller.service import ControllerService
 from atf.controller.starts import Starts
 from atf.executor.executor import Executor
@@ -88,6 +89,7 @@ class Wiring:
         host: str = "",
         guarded: Collection[str] = frozenset(),
         starts: Starts | None = None,
+        entrance: Entrance | None = None,
     ) -> ControllerService:
         return ControllerService(
             hsc=hsc,
@@ -97,6 +99,7 @@ class Wiring:
             host=host,
             guarded=guarded,
             starts=starts,
+            entrance=entrance,
             metrics=self.metrics,
         )
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from atf.process.other_user import OtherUser
+
 _PROC: Final = Path("/proc")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _LOOK_FIRST_S: Final = 0.005
@@ -43,6 +45,7 @@ class Group:
         keep: Sequence[int],
         output: tuple[int | None, int | None] = (None, None),
         says: Callable[[str], object] = _say_plainly,
+        user: OtherUser | None = None,
     ) -> None:
         """Starts it. This process must have no other children.
 
@@ -52,6 +55,7 @@ class Group:
             keep: descriptors that it inherits beside stdout and stderr.
             output: its stdout and stderr; None: ours.
             says: says an error on stderr.
+            user: whose it is to be; None: ours.
 
         Raises:
             OSError: it can't be started.
@@ -68,6 +72,7 @@ class Group:
             stdout=output[0],
             stderr=output[1],
             start_new_session=True,
+            **(user.start if user else {}),
         )
         self.pid = self._process.pid
 

@@ -2,7 +2,7 @@
 
 Started by the worker (runs.py) where a lambda has isolate=True, and ends with it:
 
-    python -P -m atf.executor.isolation.fork_server CONTROL_FD NOTES_FD MODULE:APP...
+    python -P -m atf.executor.isolation.fork_server CONTROL_FD NOTES_FD CREDENTIAL_FD MODULE:APP...
 
 1. imports the apps and calls their start hooks, and refuses to serve where that leaves threads: they don't survive a fork
 2. forks, kills and reaps the processes of runs, as the worker says; one is always forked ahead
@@ -26,22 +26,26 @@ import threading  # noqa: TID251  to name those that must not be there
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from atf.client.own_frontend import refuse_direct
 from atf.config.loading import load
-from atf.config.settings import ExecutorSettings, LogSettings
+from atf.config.settings import ExecutorSettings, LogSettings, SecuritySettings
 from atf.errors import AtfError, ConfigError
+from atf.executor.credential import OfIsolatedRun
 from atf.executor.guarding.group import adopt_orphans, children_of, die_with_parent
 from atf.executor.guarding.start_notes import StartNotes
 from atf.executor.output import capture as output
 from atf.executor.output.log_handlers import take_logging
 from atf.executor.worker_hooks import call_start_hooks
 from atf.log import leave_structlog, setup
+from atf.process.caller_token import token_of_process
 from atf.process.forks import keep_signals_from_children
 from atf.process.stops import stop_signals
 from atf.process.streams import protect_without_threads
+from atf.rpc.caller_security import use
 from atf.sdk.lambdas import Lambda
 from atf.sdk.loading import load_apps, load_lambdas
 
@@ -61,10 +65,13 @@ def main(arguments: Sequence[str]) -> int:
     """Serves until the worker ends."""
     die_with_parent()
     refuse_direct()
-    control, notes_fd, *apps = arguments
+    control, notes_fd, credential_fd, *apps = arguments
     connection, notes = socket.socket(fileno=int(control)), StartNotes(int(notes_fd))
     for descriptor in (int(control), int(notes_fd)):
         os.set_inheritable(descriptor, False)
+    if credential_fd != "-":
+        os.set_inheritable(int(credential_fd), False)
+        use(OfIsolatedRun(int(credential_fd), token_of_process(replace(load(SecuritySettings), token_file=""))))
     setup(load(LogSettings), "executor")
     wakeup = _catch_signals()
     if not faulthandler.is_enabled():  # a run that crashes says where, in lines of its own

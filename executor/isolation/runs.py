@@ -48,7 +48,12 @@ class IsolatedRuns:
 
     @classmethod
     async def start(
-        cls, apps: Sequence[str], lambdas: Mapping[str, Any], folder: Path, notes: StartNotes | None = None
+        cls,
+        apps: Sequence[str],
+        lambdas: Mapping[str, Any],
+        folder: Path,
+        notes: StartNotes | None = None,
+        credential: int | None = None,
     ) -> Self | None:
         """Starts the fork server of these apps, and waits until it has imported them; None: no lambda needs it.
 
@@ -59,6 +64,7 @@ class IsolatedRuns:
             lambdas: theirs, by name.
             folder: where to import them: the current one may be another one by now, since imports may change it.
             notes: what the fork server notes while it starts; None: nobody else reads them.
+            credential: descriptor of the memory that has what the runs show to the roles (executor/credential.py); None: nothing.
 
         Raises:
             ConfigError: it can't serve; the message says why.
@@ -70,11 +76,14 @@ class IsolatedRuns:
             raise ConfigError(f"isolate=True of {', '.join(names)}: isolated runs need Linux")
         if notes is None:
             with contextlib.closing(StartNotes.new()) as own:
-                return await cls.start(apps, lambdas, folder, own)
+                return await cls.start(apps, lambdas, folder, own, credential)
         ours, theirs = pair()
         with theirs:
-            descriptors = (theirs.fileno(), notes.descriptor)
-            command = [sys.executable, "-P", "-m", "atf.executor.isolation.fork_server", *map(str, descriptors), *apps]
+            descriptors = (theirs.fileno(), notes.descriptor, *([] if credential is None else [credential]))
+            said = [
+                str(each) for each in (theirs.fileno(), notes.descriptor, "-" if credential is None else credential)
+            ]
+            command = [sys.executable, "-P", "-m", "atf.executor.isolation.fork_server", *said, *apps]
             process = subprocess.Popen(  # noqa: ASYNC220  a millisecond
                 command, stdin=subprocess.DEVNULL, pass_fds=descriptors, cwd=folder
             )

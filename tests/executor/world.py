@@ -153,6 +153,9 @@ class FakeController:
         """Of either, for lambdas that do not come in great numbers."""
         self.last_requests: list[c.NextWorkRequest] = []
         """That say that the executor takes no more."""
+        self.entered: list[c.EnterRequest] = []
+        self.credentials: deque[t.Credential | AtfError] = deque()
+        """What calls of Enter are answered."""
         self.reports: list[c.ReportRunsRequest] = []
         self.report_errors: deque[AtfError] = deque()
         """What the next reports are answered with."""
@@ -178,6 +181,13 @@ class FakeController:
     async def _tell(self) -> None:
         async with self._given:
             self._given.notify_all()
+
+    async def enter(self, request: c.EnterRequest, *, timeout: float = 10) -> t.Credential:
+        self.entered.append(request)
+        answer = self.credentials.popleft() if self.credentials else t.Credential()
+        if isinstance(answer, AtfError):
+            raise answer
+        return answer
 
     async def report_runs(self, request: c.ReportRunsRequest, *, timeout: float = 10) -> c.ReportRunsReply:
         self.reports.append(request)

@@ -245,6 +245,9 @@ class _Current:
     async def next_work(self, request: Any, *, timeout: float = 70) -> Any:
         return await self._host.carried(self._host.to_controller.next_work(request, timeout=timeout))
 
+    async def enter(self, request: Any, *, timeout: float = 10) -> Any:
+        return await self._host.carried(self._host.to_controller.enter(request, timeout=timeout))
+
     async def report_runs(self, request: Any, *, timeout: float = 10) -> Any:
         return await self._host.carried(self._host.to_controller.report_runs(request, timeout=timeout))
 

@@ -457,7 +457,10 @@ async def test_the_guard_holds_neither_grpc_nor_user_code() -> None:
         "main",
         "table",
         "guarding",
-        *(f"guarding.{each}" for each in ("guard", "group", "relay", "stand_by", "start_notes", "worker_end")),
+        *(
+            f"guarding.{each}"
+            for each in ("by_hand", "guard", "group", "relay", "stand_by", "start_notes", "worker_end")
+        ),
     }
 
 

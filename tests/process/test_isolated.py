@@ -239,6 +239,7 @@ def test_imports_that_start_threads_are_refused_by_name() -> None:
             "-m",
             "atf.executor.isolation.fork_server",
             *map(str, descriptors),
+            "-",
             "threaded:app",
         ]
         subprocess.run(command, pass_fds=descriptors, cwd=Path(__file__).parent, timeout=30, check=True)

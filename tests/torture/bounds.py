@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
+from atf.auth.secrets import MAX_CHARS
 from atf.controller.requests import MAX_ACK, MAX_LAMBDAS
 from atf.controller.run_metrics import MAX_REPORT
 from atf.cores.pool import MAX_CORES, MAX_LOOKAHEAD, MAX_RETRIES, MAX_TIME_US, MIN_TIME_US
@@ -416,11 +417,14 @@ BOUNDS = {
         "NextWork", lambda w, n: next_work(w, lambdas=_names(n)), 1, MAX_LAMBDAS, "lambdas"
     ),
     "a set of lambdas": Bound("NextWork", lambda w, n: next_work(w, set=n), 0, MAX_ACK, "set"),
+    "a secret of Enter": Bound(
+        "Enter", lambda _, n: c.EnterRequest(executor_id="e", secret="x" * n), 1, MAX_CHARS, "secret"
+    ),
     "a report of runs": Bound("ReportRuns", lambda _, n: _report(number=n), 1, MAX_REPORT, "number"),
     "lambdas of a report": Bound("ReportRuns", lambda _, n: _report(lambdas=n), 0, MAX_BATCH, "runs"),
     "a nonce of a call": Bound("NextWork", lambda w, n: next_work(w, nonce="x" * n), 1, MAX_NONCE_CHARS, "nonce"),
     "an acknowledgement": Bound("NextWork", lambda w, n: next_work(w, ack=n), 0, MAX_ACK, "ack"),
 }
-SERVICE = dict.fromkeys(("NextWork", "ReportRuns"), "Controller") | dict.fromkeys(
+SERVICE = dict.fromkeys(("NextWork", "ReportRuns", "Enter"), "Controller") | dict.fromkeys(
     ("NextClaims", "ReportHost", "Heartbeat", "SetResults", "HandBack", "ReportLoss", "FirstTime"), "HSC"
 )

@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from atf.auth.secrets import MAX_CHARS
 from atf.store.keys import partition_for
 from atf.task import MAX_WHY_NOT_CHARS
 
@@ -441,6 +442,10 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("nonce",): Rule(_must(r"[!-~]{1,64}"), "nonce"),
         ("pool",): Rule(lambda text: PRECONDITION if text else OK, "pool"),
         ("signatures",): _DIGEST,
+    },
+    "Controller.Enter": {
+        ("executor_id",): Rule(_must(_NAME), "executor_id"),
+        ("secret",): Rule(lambda text: OK if 1 <= len(text) <= MAX_CHARS else INVALID, "secret"),
     },
     "Controller.ReportRuns": {
         ("executor_id",): Rule(_must(_NAME), "executor_id"),

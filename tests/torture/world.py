@@ -665,6 +665,10 @@ class _Valid:
         )
 
     @staticmethod
+    def Controller_Enter(_w: World) -> Message:  # noqa: N802
+        return c.EnterRequest(executor_id=EXECUTOR, secret="x")
+
+    @staticmethod
     def Controller_ReportRuns(_w: World) -> Message:  # noqa: N802
         run: dict[str, Any] = {"lambda": LAMBDA, "outcomes": [0, 1, *[0] * 6], "run_times": [1, *[0] * 5]}
         return c.ReportRunsRequest(executor_id=EXECUTOR, number=1, runs=[c.LambdaRuns(**run)])

@@ -1,0 +1,148 @@
+"""What an executor shows to the roles: a credential that its controller gets for it, and that is renewed halfway.
+
+It is that of the whole process: of the executor's own calls, of its heartbeats, and of the clients that lambdas make. Isolated runs are processes of
+their own, and read it from memory that they share with this one. The token behind it never comes here (controller/entrance.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from atf.auth.secrets import HEADER, SCHEME
+from atf.calls.retry import RetryPolicy, Trouble, retry
+from atf.errors import AtfError, InvalidArgument, PermissionDenied, Unauthenticated
+from atf.log import get_logger
+from atf.rpc import api, controller_pb2 as c
+from atf.rpc.caller_security import CallerSecurity, Metadata
+from atf.runtime import Runtime
+from atf.task import US
+
+ENTER_S: Final = 10.0
+"""Seconds that a call of Enter may take."""
+_AGAIN: Final = RetryPolicy(
+    first=0.5, most=15.0, errors=(Exception,), never=(InvalidArgument, PermissionDenied, Unauthenticated)
+)
+_MOST_BYTES: Final = 512
+"""Of a credential."""
+
+_log = get_logger(duty="credential")
+
+
+class OwnCredential:
+    """The CallerSecurity of an executor's process.
+
+    Args:
+        executor_id: which executor.
+        secret: what its controller has started it with.
+        tls: how its channels are made.
+    """
+
+    def __init__(self, executor_id: str, secret: str, tls: CallerSecurity) -> None:
+        self._executor_id, self._secret, self._tls = executor_id, secret, tls
+        self._valid_s = 0.0
+        self._shown: Metadata = None
+        self.shared = SharedMemory()
+
+    def metadata(self) -> Metadata:
+        return self._shown
+
+    def credentials(self) -> Any | None:
+        return self._tls.credentials()
+
+    def version(self) -> int:
+        return self._tls.version()
+
+    async def enter(self, controller: api.Controller) -> None:
+        """Gets a credential, or the next one.
+
+        Raises:
+            AtfError: what the controller says, or the HSC that signs it.
+        """
+        request = c.EnterRequest(executor_id=self._executor_id, secret=self._secret)
+        found = await controller.enter(request, timeout=ENTER_S)
+        self._valid_s = found.valid_for_us / US
+        if found.secret:
+            self._secret, self._shown = found.secret, ((HEADER, SCHEME + found.secret),)
+            self.shared.write(found.secret)
+
+    async def keep(self, controller: api.Controller, runtime: Runtime, over: Callable[[], None]) -> None:
+        """Renews it until cancelled, while the controller knows this executor; then calls `over`."""
+        while self._valid_s:
+            await asyncio.sleep(self._valid_s / 2)
+            try:
+                await retry(
+                    lambda: self.enter(controller), _AGAIN, runtime, trouble=(Trouble(_log, "controller"), "enter")
+                )
+            except AtfError as error:
+                _log.error("the credential can't be renewed; no more tasks are taken", error=str(error))
+                over()
+                return
+
+
+class OnThisHost:
+    """The same for the controller, which is called without TLS: it is on this host."""
+
+    def __init__(self, own: CallerSecurity) -> None:
+        self._own = own
+
+    def metadata(self) -> Metadata:
+        return self._own.metadata()
+
+    def credentials(self) -> None:
+        return None
+
+    def version(self) -> int:
+        return 0
+
+
+class OfIsolatedRun:
+    """The CallerSecurity of an isolated run: it shows what its executor has now.
+
+    Args:
+        descriptor: of the memory that they share.
+        tls: how its channels are made.
+    """
+
+    def __init__(self, descriptor: int, tls: CallerSecurity) -> None:
+        self._shared, self._tls = SharedMemory(descriptor), tls
+
+    def metadata(self) -> Metadata:
+        secret = self._shared.read()
+        return ((HEADER, SCHEME + secret),) if secret else None
+
+    def credentials(self) -> Any | None:
+        return self._tls.credentials()
+
+    def version(self) -> int:
+        return self._tls.version()
+
+
+class SharedMemory:
+    """A credential in a file without a name: two places for it, and before them which of both holds. So nobody reads half of one.
+
+    Args:
+        descriptor: of one that another process has made; default: a new one, where the system has such files.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            descriptor = os.memfd_create("atf-credential", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else -1
+        self.descriptor = descriptor
+        self._place = 0
+
+    def write(self, secret: str) -> None:
+        """From now on `read` answers this, everywhere."""
+        if self.descriptor < 0:
+            return
+        self._place = 1 - self._place
+        os.pwrite(self.descriptor, secret.encode().ljust(_MOST_BYTES, b"\0"), 1 + self._place * _MOST_BYTES)
+        os.pwrite(self.descriptor, bytes([self._place]), 0)
+
+    def read(self) -> str:
+        """What was written last; empty: nothing."""
+        data = os.pread(self.descriptor, 1 + 2 * _MOST_BYTES, 0)
+        start = 1 + data[0] * _MOST_BYTES if data else 0
+        return data[start : start + _MOST_BYTES].rstrip(b"\0").decode()

@@ -1,0 +1,118 @@
+"""What an executor shows: it is renewed in time, for the whole process and for isolated runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+
+from atf.errors import AtfError, Unauthenticated, Unavailable
+from atf.executor.credential import OfIsolatedRun, OnThisHost, OwnCredential, SharedMemory
+from atf.rpc import task_pb2 as t
+from atf.rpc.caller_security import Security
+from atf.runtime import end
+from atf.task import US
+from atf.testing.runtime import VirtualRuntime
+from tests.virtual import virtual
+
+from .world import FakeController
+
+LIFE_S: Final = 900
+
+
+class Holder:
+    """An executor's credential, and its controller."""
+
+    def __init__(self, runtime: VirtualRuntime) -> None:
+        self.runtime, self.controller = runtime, FakeController(runtime)
+        self.own = OwnCredential("e1", "the secret", Security())
+        self.over = asyncio.Event()
+
+    def give(self, *answers: str | AtfError) -> None:
+        self.controller.credentials.extend(
+            t.Credential(secret=each, valid_for_us=LIFE_S * US) if isinstance(each, str) else each for each in answers
+        )
+
+    def keep(self) -> asyncio.Task[None]:
+        return self.runtime.spawn(self.own.keep(self.controller, self.runtime, self.over.set), name="keep")
+
+    @property
+    def shown(self) -> list[str]:
+        return [each.secret for each in self.controller.entered]
+
+
+@contextlib.asynccontextmanager
+async def holder(runtime: VirtualRuntime) -> AsyncIterator[Holder]:
+    found = Holder(runtime)
+    yield found
+    os.close(found.own.shared.descriptor)
+
+
+@virtual(holder)
+async def test_it_is_renewed_halfway_with_the_one_before(w: Holder) -> None:
+    w.give("one", Unavailable("away"), "two", "three")
+    await w.own.enter(w.controller)
+    assert w.own.metadata() == (("authorization", "Bearer one"),)
+    keeping = w.keep()
+    await asyncio.sleep(LIFE_S / 2 - 1)
+    assert w.shown == ["the secret"]
+    await asyncio.sleep(17)  # also where the first try fails
+    assert w.own.metadata() == (("authorization", "Bearer two"),)
+    assert w.shown == ["the secret", "one", "one"]
+    await asyncio.sleep(LIFE_S / 2)
+    assert w.shown[3:] == ["two"]
+    await end([keeping])
+
+
+@virtual(holder)
+async def test_an_executor_that_is_not_known_any_more_takes_no_more(w: Holder) -> None:
+    w.give("one", Unauthenticated("it was revoked"))
+    await w.own.enter(w.controller)
+    await w.keep()
+    assert w.over.is_set()
+    assert w.runtime.monotonic() == LIFE_S / 2
+
+
+@virtual(holder)
+async def test_where_nothing_is_to_be_shown_nothing_is_renewed(w: Holder) -> None:
+    await w.own.enter(w.controller)
+    assert w.own.metadata() is None
+    await w.keep()
+    assert w.runtime.monotonic() == 0
+
+
+@virtual(holder)
+async def test_isolated_runs_show_what_their_executor_has_now(w: Holder) -> None:
+    run = OfIsolatedRun(w.own.shared.descriptor, Security())
+    assert run.metadata() is None
+    for secret in ("one", "a longer one", "3"):
+        w.give(secret)
+        await w.own.enter(w.controller)
+        assert (
+            run.metadata()
+            == w.own.metadata()
+            == OnThisHost(w.own).metadata()
+            == (("authorization", f"Bearer {secret}"),)
+        )
+
+
+def test_nobody_reads_half_of_what_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the next one is written, the one before holds."""
+    shared = SharedMemory()
+    seen: list[str] = []
+    shared.write("one")
+    write = os.pwrite
+
+    def half(descriptor: int, data: bytes, offset: int) -> int:
+        seen.append(shared.read())
+        return write(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", half)
+    shared.write("two")
+    assert seen == ["one", "one"]
+    assert shared.read() == "two"
+    os.close(shared.descriptor)
