@@ -9,8 +9,9 @@ Whoever opens a channel and names nothing else gets what the process has: the en
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -18,11 +19,11 @@ from atf.auth.secrets import HEADER, SCHEME
 from atf.errors import ConfigError
 from atf.process.clocks import SystemClocks
 
-SYSTEM: Final = "system"
-LOOK_EVERY_S: Final = 1.0
-"""Seconds between two looks whether a file has changed."""
+from .tls_files import WatchedFiles, read_files
 
+SYSTEM: Final = "system"
 _monotonic: Final = SystemClocks().monotonic
+_log: Final = logging.getLogger(__name__)
 
 Metadata = tuple[tuple[str, str], ...] | None
 
@@ -41,42 +42,6 @@ class CallerSecurity(Protocol):
     def version(self) -> int:
         """Another number when channels are to be made anew, since a certificate has changed."""
         ...
-
-
-class WatchedFiles:
-    """Files that are read again when they have changed.
-
-    Args:
-        paths: theirs.
-        monotonic: seconds, of which only differences count.
-    """
-
-    def __init__(self, paths: Sequence[str], monotonic: Callable[[], float] = _monotonic) -> None:
-        self._paths = [Path(each) for each in paths]
-        self._monotonic = monotonic
-        self._looked = float("-inf")
-        self._seen: list[object] = []
-        self.version = 0
-
-    def changed(self) -> bool:
-        """Whether they have changed since the last call that said so; the first call says so. Looks once in LOOK_EVERY_S."""
-        now = self._monotonic()
-        if now - self._looked < LOOK_EVERY_S:
-            return False
-        self._looked = now
-        try:
-            seen: list[object] = [
-                (each.stat().st_mtime_ns, each.stat().st_ino, each.stat().st_size) for each in self._paths
-            ]
-        except OSError:
-            if not self._seen:
-                raise
-            return False  # it is being replaced: what was read holds until the new one is there
-        if seen == self._seen:
-            return False
-        self._seen = seen
-        self.version += 1
-        return True
 
 
 class Security:
@@ -116,46 +81,54 @@ class Security:
         files = [each for each in (tls_ca, tls_cert, tls_key) if each and each != SYSTEM]
         self._files = WatchedFiles(files, monotonic) if files else None
         self._made: Any = None
+        self._version = 0
 
     def metadata(self) -> Metadata:
         if self._token_file is not None:
             try:
                 if self._token_file.changed():
-                    self._shown = _shown(Path(self._token_path).read_text(encoding="utf-8").strip())
+                    self._take(Path(self._token_path).read_text(encoding="utf-8").strip())
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"token_file = {self._token_path}: it can't be read: {error}") from None
         return self._shown
 
+    def _take(self, token: str) -> None:
+        if token or self._shown is None:
+            self._shown = _shown(token)
+        elif self._token_file is not None:
+            self._token_file.look_again()  # it is being written: the token that was there holds until it is whole
+
     def credentials(self) -> Any | None:
         if not self._ca:
             return None
-        import grpc  # here: a client within this process has no need of it
-
-        if self._made is None or (self._files is not None and self._files.changed()):
-            self._made = grpc.ssl_channel_credentials(
-                root_certificates=None if self._ca == SYSTEM else _read("tls_ca", self._ca),
-                private_key=_read("tls_key", self._key) if self._key else None,
-                certificate_chain=_read("tls_cert", self._cert) if self._cert else None,
-            )
+        if self._made is None:
+            self.version()
         return self._made
 
     def version(self) -> int:
-        if self._files is None:
-            return 0
-        if self._files.changed():
-            self._made = None
-        return self._files.version
+        changed = self._files is not None and self._files.changed()
+        if self._ca and (changed or self._made is None):
+            try:
+                self._made = self._load()
+            except ConfigError as error:
+                if self._made is None or self._files is None:
+                    raise
+                self._files.look_again()  # a certificate and its key are two files: one may be new, and the other on its way
+                _log.warning("the new certificate can't be taken yet: %s", error)
+            else:
+                self._version += 1
+        return self._version
+
+    def _load(self) -> Any:
+        import grpc  # here: a client within this process has no need of it
+
+        chain, key = read_files([self._cert, self._key]) if self._cert else (None, None)
+        roots = None if self._ca == SYSTEM else read_files([self._ca])[0]
+        return grpc.ssl_channel_credentials(root_certificates=roots, private_key=key, certificate_chain=chain)
 
 
 def _shown(token: str) -> Metadata:
     return ((HEADER, SCHEME + token),) if token else None
-
-
-def _read(name: str, path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{name} = {path}: it can't be read: {error.strerror}") from None
 
 
 _OF_ENVIRONMENT: Final = ("TOKEN", "TOKEN_FILE", "TLS_CA", "TLS_CERT", "TLS_KEY")

@@ -26,6 +26,7 @@ from atf.process.descriptors import is_out_of_descriptors, sentence
 from atf.task import MAX_BATCH_BYTES, US
 
 from . import status_pb2
+from .tls_failure import tls_reason
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailing metadata that holds a google.rpc.Status."""
@@ -59,9 +60,8 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
             if is_out_of_descriptors(message):
                 return Unavailable(f"{method}: {sentence()}; so it can't connect to {address}")
             # gRPC nests its reasons: "failed to connect to all addresses; last error: ...: Connection refused"
-            return Unavailable(
-                f"{method}: can't reach {address} ({message.rpartition(': ')[2].rstrip(']') or 'no reason given'})"
-            )
+            why = tls_reason(message) or message.rpartition(": ")[2].rstrip("]") or "no reason given"
+            return Unavailable(f"{method}: can't reach {address} ({why})")
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"{method}: no answer from {address} within {timeout:g} s")
         case grpc.StatusCode.INTERNAL if _is_of_grpc(message, details):

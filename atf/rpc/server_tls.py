@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -11,7 +10,7 @@ from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError
 from atf.log import get_logger
 
-from .caller_security import WatchedFiles
+from .tls_files import WatchedFiles, read_files
 
 _log = get_logger()
 
@@ -20,31 +19,29 @@ def server_credentials(settings: SecuritySettings) -> Any | None:
     """What gRPC takes for a server; None: it has no TLS.
 
     Raises:
-        ConfigError: a file can't be read.
+        ConfigError: a file can't be read, or the key is another's.
     """
     if not settings.tls_cert:
         return None
     asks = settings.auth == "mtls"
     paths = [settings.tls_cert, settings.tls_key, *([settings.tls_client_ca] if asks else [])]
     files = WatchedFiles(paths)
-    try:
-        files.changed()
-        first = _read(paths)
-    except OSError as error:
-        raise ConfigError(
-            f"{error.filename}: a file of tls_cert, tls_key or tls_client_ca can't be read: {error.strerror}"
-        ) from None
+    files.changed()
+    first = _made(read_files(paths))
 
     def fetch() -> Any | None:  # gRPC asks at each connection; None: as before
+        if not files.changed():
+            return None
         try:
-            return _read(paths) if files.changed() else None
-        except OSError as error:
-            _log.warning("the new certificate can't be read", error=str(error))
+            return _made(read_files(paths))
+        except ConfigError as error:
+            files.look_again()  # a certificate and its key are two files: one may be new, and the other on its way
+            _log.warning("the new certificate can't be taken yet", error=str(error))
             return None
 
     return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=asks)
 
 
-def _read(paths: list[str]) -> Any:
-    chain, key, *roots = (Path(each).read_bytes() for each in paths)
+def _made(contents: list[bytes]) -> Any:
+    chain, key, *roots = contents
     return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=roots[0] if roots else None)
