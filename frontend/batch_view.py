@@ -52,6 +52,7 @@ def batch(record: BatchRecord, *, with_spec: bool = False) -> b.Batch:
         cancel_requested=record.cancel_requested,
         now_us=record.now_us,
         error=record.error,
+        withheld=record.withheld,
     )
 
 
@@ -93,6 +94,7 @@ def item(record: ItemRecord, *, with_arguments: bool) -> b.Item:
         arguments=_texts(task, spec) if with_arguments else (),
         payload=spec.payload if with_arguments else b"",
         finished_at_us=task.moved_at_us.get(task.status, 0) if task.status.finished else 0,
+        withheld=task.withheld,
     )
 
 

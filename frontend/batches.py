@@ -47,8 +47,8 @@ class BatchRpcs(FrontendParts):
     async def get_batch(self, request: b.GetBatchRequest, *, timeout: float = 10) -> b.Batch:
         """A batch as it stands."""
         record = await self._record(request.id)
-        if request.with_spec and not request.unredacted:
-            record = await self._redaction.batch(record)
+        if request.with_spec:
+            record = await self._redaction.batch(record, unredacted=request.unredacted)
         return view.batch(record, with_spec=request.with_spec)
 
     async def list_batches(self, request: b.ListBatchesRequest, *, timeout: float = 10) -> b.ListBatchesReply:

@@ -135,7 +135,7 @@ class JobRpcs(ScheduleRpcs):
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
         job = await self._job(request.name, Verb.READ)
-        return job if request.unredacted else await self._redaction.job(job)
+        return await self._redaction.job(job, unredacted=request.unredacted)
 
     async def _job(self, name: str, verb: Verb) -> j.Job:
         (record,) = await self._store.get_jobs([rules.check_job(name)])
@@ -162,8 +162,7 @@ class JobRpcs(ScheduleRpcs):
             if reply.ByteSize() >= _ANSWER_BYTES:
                 break
             partition, last = (partition, names[-1]) if names else (partition + 1, "")
-        if not request.unredacted:
-            await self._redaction.jobs(reply.jobs)
+        await self._redaction.jobs(reply.jobs, unredacted=request.unredacted)
         if partition < self._store.partitions:
             reply.next_page_token = f"{partition}:{last}"
         return reply

@@ -14,6 +14,7 @@ from atf.task import check_key, key_held
 
 from .audit import AuditDraft
 from .parts import FrontendParts
+from .redaction import is_withheld
 from .validate import check_stored_id, checked_lambda, lambda_of, page_size
 
 MAX_ERROR_CHARS: Final = 1_000
@@ -28,9 +29,9 @@ class KeyRpcs(FrontendParts):
         name, size = await self._readable(request), _page_size(request)
         if request.key:
             found = await self._store.get_key(name, check_key(request.key, "key"))
-            return f.ListKeysReply(keys=[_info(found)] if found else [])
+            return f.ListKeysReply(keys=[self._info(name, found)] if found else [])
         records, token = await self._store.list_keys(name, size, request.page_token)
-        return f.ListKeysReply(keys=[_info(each) for each in records], next_page_token=token)
+        return f.ListKeysReply(keys=[self._info(name, each) for each in records], next_page_token=token)
 
     async def list_concurrency_keys(
         self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
@@ -65,6 +66,17 @@ class KeyRpcs(FrontendParts):
         """The lambda whose keys are asked for: the caller may read them."""
         permit(Verb.READ, checked_lambda(request))
         return (await self._lambdas.known(lambda_of(request))).record.name
+
+    def _info(self, name: str, record: KeyRecord) -> f.KeyInfo:
+        return f.KeyInfo(
+            key=record.key,
+            stopped=record.stopped_at_us > 0,
+            stopped_at_us=record.stopped_at_us,
+            task_id=record.task_id,
+            error=failure_of(self._redaction.error(name, record.error)).headline[:MAX_ERROR_CHARS],
+            unfinished=record.unfinished,
+            withheld=is_withheld(name),
+        )
 
     async def _check_key(self, request: f.ResumeKeyRequest | f.SkipKeyRequest) -> None:
         permit(Verb.OPERATE, checked_lambda(request))
@@ -108,14 +120,3 @@ def _page_size(request: f.ListKeysRequest | f.ListConcurrencyKeysRequest) -> int
 
 def _slots(record: SlotsRecord) -> f.ConcurrencyKeyInfo:
     return f.ConcurrencyKeyInfo(key=record.key, taken=record.taken, limit=record.limit, waiting=record.waiting)
-
-
-def _info(record: KeyRecord) -> f.KeyInfo:
-    return f.KeyInfo(
-        key=record.key,
-        stopped=record.stopped_at_us > 0,
-        stopped_at_us=record.stopped_at_us,
-        task_id=record.task_id,
-        error=failure_of(record.error).headline[:MAX_ERROR_CHARS],
-        unfinished=record.unfinished,
-    )

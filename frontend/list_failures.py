@@ -76,6 +76,7 @@ def _group(group: FailureGroupRecord, newest: TaskRecord | None) -> f.FailureGro
         first_at_us=group.first_us,
         last_at_us=group.last_us,
         task_id=group.task_id,
+        withheld=newest is not None and newest.withheld,
     )
 
 

@@ -52,6 +52,7 @@ def task(record: TaskRecord, *, with_spec: bool = False) -> t.Task:
         fence=record.fence,
         has_log=record.has_log,
         failure_group=record.failure_group,
+        withheld=record.withheld,
     )
 
 

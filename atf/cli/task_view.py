@@ -19,7 +19,7 @@ _LOST: Final = "lost with its executor"
 """How the error of a task begins whose losses are used up (loss.lua)."""
 _FIELDS: Final = (
     "id lambda priority status attempts losses runs scheduled_at_us next_at_us created_at_us enqueued_at_us claimed_at_us started_at_us failed_at_us finished_at_us"
-    " owner cancel_requested progress error error_type error_message failure_group ended_runs has_log"
+    " owner cancel_requested progress error error_type error_message failure_group ended_runs has_log withheld"
 )
 
 

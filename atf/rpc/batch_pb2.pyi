@@ -179,7 +179,7 @@ class GetBatchRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., with_spec: bool = ..., unredacted: bool = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("id", "status", "items", "created", "in_progress", "done", "failed", "permanently_failed", "cancelled", "sealed", "prefix", "created_at_us", "ended_at_us", "round", "spec", "cancel_requested", "now_us", "error")
+    __slots__ = ("id", "status", "items", "created", "in_progress", "done", "failed", "permanently_failed", "cancelled", "sealed", "prefix", "created_at_us", "ended_at_us", "round", "spec", "cancel_requested", "now_us", "withheld", "error")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +198,7 @@ class Batch(_message.Message):
     SPEC_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     NOW_US_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     id: str
     status: BatchStatus
@@ -216,8 +217,9 @@ class Batch(_message.Message):
     spec: BatchSpec
     cancel_requested: bool
     now_us: int
+    withheld: bool
     error: str
-    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[BatchStatus, str]] = ..., items: _Optional[int] = ..., created: _Optional[int] = ..., in_progress: _Optional[int] = ..., done: _Optional[int] = ..., failed: _Optional[int] = ..., permanently_failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., sealed: bool = ..., prefix: _Optional[int] = ..., created_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., round: _Optional[int] = ..., spec: _Optional[_Union[BatchSpec, _Mapping]] = ..., cancel_requested: bool = ..., now_us: _Optional[int] = ..., error: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., status: _Optional[_Union[BatchStatus, str]] = ..., items: _Optional[int] = ..., created: _Optional[int] = ..., in_progress: _Optional[int] = ..., done: _Optional[int] = ..., failed: _Optional[int] = ..., permanently_failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., sealed: bool = ..., prefix: _Optional[int] = ..., created_at_us: _Optional[int] = ..., ended_at_us: _Optional[int] = ..., round: _Optional[int] = ..., spec: _Optional[_Union[BatchSpec, _Mapping]] = ..., cancel_requested: bool = ..., now_us: _Optional[int] = ..., withheld: bool = ..., error: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ListBatchesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -265,7 +267,7 @@ class ListBatchItemsReply(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("number", "work_item_id", "task_id", "status", "result", "result_encoding", "error", "attempts", "chunk", "peer", "arguments", "payload", "finished_at_us", "error_type", "error_message")
+    __slots__ = ("number", "work_item_id", "task_id", "status", "result", "result_encoding", "error", "attempts", "chunk", "peer", "arguments", "payload", "finished_at_us", "error_type", "error_message", "withheld")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     WORK_ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +283,7 @@ class Item(_message.Message):
     FINISHED_AT_US_FIELD_NUMBER: _ClassVar[int]
     ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     number: int
     work_item_id: str
     task_id: str
@@ -296,7 +299,8 @@ class Item(_message.Message):
     finished_at_us: int
     error_type: str
     error_message: str
-    def __init__(self, number: _Optional[int] = ..., work_item_id: _Optional[str] = ..., task_id: _Optional[str] = ..., status: _Optional[_Union[ItemStatus, str]] = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., attempts: _Optional[int] = ..., chunk: _Optional[str] = ..., peer: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ..., payload: _Optional[bytes] = ..., finished_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ...) -> None: ...
+    withheld: bool
+    def __init__(self, number: _Optional[int] = ..., work_item_id: _Optional[str] = ..., task_id: _Optional[str] = ..., status: _Optional[_Union[ItemStatus, str]] = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[_task_pb2.Encoding, str]] = ..., error: _Optional[str] = ..., attempts: _Optional[int] = ..., chunk: _Optional[str] = ..., peer: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ..., payload: _Optional[bytes] = ..., finished_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., withheld: bool = ...) -> None: ...
 
 class WatchBatchRequest(_message.Message):
     __slots__ = ("id", "at_most_every_us")

@@ -800,7 +800,7 @@ class ListFailuresReply(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[FailureGroup, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class FailureGroup(_message.Message):
-    __slots__ = ("id", "error_type", "place", "message", "count", "first_at_us", "last_at_us", "task_id")
+    __slots__ = ("id", "error_type", "place", "message", "count", "first_at_us", "last_at_us", "task_id", "withheld")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -810,6 +810,7 @@ class FailureGroup(_message.Message):
     FIRST_AT_US_FIELD_NUMBER: _ClassVar[int]
     LAST_AT_US_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     id: str
     error_type: str
     place: str
@@ -818,7 +819,8 @@ class FailureGroup(_message.Message):
     first_at_us: int
     last_at_us: int
     task_id: str
-    def __init__(self, id: _Optional[str] = ..., error_type: _Optional[str] = ..., place: _Optional[str] = ..., message: _Optional[str] = ..., count: _Optional[int] = ..., first_at_us: _Optional[int] = ..., last_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., **kwargs) -> None: ...
+    withheld: bool
+    def __init__(self, id: _Optional[str] = ..., error_type: _Optional[str] = ..., place: _Optional[str] = ..., message: _Optional[str] = ..., count: _Optional[int] = ..., first_at_us: _Optional[int] = ..., last_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., withheld: bool = ..., **kwargs) -> None: ...
 
 class RedriveRequest(_message.Message):
     __slots__ = ("filter", "error", "newer_version", "rate", "dry_run", "page_token", "who", "why")
@@ -988,20 +990,22 @@ class ListKeysReply(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[_Union[KeyInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class KeyInfo(_message.Message):
-    __slots__ = ("key", "stopped", "stopped_at_us", "task_id", "error", "unfinished")
+    __slots__ = ("key", "stopped", "stopped_at_us", "task_id", "error", "unfinished", "withheld")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STOPPED_FIELD_NUMBER: _ClassVar[int]
     STOPPED_AT_US_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     key: str
     stopped: bool
     stopped_at_us: int
     task_id: str
     error: str
     unfinished: int
-    def __init__(self, key: _Optional[str] = ..., stopped: bool = ..., stopped_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., error: _Optional[str] = ..., unfinished: _Optional[int] = ...) -> None: ...
+    withheld: bool
+    def __init__(self, key: _Optional[str] = ..., stopped: bool = ..., stopped_at_us: _Optional[int] = ..., task_id: _Optional[str] = ..., error: _Optional[str] = ..., unfinished: _Optional[int] = ..., withheld: bool = ...) -> None: ...
 
 class ListConcurrencyKeysRequest(_message.Message):
     __slots__ = ("key", "page_size", "page_token")

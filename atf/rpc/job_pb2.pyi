@@ -82,7 +82,7 @@ class JobSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., task: _Optional[_Union[_task_pb2.TaskSpec, _Mapping]] = ..., schedule: _Optional[str] = ..., due_time: _Optional[str] = ..., ttl: _Optional[str] = ..., repeats: _Optional[int] = ..., tz: _Optional[str] = ..., format: _Optional[str] = ..., gap: _Optional[str] = ..., fold: _Optional[str] = ..., misfire: _Optional[_Union[Misfire, str]] = ..., grace_us: _Optional[int] = ..., overlap: _Optional[_Union[Overlap, str]] = ..., failure_policy: _Optional[_Union[FailurePolicy, _Mapping]] = ..., jitter_us: _Optional[int] = ..., retention_us: _Optional[int] = ..., base_at_us: _Optional[int] = ..., code: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "generation", "created_at_us", "next_tick_at_us", "ticks", "last_tick_at_us", "last_task_id", "last_status", "skipped", "skipped_why", "paused")
+    __slots__ = ("spec", "generation", "created_at_us", "next_tick_at_us", "ticks", "last_tick_at_us", "last_task_id", "last_status", "skipped", "skipped_why", "paused", "withheld")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_US_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +94,7 @@ class Job(_message.Message):
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_WHY_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     spec: JobSpec
     generation: int
     created_at_us: int
@@ -105,4 +106,5 @@ class Job(_message.Message):
     skipped: int
     skipped_why: str
     paused: bool
-    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., generation: _Optional[int] = ..., created_at_us: _Optional[int] = ..., next_tick_at_us: _Optional[int] = ..., ticks: _Optional[int] = ..., last_tick_at_us: _Optional[int] = ..., last_task_id: _Optional[str] = ..., last_status: _Optional[_Union[_task_pb2.Status, str]] = ..., skipped: _Optional[int] = ..., skipped_why: _Optional[str] = ..., paused: bool = ...) -> None: ...
+    withheld: bool
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., generation: _Optional[int] = ..., created_at_us: _Optional[int] = ..., next_tick_at_us: _Optional[int] = ..., ticks: _Optional[int] = ..., last_tick_at_us: _Optional[int] = ..., last_task_id: _Optional[str] = ..., last_status: _Optional[_Union[_task_pb2.Status, str]] = ..., skipped: _Optional[int] = ..., skipped_why: _Optional[str] = ..., paused: bool = ..., withheld: bool = ...) -> None: ...

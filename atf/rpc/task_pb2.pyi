@@ -259,7 +259,7 @@ class RunLog(_message.Message):
     def __init__(self, run: _Optional[int] = ..., attempt: _Optional[int] = ..., text: _Optional[str] = ..., cut_bytes: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "priority", "status", "attempts", "losses", "runs", "scheduled_at_us", "next_at_us", "created_at_us", "enqueued_at_us", "claimed_at_us", "started_at_us", "finished_at_us", "owner", "cancel_requested", "result", "result_encoding", "error", "ended_runs", "spec", "progress", "fence", "failed_at_us", "error_type", "error_message", "has_log", "failure_group")
+    __slots__ = ("id", "priority", "status", "attempts", "losses", "runs", "scheduled_at_us", "next_at_us", "created_at_us", "enqueued_at_us", "claimed_at_us", "started_at_us", "finished_at_us", "owner", "cancel_requested", "result", "result_encoding", "error", "ended_runs", "spec", "progress", "fence", "failed_at_us", "error_type", "error_message", "has_log", "withheld", "failure_group")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -287,6 +287,7 @@ class Task(_message.Message):
     ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HAS_LOG_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
     FAILURE_GROUP_FIELD_NUMBER: _ClassVar[int]
     id: str
     priority: int
@@ -314,8 +315,9 @@ class Task(_message.Message):
     error_type: str
     error_message: str
     has_log: bool
+    withheld: bool
     failure_group: str
-    def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., has_log: bool = ..., failure_group: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[Status, str]] = ..., attempts: _Optional[int] = ..., losses: _Optional[int] = ..., runs: _Optional[int] = ..., scheduled_at_us: _Optional[int] = ..., next_at_us: _Optional[int] = ..., created_at_us: _Optional[int] = ..., enqueued_at_us: _Optional[int] = ..., claimed_at_us: _Optional[int] = ..., started_at_us: _Optional[int] = ..., finished_at_us: _Optional[int] = ..., owner: _Optional[str] = ..., cancel_requested: bool = ..., result: _Optional[bytes] = ..., result_encoding: _Optional[_Union[Encoding, str]] = ..., error: _Optional[str] = ..., ended_runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., spec: _Optional[_Union[TaskSpec, _Mapping]] = ..., progress: _Optional[str] = ..., fence: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., error_type: _Optional[str] = ..., error_message: _Optional[str] = ..., has_log: bool = ..., withheld: bool = ..., failure_group: _Optional[str] = ..., **kwargs) -> None: ...
 
 class Credential(_message.Message):
     __slots__ = ("secret", "valid_for_us")

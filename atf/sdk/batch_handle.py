@@ -12,7 +12,7 @@ from .batch import ItemStatus
 from .batch_info import BatchProgress, ItemInfo, Rate, error_of, statuses_of
 from .blocking import Bridged, LoopBridge, Pages, blocking
 from .items import Elements, Target, check_target
-from .payload import decode_result, short
+from .payload import decode_result, short, withheld
 
 R = TypeVar("R")
 
@@ -253,6 +253,8 @@ class Batch(Bridged, Generic[R]):
 
     def _result(self, item: b.Item, failed: Failed) -> Iterable[R]:
         if item.status == b.ITEM_DONE:
+            if item.withheld:
+                raise withheld(item.task_id)
             return (self._decode(item)(item.result, item.result_encoding),)
         error: Any = error_of(self.id, item)
         if failed == "raise":

@@ -9,6 +9,7 @@ from atf.rpc import batch_pb2 as b
 
 from .batch_info import BatchProgress
 from .blocking import Bridged, LoopBridge, blocking
+from .payload import withheld
 
 R = TypeVar("R")
 
@@ -72,6 +73,9 @@ class ChainHandle(Bridged, Generic[R]):
             TimeoutError: it has not ended within so many seconds.
         """
         items = await self._loop_bridge.hop(self._client.chain_results(self.id, self._links, timeout))
+        for each in items:
+            if each.withheld:
+                raise withheld(each.task_id)
         results: Any = [self._decode(each.result, each.result_encoding) for each in items]
         value: R = results[0] if self._single or self._links else results
         return value

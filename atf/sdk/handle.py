@@ -11,7 +11,7 @@ from atf.rpc import task_pb2 as t
 from atf.task import Status
 
 from .blocking import Bridged, LoopBridge, blocking
-from .payload import decode_result
+from .payload import decode_result, withheld
 
 R = TypeVar("R")
 
@@ -94,6 +94,8 @@ class Handle(Bridged, Generic[R]):
 
     def _result(self, task: t.Task) -> R:
         match Status(task.status):
+            case Status.SUCCESS if task.withheld:
+                raise withheld(self.id)
             case Status.SUCCESS if self._decode is not None:
                 return self._decode(task.result, task.result_encoding)
             case Status.SUCCESS:

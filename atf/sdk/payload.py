@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, PermissionDenied
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
 
@@ -118,6 +118,11 @@ def _json_result(name: str, value: Any) -> bytes:
             f"{name} returned a mapping of whose keys {keys} JSON would keep one: they are the same text"
         )
     return result
+
+
+def withheld(task_id: str) -> PermissionDenied:
+    """The error of a result that was left out."""
+    return PermissionDenied(f"the result of task {task_id} is withheld: it takes a token with --can read_payload")
 
 
 def decode_result(name: str, result: bytes, encoding: int, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:

@@ -340,3 +340,86 @@ async def test_a_lambda_stays_while_a_job_that_its_caller_may_not_read_needs_it(
     with acting_for(token(Verb.OPERATE)):
         info = await two.frontend.set_lambda(f.SetLambdaRequest(set={"queue_limit": "7"}, **of(OWN)))
         assert info.in_force.queue_limit == 7
+
+
+# --- without read_payload ---------------------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+READER = token(Verb.READ, Verb.OPERATE, Verb.SCHEDULE)
+"""Whoever may see where tasks stand, and not what they hold."""
+
+
+def holds(payload: str = f'{{"password": "{SECRET}"}}') -> dict[str, Any]:
+    return {"payload": payload.encode()}
+
+
+async def test_a_task_without_what_it_holds(two: Bench) -> None:
+    front = two.frontend
+    done, failed = [await two.schedule(**holds()) for _ in range(2)]
+    await two.finish(done, result=f'"{SECRET}"'.encode())
+    error = f"ValueError: {SECRET}\nTraceback (most recent call last):\n  File {SECRET}"
+    await two.finish(failed, Outcome.FAILED_FATAL, error=error)
+    with acting_for(READER):
+        for task_id, unredacted in ((done, False), (done, True), (failed, False), (failed, True)):
+            asked = f.GetTaskRequest(id=task_id, with_spec=True, unredacted=unredacted)
+            assert SECRET.encode() not in (await front.get_task(asked)).SerializeToString()
+        seen = await front.get_task(f.GetTaskRequest(id=failed))
+        assert (seen.withheld, seen.error_type, seen.status) == (True, "ValueError", t.FATAL_FAILURE)
+        waited = await front.wait_tasks(f.WaitTasksRequest(ids=[done, failed], all=True, timeout_us=0))
+        listed = await front.list_tasks(f.ListTasksRequest(with_spec=True, unredacted=True))
+        assert [each.withheld for each in (*waited.tasks, *listed.tasks)] == [True] * 4
+        for reply in (
+            waited,
+            listed,
+            await front.explain_task(f.ExplainTaskRequest(id=failed)),
+            await front.list_failures(f.ListFailuresRequest()),
+            await front.redrive(
+                f.RedriveRequest(filter=f.TaskFilter(statuses=[t.FATAL_FAILURE]), dry_run=True, who="me")
+            ),
+        ):
+            assert SECRET.encode() not in reply.SerializeToString()
+            assert b"ValueError" in reply.SerializeToString()
+    with acting_for(PHOTOS):
+        whole = await front.get_task(f.GetTaskRequest(id=failed, with_spec=True))
+        assert (whole.withheld, SECRET.encode() in whole.spec.payload, SECRET in whole.error) == (False, True, True)
+
+
+async def test_jobs_batches_keys_and_callbacks_without_what_they_hold(two: Bench) -> None:
+    front = two.frontend
+    await two.register(stop_on_fatal=True)
+    asked = job("any/mine", OWN)
+    asked.job.task.MergeFrom(t.TaskSpec(**holds()))
+    keyed = await two.schedule(ordering_key="k", **holds())
+    await two.finish(keyed, Outcome.FAILED_FATAL, error=f"ValueError: {SECRET}\nTraceback (most recent call last):\n")
+    step = b.Callback(when=b.Callback.COMPLETION, task=t.TaskSpec(**of(OTHER), **holds()), gives=b.Callback.NOTHING)
+
+    async def messages() -> AsyncIterator[b.ScheduleBatchRequest]:
+        yield b.ScheduleBatchRequest(header=b.BatchHeader(id="mine", spec=b.BatchSpec(callbacks=[step], **of(OWN))))
+        yield b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(**holds())]))
+        yield b.ScheduleBatchRequest(end=b.BatchEnd(items=1))
+
+    await front.schedule_batch(messages())
+    with acting_for(READER):
+        made = await front.schedule_job(asked)
+        (item,) = (
+            await front.list_batch_items(b.ListBatchItemsRequest(id="mine", with_arguments=True, unredacted=True))
+        ).items
+        (key,) = (await front.list_keys(f.ListKeysRequest(**of(OWN)))).keys
+        (listed,) = (await front.list_jobs(f.ListJobsRequest(unredacted=True))).jobs
+        replies: list[Any] = [
+            made,
+            item,
+            key,
+            listed,
+            await front.get_job(f.GetJobRequest(name="any/mine", unredacted=True)),
+        ]
+        replies.append(await front.pause_job(f.PauseJobRequest(name="any/mine")))
+        assert key.error.startswith("ValueError")
+    for who in (READER, PHOTOS):  # the callback is of another lambda
+        with acting_for(who):
+            replies.append(await front.get_batch(b.GetBatchRequest(id="mine", with_spec=True, unredacted=True)))
+    for each in replies:
+        assert each.withheld
+        assert SECRET.encode() not in each.SerializeToString()
+    with acting_for(PHOTOS):
+        assert not (await front.get_job(f.GetJobRequest(name="any/mine", unredacted=True))).withheld

@@ -96,6 +96,9 @@ class BatchRecord(NamedTuple):
     begun: bool  # some item has been started; or the batch has ended
     error: str = ""  # why a callback of its newest end was not made, or the batch itself
     unmade: bool = False  # it is a link of a chain, and could not be made
+    withheld: bool = (
+        False  # payloads of its callbacks were left out, for somebody who may not read them; never so in the store
+    )
 
     @property
     def ended(self) -> bool:

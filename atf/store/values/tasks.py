@@ -136,6 +136,7 @@ class TaskRecord(NamedTuple):
     waited: str = ""  # what it has waited for, as the store keeps it: see fields.FIELDS, wr
     traceparent: str = ""  # of its newest run that has ended, for what follows it
     late: str = ""  # why it was pushed late: see fields.FIELDS, wp
+    withheld: bool = False  # what it holds was left out, for somebody who may not read that; never so in the store
 
     @property
     def most_attempts(self) -> int:
