@@ -18,6 +18,8 @@ EXIT_BAD_INPUT: Final = 2
 EXIT_NOT_FOUND: Final = 3
 EXIT_UNAVAILABLE: Final = 4
 """Something it needs is not there, or refuses it."""
+EXIT_REFUSED: Final = 5
+"""A command: who called shows no valid token, or may not do this."""
 
 # Of an executor's worker only.
 EXIT_FORKED: Final = 70

@@ -2,6 +2,7 @@
 
     0  done            1  the task failed         2  bad input
     3  not found       4  unavailable: nothing listens there, or the store takes nothing
+    5  not allowed: no valid token was shown, or it may not do this
 
 A command's module is imported when the command is called, and only then: `atf executor` guards a process, and must not carry
 what other commands need.
@@ -17,8 +18,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from atf.errors import AtfError, NotFound, TaskError
-from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
+from atf.errors import AtfError, NotFound, PermissionDenied, TaskError, Unauthenticated
+from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_REFUSED, EXIT_UNAVAILABLE
 from atf.process.streams import protect
 from atf.visible import one_line
 
@@ -111,6 +112,8 @@ def exit_code(error: AtfError) -> int:
         return EXIT_FAILED
     if isinstance(error, NotFound):
         return EXIT_NOT_FOUND
+    if isinstance(error, Unauthenticated | PermissionDenied):
+        return EXIT_REFUSED
     return EXIT_UNAVAILABLE if error.code in _UNAVAILABLE_CODES else EXIT_BAD_INPUT
 
 

@@ -129,5 +129,8 @@ def cli() -> None:
     """ATF runs tasks of your task types, called lambdas: at least once, never twice at the same time, never early.
 
     A setting of any command comes from its flag, else from the variable ATF_NAME, else from atf.toml in the current directory.
-    Exit codes: 0 done, 1 the task failed, 2 bad input, 3 not found, 4 unavailable.
+    A command that asks a frontend shows it the token in ATF_TOKEN, or in the file that --token-file names. With --tls-ca FILE, or
+    `system`, the connection is encrypted; --tls-cert and --tls-key name a certificate to show.
+
+    Exit codes: 0 done, 1 the task failed, 2 bad input, 3 not found, 4 unavailable, 5 not allowed.
     """

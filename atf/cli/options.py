@@ -14,6 +14,8 @@ from atf.errors import InvalidArgument
 from atf.sdk.durations import FORMS, seconds_of
 from atf.task import MAX_AHEAD_US, US
 
+from .caller import NAMES as CALLER_FLAGS
+
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S")
 
@@ -118,7 +120,7 @@ def option(flag: str, metavar: str, help: str, type: Any = None, *, name: str = 
 # --- flags of many commands -------------------------------------------------------------------------------------------
 
 
-def _kept(*words: str, **more: Any) -> Callable[[F], F]:
+def kept_option(*words: str, **more: Any) -> Callable[[F], F]:
     """A flag that no command reads by itself: its value stays in the context, for what every command calls."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -133,13 +135,20 @@ def kept(name: str) -> Any:
     return context and context.meta.get(f"{__name__}.{name}")
 
 
-as_json = _kept("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-no_header = _kept("--no-header", is_flag=True, help="Leave out the line that names the columns.")
-frontend_flag = _kept(
+as_json = kept_option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+no_header = kept_option("--no-header", is_flag=True, help="Leave out the line that names the columns.")
+_frontend = kept_option(
     "--frontend", metavar="HOST:PORT", help="The frontend to talk to.  [default 127.0.0.1:7401, ATF_FRONTEND]"
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what it would do.")
-_yes = _kept("--yes", "-y", is_flag=True, help="Do it without asking first.")
+_yes = kept_option("--yes", "-y", is_flag=True, help="Do it without asking first.")
+
+
+def frontend_flag(command: F) -> F:
+    """Adds --frontend, and what is shown to it."""
+    for name in reversed(CALLER_FLAGS):
+        command = kept_option(f"--{name.replace('_', '-')}", metavar="FILE", hidden=True)(command)
+    return _frontend(command)
 
 
 def wants_json() -> bool:

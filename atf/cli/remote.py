@@ -15,6 +15,7 @@ from atf.errors import Unavailable
 from atf.rpc import api
 from atf.runtime import SystemRuntime
 
+from .caller import NAMES, security
 from .options import kept
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ async def connect(address: str, *, operator: bool = False) -> AsyncIterator[api.
 
     seconds = call_timeout(None)
     channel = (
-        open_frontend(address, SystemRuntime(), operator=operator) if is_store_url(address) else open_channel(address)
+        open_frontend(address, SystemRuntime(), operator=operator)
+        if is_store_url(address)
+        else open_channel(address, security=security({name: kept(name) for name in NAMES}))
     )
     try:
         yield PatientFrontend(channel)

@@ -9,9 +9,10 @@ import builtins
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
 
-from atf.config.store_urls import shown_url
-from atf.errors import AtfError
+from atf.config.store_urls import is_store_url, shown_url
+from atf.errors import AtfError, InvalidArgument
 from atf.rpc import api, frontend_pb2 as f
+from atf.rpc.caller_security import SecurityOptions, of_client
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle
@@ -52,6 +53,11 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
             is a frontend of its own (docs/how-to/client.md).
         timeout: how long a call may take, with all its tries, before it fails with Unavailable or DeadlineExceeded: seconds, a timedelta
             or text such as "5s"; default ATF_TIMEOUT, then 10 s.
+        security: what it shows, and how its connections are encrypted; what is left out comes from ATF_TOKEN, ATF_TOKEN_FILE, ATF_TLS_CA …
+            token: from `atf token create`.
+            token_file: a file with the token, which is read again when it has changed.
+            tls_ca: a file with the certificates of those who sign the frontends' certificates, or "system"; without it there is no TLS.
+            tls_cert, tls_key: files with the certificate to show, and its key.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
         loop_bridge: how handles get at the loop that the client's work runs on; default: they are on it.
@@ -65,13 +71,20 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         loop_bridge: LoopBridge | None = None,
+        **security: Unpack[SecurityOptions],
     ) -> None:
+        check_names("AsyncClient()", security, SecurityOptions.__annotations__)
         target = call_address(address)
         self.address = shown_url(target)
         self._runtime: Runtime = runtime or SystemRuntime()
         self._loop_bridge: LoopBridge = loop_bridge or OwnLoop()
         self.timeout = call_timeout(timeout)
-        self._calls = Calls(target, self.timeout, frontend, self._runtime)
+        shown = of_client(**security)
+        if shown is not None and is_store_url(target):
+            raise InvalidArgument(
+                f"{', '.join(security)}: for a frontend; whoever has the store's address shows nothing else"
+            )
+        self._calls = Calls(target, self.timeout, frontend, self._runtime, shown)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from atf.config.store_urls import has_one_server, is_store_url
 from atf.rpc import api
+from atf.rpc.caller_security import SecurityOptions, of_client
 from atf.runtime import Runtime, SystemRuntime
 from atf.sdk.batch_handle import Batch
 from atf.sdk.blocking import Bridged, blocking
@@ -20,6 +21,7 @@ from atf.sdk.chains import Chain
 from atf.sdk.handle import Handle
 from atf.sdk.items import Target
 from atf.sdk.option_kinds import BatchOptions, CallOptions
+from atf.sdk.option_names import check_names
 from atf.sdk.options import Duration
 from atf.sdk.schedulable import Prepared, Schedulable
 from atf.sdk.tracing import making, scheduling
@@ -44,7 +46,7 @@ class Client(Bridged):
 
     Args:
         address: as of AsyncClient.
-        timeout: as of AsyncClient.
+        timeout, security: as of AsyncClient.
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
         loop_bridge: where the work is done; default a loop on a thread of its own.
@@ -58,15 +60,18 @@ class Client(Bridged):
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         loop_bridge: ClientBridge | None = None,
+        **security: Unpack[SecurityOptions],
     ) -> None:
+        check_names("Client()", security, SecurityOptions.__annotations__)
         self._loop_bridge: ClientBridge = loop_bridge or BackgroundLoop()
         self._core = AsyncClient(
-            address, timeout=timeout, frontend=frontend, runtime=runtime, loop_bridge=self._loop_bridge
+            address, timeout=timeout, frontend=frontend, runtime=runtime, loop_bridge=self._loop_bridge, **security
         )
         self._short: ThreadScheduling | None = None
         target = call_address(address)
         if frontend is None and loop_bridge is None and (has_one_server(target) or not is_store_url(target)):
-            self._short = ThreadScheduling(target, self._core.timeout, runtime or SystemRuntime())
+            shown = of_client(**security)
+            self._short = ThreadScheduling(target, self._core.timeout, runtime or SystemRuntime(), security=shown)
 
     @property
     def address(self) -> str:

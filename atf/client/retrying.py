@@ -28,6 +28,7 @@ from .fork import FORK_GUARD
 from .own_frontend import open_frontend
 
 if TYPE_CHECKING:
+    from atf.rpc.caller_security import CallerSecurity
     from atf.rpc.channel import StreamingChannel
 
 Q = TypeVar("Q")
@@ -85,13 +86,22 @@ class RepeatingCalls:
         timeout: seconds that a call may take, with all its tries.
         frontend: what to call instead.
         runtime: clocks and chance.
+        security: what calls show, and how connections are encrypted; None: what this process has.
     """
 
-    def __init__(self, address: str, timeout: float, frontend: api.Frontend | None, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        address: str,
+        timeout: float,
+        frontend: api.Frontend | None,
+        runtime: Runtime,
+        security: CallerSecurity | None = None,
+    ) -> None:
         self._address = address
         self.timeout = timeout
         self._frontend = frontend
         self._runtime = runtime
+        self._security = security
         self._channel: StreamingChannel | None = None
         self._closed = False
         self._heard_at = -math.inf
@@ -119,7 +129,7 @@ class RepeatingCalls:
             return open_frontend(self._address, self._runtime)
         from .transport import open_fork_safe
 
-        return open_fork_safe(self._address)
+        return open_fork_safe(self._address, self._security)
 
     def repeat(self, call: Callable[[float], Awaitable[Q]], until: float | None = None) -> Awaitable[Q]:
         """Calls until it is answered.

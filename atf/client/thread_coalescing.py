@@ -26,6 +26,7 @@ from .retrying import AGAIN, TRY_TIMEOUT, time_of_try
 
 if TYPE_CHECKING:
     from atf.direct.blocking_channel import DirectBlockingChannel
+    from atf.rpc.caller_security import CallerSecurity
     from atf.rpc.several import BlockingOneOfSeveral
 
     from .transport import ForkSafeBlockingChannel
@@ -154,15 +155,22 @@ class ThreadScheduling:
         timeout: seconds that a call may take, with all its tries.
         runtime: clocks and chance.
         sleep: waits so many seconds.
+        security: what calls show, and how connections are encrypted; None: what this process has.
     """
 
     def __init__(
-        self, address: str, timeout: float, runtime: Runtime, sleep: Callable[[float], None] = time.sleep
+        self,
+        address: str,
+        timeout: float,
+        runtime: Runtime,
+        sleep: Callable[[float], None] = time.sleep,
+        security: CallerSecurity | None = None,
     ) -> None:
         self._address = address
         self._timeout = timeout
         self._runtime = runtime
         self._sleep = sleep
+        self._security = security
         self._calls = ThreadCoalescer(self._send, runtime.monotonic)
         self._channel: ForkSafeBlockingChannel | BlockingOneOfSeveral | DirectBlockingChannel | None = None
         self._closed = threading.Event()
@@ -201,7 +209,7 @@ class ThreadScheduling:
             return open_blocking_frontend(self._address, time_of_try(self._timeout, self._timeout))
         from .transport import open_fork_safe_blocking
 
-        return open_fork_safe_blocking(self._address)
+        return open_fork_safe_blocking(self._address, self._security)
 
     def close(self) -> None:
         """Ends the connection. Calls of other threads, and later ones, raise Unavailable."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict, Unpack, cast
 
-from atf.auth.secrets import HEADER, SCHEME
+from atf.auth.secrets import HEADER, MAX_CHARS, SCHEME
 from atf.errors import ConfigError
 from atf.process.clocks import SystemClocks
 
 from .tls_files import WatchedFiles, read_files
 
 SYSTEM: Final = "system"
+_CAN_BE_SHOWN: Final = re.compile(rf"[!-~]{{1,{MAX_CHARS}}}")
 _monotonic: Final = SystemClocks().monotonic
 _log: Final = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class Security:
         monotonic: seconds, of which only differences count.
 
     Raises:
-        ConfigError: a file can't be read, or one that belongs to another is missing.
+        ConfigError: what was given is no token, or a file that belongs to another is missing.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Security:
         self._ca, self._cert, self._key = tls_ca, tls_cert, tls_key
         self._token_file = WatchedFiles([token_file], monotonic) if token_file and not token else None
         self._token_path = token_file
-        self._shown = _shown(token)
+        self._shown = _shown(token, "the token") if token else None
         files = [each for each in (tls_ca, tls_cert, tls_key) if each and each != SYSTEM]
         self._files = WatchedFiles(files, monotonic) if files else None
         self._made: Any = None
@@ -86,17 +88,14 @@ class Security:
     def metadata(self) -> Metadata:
         if self._token_file is not None:
             try:
-                if self._token_file.changed():
-                    self._take(Path(self._token_path).read_text(encoding="utf-8").strip())
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"token_file = {self._token_path}: it can't be read: {error}") from None
+                if self._token_file.changed() or self._shown is None:
+                    self._shown = _in_file(self._token_path)
+            except (OSError, ConfigError) as error:
+                if self._shown is None:
+                    why = f"it can't be read: {error.strerror}" if isinstance(error, OSError) else error
+                    raise ConfigError(f"token_file = {self._token_path}: {why}") from None
+                self._token_file.look_again()  # it is being written: the token that was there holds until it is whole
         return self._shown
-
-    def _take(self, token: str) -> None:
-        if token or self._shown is None:
-            self._shown = _shown(token)
-        elif self._token_file is not None:
-            self._token_file.look_again()  # it is being written: the token that was there holds until it is whole
 
     def credentials(self) -> Any | None:
         if not self._ca:
@@ -127,23 +126,52 @@ class Security:
         return grpc.ssl_channel_credentials(root_certificates=roots, private_key=key, certificate_chain=chain)
 
 
-def _shown(token: str) -> Metadata:
-    return ((HEADER, SCHEME + token),) if token else None
+def _shown(token: str, what: str) -> Metadata:
+    if not _CAN_BE_SHOWN.fullmatch(token):  # gRPC would say so together with the token
+        raise ConfigError(f"{what} is no token: give one line such as `atf token create` shows, which begins with atf_")
+    return ((HEADER, SCHEME + token),)
 
 
-_OF_ENVIRONMENT: Final = ("TOKEN", "TOKEN_FILE", "TLS_CA", "TLS_CERT", "TLS_KEY")
+def _in_file(path: str) -> Metadata:
+    return _shown(Path(path).read_text(encoding="utf-8", errors="replace").strip(), "what is in it")
+
+
+TOKEN: Final = "ATF_TOKEN"  # noqa: S105  the name of a variable
 _own: CallerSecurity | None = None
 
 
-def of_environment(env: Mapping[str, str] | None = None) -> CallerSecurity:
-    """What the environment says.
+class SecurityOptions(TypedDict, total=False):
+    """What a client can be given. What it is not given, or as None, comes from the environment."""
+
+    token: str | None
+    token_file: str | None
+    tls_ca: str | None
+    tls_cert: str | None
+    tls_key: str | None
+
+
+def of_environment(env: Mapping[str, str] | None = None, **given: Unpack[SecurityOptions]) -> CallerSecurity:
+    """What was given, and beside that what the environment says; a token or its file that was given counts alone.
 
     Raises:
         ConfigError: as of Security.
     """
     found = os.environ if env is None else env
-    token, token_file, ca, cert, key = (found.get(f"ATF_{name}", "") for name in _OF_ENVIRONMENT)
+    apart = given.get("token") is not None or given.get("token_file") is not None
+
+    def value(name: str) -> str:
+        named = cast("dict[str, str | None]", given).get(name)
+        if named is not None or (apart and name.startswith("token")):
+            return named or ""
+        return found.get(f"ATF_{name.upper()}", "").strip()
+
+    token, token_file, ca, cert, key = map(value, SecurityOptions.__annotations__)
     return Security(token=token, token_file=token_file, tls_ca=ca, tls_cert=cert, tls_key=key)
+
+
+def of_client(**given: Unpack[SecurityOptions]) -> CallerSecurity | None:
+    """What a client has that was given this; None: what its process has. Raises as `of_environment`."""
+    return of_environment(**given) if any(each is not None for each in given.values()) else None
 
 
 def use(security: CallerSecurity) -> None:

@@ -271,7 +271,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No atf.toml and no setting of whoever runs the tests."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATF_CONFIG", str(tmp_path / "atf.toml"))
-    for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_DEBUG", "ATF_PROMETHEUS"):
+    for name in ("ATF_FRONTEND", "ATF_REDIS_URL", "ATF_DEBUG", "ATF_PROMETHEUS", "ATF_TOKEN", "ATF_TLS_CA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("atf.cli.status.budgets_now", lambda _seconds: [])  # whatever runs on this machine
 
