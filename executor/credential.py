@@ -44,7 +44,7 @@ class OwnCredential:
         self._executor_id, self._secret, self._tls = executor_id, secret, tls
         self._valid_s = 0.0
         self._shown: Metadata = None
-        self.shared = SharedMemory()
+        self._shared: SharedMemory | None = None
 
     def metadata(self) -> Metadata:
         return self._shown
@@ -54,6 +54,14 @@ class OwnCredential:
 
     def version(self) -> int:
         return self._tls.version()
+
+    def share(self) -> int:
+        """The descriptor of memory in which isolated runs find from now on what is shown."""
+        if self._shared is None:
+            self._shared = SharedMemory()
+            if self._shown is not None:
+                self._shared.write(self._secret)
+        return self._shared.descriptor
 
     async def enter(self, controller: api.Controller) -> None:
         """Gets a credential, or the next one.
@@ -66,7 +74,8 @@ class OwnCredential:
         self._valid_s = found.valid_for_us / US
         if found.secret:
             self._secret, self._shown = found.secret, ((HEADER, SCHEME + found.secret),)
-            self.shared.write(found.secret)
+            if self._shared is not None:
+                self._shared.write(found.secret)
 
     async def keep(self, controller: api.Controller, runtime: Runtime, over: Callable[[], None]) -> None:
         """Renews it until cancelled, while the controller knows this executor; then calls `over`."""

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         with _noted(notes):
             notes.imported()
             isolated = await IsolatedRuns.start(
-                apps, lambdas, folder, notes, credential.shared.descriptor if credential else None
+                apps, lambdas, folder, notes, credential.share() if credential else None
             )
             table.stage = Stage.JOINS
             await _enter(credential, settings, process, notes)

@@ -5,11 +5,14 @@ The first credential that is asked for makes the first key. Later ones replace i
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from atf.auth.caller import caller
 from atf.auth.executor_credentials import Credential, check_executor_id, sign
-from atf.auth.signing_keys import FIELD, renewed, to_sign_with
+from atf.auth.known_tokens import SOONEST_S
+from atf.auth.signing_keys import FIELD, made_at, renewed, to_sign_with
 from atf.errors import Unavailable
 from atf.rpc import task_pb2 as t
 from atf.runtime import Runtime
@@ -45,6 +48,10 @@ class CredentialIssuer:
             return t.Credential()
         now = self._runtime.wall_us()
         key = to_sign_with(await self._keys(now), now)
+        if (
+            young := SOONEST_S - (now - made_at(key)) / US
+        ) > 0:  # the first one: others may have read the tokens just before
+            await asyncio.sleep(min(young, SOONEST_S))
         secret = sign(Credential(who.token_id, now + self._life_us, executor_id), key)
         return t.Credential(secret=secret, valid_for_us=self._life_us)
 

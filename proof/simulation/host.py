@@ -12,14 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from atf.config.settings import ExecutorSettings
+from atf.controller.entrance import Entrance
 from atf.controller.pool import ExecutorPool
 from atf.controller.starts import Starts
+from atf.executor.credential import OwnCredential
 from atf.executor.guarding.guard import TICK_S, Guard, KillReason
 from atf.executor.guarding.worker_end import death
 from atf.executor.table import Stage, Table
 from atf.exits import EXIT_BAD_INPUT
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
+from atf.rpc.caller_security import Security
 from atf.runtime import end, happens
 from atf.testing.inline_workers import InlineWorkers
 from atf.testing.wiring import Wiring
@@ -33,7 +36,13 @@ if TYPE_CHECKING:
 
 EXECUTORS: Final = 2
 SLOTS: Final = 300
+TOKEN: Final = "of the controllers"
 SETTINGS: Final = ExecutorSettings(async_tasks=8, drain_timeout=10)
+
+
+def has_tokens(seed: int) -> bool:
+    """Whether in a seed executors enter their controller before they work."""
+    return seed % 6 == 5
 
 
 class SimHost:
@@ -55,11 +64,12 @@ class SimHost:
         world = self.world
         known = Starts(EXECUTORS)
         wiring = Wiring(frame.runtime, TIMING)
-        service = wiring.controller(world.wire_hsc(), host=self.name, starts=known)
+        entrance = Entrance(world.wire_hsc(), Security(token=TOKEN), frame.runtime) if has_tokens(world.seed) else None
+        service = wiring.controller(world.wire_hsc(), host=self.name, starts=known, entrance=entrance)
         world.serve(frame.role, process, service)
 
         async def start(on_line: Callable[[str], None]) -> SimGuardProcess:
-            return SimGuardProcess(self, process, on_line)
+            return SimGuardProcess(self, process, on_line, entrance.new_secret() if entrance else "")
 
         pool = ExecutorPool(
             start=start, size=EXECUTORS, on_death=service.executor_died, runtime=frame.runtime, starts=known
@@ -87,7 +97,8 @@ class SimHost:
 class SimGuardProcess:
     """A guard as its controller knows it. See atf.controller.pool.ExecutorGuard."""
 
-    def __init__(self, host: SimHost, controller: SimProcess, on_line: Callable[[str], None]) -> None:
+    def __init__(self, host: SimHost, controller: SimProcess, on_line: Callable[[str], None], secret: str = "") -> None:
+        self._secret = secret
         world = host.world
         self.world, self._host, self._controller, self._on_line = world, host, controller, on_line
         self._number = host.take_number()
@@ -189,6 +200,10 @@ class SimGuardProcess:
             self._notes.why = starts.WHY
             world.chronicle.faults["failed starts"] += 1
             return EXIT_BAD_INPUT
+        to_controller = world.wire(f"{self._host.name}-ctl")
+        if self._secret:
+            credential = OwnCredential(process.name, self._secret, Security())
+            await frame.retry_until_available(lambda: credential.enter(to_controller), "the controller")
         frontend = world.wire_frontend()
         release = self._host.release
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
@@ -201,7 +216,7 @@ class SimGuardProcess:
         wired = Wiring(frame.runtime, TIMING).executor(
             process.name,
             lambdas.lambdas_of(world.seed, release),
-            controller=world.wire(f"{self._host.name}-ctl"),
+            controller=to_controller,
             hsc=world.wire_hsc(),
             workers=InlineWorkers(SETTINGS.async_tasks),
             table=self._table,

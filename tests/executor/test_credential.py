@@ -49,7 +49,6 @@ class Holder:
 async def holder(runtime: VirtualRuntime) -> AsyncIterator[Holder]:
     found = Holder(runtime)
     yield found
-    os.close(found.own.shared.descriptor)
 
 
 @virtual(holder)
@@ -87,7 +86,7 @@ async def test_where_nothing_is_to_be_shown_nothing_is_renewed(w: Holder) -> Non
 
 @virtual(holder)
 async def test_isolated_runs_show_what_their_executor_has_now(w: Holder) -> None:
-    run = OfIsolatedRun(w.own.shared.descriptor, Security())
+    run = OfIsolatedRun(w.own.share(), Security())
     assert run.metadata() is None
     for secret in ("one", "a longer one", "3"):
         w.give(secret)
@@ -98,6 +97,7 @@ async def test_isolated_runs_show_what_their_executor_has_now(w: Holder) -> None
             == OnThisHost(w.own).metadata()
             == (("authorization", f"Bearer {secret}"),)
         )
+    os.close(w.own.share())
 
 
 def test_nobody_reads_half_of_what_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 
 from atf.config.settings import ExecutorSettings
-from atf.errors import FailedPrecondition, Unavailable
+from atf.errors import FailedPrecondition, Unauthenticated, Unavailable
 from atf.executor.outcome import RunFailed
 from atf.executor.table import SlotState, Stage
 from atf.exits import EXIT_NO_HEARTBEAT, EXIT_OVERRUN
@@ -450,6 +450,13 @@ async def test_a_controller_on_another_host_ends_the_executor(world: HeldWorld) 
     world.controller.put(FailedPrecondition("another host"))
     await asyncio.sleep(0.1)
     assert isinstance(world.run.exception(), FailedPrecondition)
+
+
+@virtual(held)
+async def test_a_controller_that_does_not_know_the_executor_ends_it(world: HeldWorld) -> None:
+    world.controller.put(Unauthenticated("a stranger"))
+    await asyncio.sleep(0.1)
+    assert isinstance(world.run.exception(), Unauthenticated)
 
 
 @virtual(held)

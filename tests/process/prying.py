@@ -73,6 +73,12 @@ def schedule_more() -> str:
     return hold.schedule(0).id
 
 
+@app.task(isolate=True)
+def schedule_from_apart() -> str:
+    """The same from a process of its own."""
+    return hold.schedule(0).id
+
+
 def _ask(hsc: HSCStub) -> Awaitable[object]:
     request = h.NextClaimsRequest(executor_id="mine", nonce="mine", max_tasks=1, lambda_set=OTHERS.digest)
     request.lambdas.extend(OTHERS.lambdas)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -114,6 +115,32 @@ print(group.kill(), others, flush=True)
     os.kill(others, signal.SIGKILL)
     assert killed == -signal.SIGKILL
     assert done.stderr == f"executor: still running, since they belong to another user: {others}\n"
+
+
+@linux
+def test_another_user_s_process_has_nothing_of_this_one_s_and_is_killed_all_the_same() -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    code = """
+import os, pathlib
+from atf.executor.guarding.group import Group
+from atf.process.other_user import check_may_start, user_of
+user = user_of("nobody")
+check_may_start(user)
+read_end, write_end = os.pipe()
+group = Group(["/bin/sh", "-c", "id -u; grep CapEff /proc/self/status; echo $HOME; exec sleep 30"],
+    env=user.environment | {"PATH": "/usr/bin:/bin"}, keep=[], output=(write_end, None), user=user)
+os.close(write_end)
+lines = os.fdopen(read_end)
+print(*(lines.readline().split()[-1] for _ in range(3)), group.kill())
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=30, check=True, cwd="/"
+    )
+    uid, capabilities, home, killed = done.stdout.split()
+    nobody = pwd.getpwnam("nobody")
+    assert (int(uid), int(capabilities, 16), home) == (nobody.pw_uid, 0, nobody.pw_dir)
+    assert int(killed) == -signal.SIGKILL
 
 
 @linux

@@ -117,7 +117,16 @@ class Client:
         return json.loads(task.result)
 
 
-async def test_code_of_users_gets_at_nothing_but_its_own(cluster: Cluster) -> None:
+async def test_workers_keep_to_their_own(cluster: Cluster, tmp_path: Path) -> None:
+    """In one story, since its processes take long to start."""
+    await code_of_users_gets_at_nothing_but_its_own(cluster)
+    await asyncio.gather(
+        a_worker_is_not_let_in_for_lambdas_of_others(cluster, tmp_path),
+        an_executor_started_by_hand_shows_the_token_of_its_controller(cluster),
+    )
+
+
+async def code_of_users_gets_at_nothing_but_its_own(cluster: Cluster) -> None:
     env = {"ATF_TOKEN": cluster.worker}
     async with running(*worker_words(cluster), "--executors", "2", role="controller", **env):
         client = Client(cluster)
@@ -144,13 +153,14 @@ async def test_code_of_users_gets_at_nothing_but_its_own(cluster: Cluster) -> No
         assert own == "verdicts: LOST"
         assert nobody.startswith("Unauthenticated")
 
-        more = await client.result(await client.schedule("photos/schedule_more"))
-        assert await client.result(more)
+        for name in ("schedule_more", "schedule_from_apart"):
+            more = await client.result(await client.schedule(f"photos/{name}"))
+            assert await client.result(more)
         assert await client.result(held)  # its leases were renewed by credentials that follow one another
         assert (await client.frontend.get_task(f.GetTaskRequest(id=held))).losses == 0
 
 
-async def test_an_executor_started_by_hand_shows_the_token_of_its_controller(cluster: Cluster) -> None:
+async def an_executor_started_by_hand_shows_the_token_of_its_controller(cluster: Cluster) -> None:
     env = {"ATF_TOKEN": cluster.worker}
     nobody = ["controller", "--executors", "0", "--listen", "127.0.0.1:0", "--hsc", cluster.address]
     async with running(*nobody, role="controller", **env) as (_, ready):
@@ -167,7 +177,7 @@ async def test_an_executor_started_by_hand_shows_the_token_of_its_controller(clu
         assert "does not let this executor in: what this executor shows is not known here" in said
 
 
-async def test_a_worker_is_not_let_in_for_lambdas_of_others(cluster: Cluster, tmp_path: Path) -> None:
+async def a_worker_is_not_let_in_for_lambdas_of_others(cluster: Cluster, tmp_path: Path) -> None:
     """Its executor can't even make them known, and says why."""
     (tmp_path / "letters.py").write_text("import atf\n\napp = atf.App('mail')\n\n@app.task\ndef send() -> None: ...\n")
     words = [*worker_words(cluster, "letters:app"), "--start-retries", "0"]
