@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from atf.auth.caller import caller
 from atf.calls.coalescing import CallLimits, Coalescer
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, NotFound
 from atf.log import get_logger
@@ -156,7 +157,7 @@ class AuditLog:
 
 
 def signature(request: Signed) -> tuple[str, str]:
-    """Who asks for a change, and why.
+    """Who asks for a change, and why. Where it is known who calls, what the request says of that counts for nothing.
 
     Raises:
         InvalidArgument: either is too long.
@@ -166,7 +167,7 @@ def signature(request: Signed) -> tuple[str, str]:
         raise InvalidArgument(f"who: {len(who)} characters, at most {MAX_WHO_CHARS}")
     if len(why) > MAX_WHY_CHARS:
         raise InvalidArgument(f"why: {len(why)} characters, at most {MAX_WHY_CHARS}")
-    return who if who.strip() else UNKNOWN, why
+    return caller().name[:MAX_WHO_CHARS] or (who if who.strip() else UNKNOWN), why
 
 
 def batch_detail(batch_id: str) -> str:

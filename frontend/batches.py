@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Final
 
 from atf import task as rules
@@ -126,6 +127,7 @@ class BatchRpcs(FrontendParts):
                 f"at_most_every_us {every_us}: {MIN_EVERY_US} (50 ms) to {MAX_EVERY_US} (60 s); 0 means {DEFAULT_EVERY_US}"
             )
         check_batch_id(shown(request.id))
+        until_s = self._runtime.monotonic() + caller().longest(inf)
         with self._waiting.notification_of(request.id) as notified:
             said: b.Batch | None = None
             while True:
@@ -135,6 +137,8 @@ class BatchRpcs(FrontendParts):
                     said = now
                     yield now
                 if now.ended_at_us or now.status == b.BATCH_DELETED or self._draining:
+                    return
+                if self._runtime.monotonic() > until_s:
                     return
                 await happens(notified, every_us / US)
 

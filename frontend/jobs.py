@@ -169,7 +169,7 @@ class JobRpcs(ScheduleRpcs):
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
         """Deletes a job, and with it its tasks that have not started; it need not exist."""
-        if not caller().is_unbounded(Verb.SCHEDULE):
+        if not caller().may_everywhere(Verb.SCHEDULE):
             try:
                 await self._job(request.name, Verb.SCHEDULE)
             except NotFound:
@@ -203,7 +203,7 @@ class JobRpcs(ScheduleRpcs):
     async def _permitted_jobs(self, verb: Verb, names: Sequence[str]) -> Sequence[str]:
         """Those of some jobs to which the caller may do it. Of one that has ended only its ticks are left, so nobody knows whose it was."""
         who = caller()
-        if who.is_unbounded(verb):
+        if who.may_everywhere(verb):
             return names
         records = await self._store.get_jobs(names)
         return [each.name for each in records if each is not None and who.may(verb, _lambda_of_job(each))]

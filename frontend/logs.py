@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from functools import partial
+from math import inf
 from typing import Final
 
+from atf.auth.caller import caller
 from atf.auth.grants import Verb
 from atf.errors import ResourceExhausted
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -51,6 +53,7 @@ class LogRpcs(FrontendParts):
         self._watchers += 1
         try:
             redact = await self._redactor(task_id)
+            until_s = self._runtime.monotonic() + caller().longest(inf)
             with self._waiting.notification_of(task_id) as ended:
                 said: f.GetLogReply | None = None
                 while True:
@@ -60,7 +63,7 @@ class LogRpcs(FrontendParts):
                     if shown != said:
                         said = shown
                         yield shown
-                    if Status(shown.status).finished or self._draining:
+                    if Status(shown.status).finished or self._draining or self._runtime.monotonic() > until_s:
                         return
                     await happens(ended, _LOOK_S if Status(shown.status) in HELD else _LOOK_WAITING_S)
         finally:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from atf.auth.caller import caller
 from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -51,7 +52,7 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
             raise InvalidArgument(f"timeout_us {request.timeout_us}: at least 0")
         if hidden := set(ids).difference(await permitted_tasks(self._store, Verb.READ, ids)):
             raise view.no_task(min(hidden))
-        seconds = min(request.timeout_us / US, MAX_WAIT_S)
+        seconds = caller().longest(min(request.timeout_us / US, MAX_WAIT_S))
         done = await self._waiting.finished(ids, seconds=seconds, want_all=request.all)
         ids = [each for each in dict.fromkeys(ids) if each in done]
         reply = f.WaitTasksReply()

@@ -14,7 +14,7 @@ from atf.runtime import Runtime
 from atf.task import MAX_BATCH, MAX_NONCE_CHARS, US, check_lambda, check_pool
 
 from .encoding import MAX_CLAIM_BYTES, check_count, check_token, fill_claim
-from .permits import MOST_WAIT_S, PermittedSets
+from .permits import PermittedSets
 from .pools import Pools
 
 MAX_WAIT_US: Final = 60 * US
@@ -72,7 +72,7 @@ class NextClaims:
             fresh=self._fresh,
         )
         wait = request.wait_us / US
-        most = wait if caller().grant is None else min(wait, MOST_WAIT_S)
+        most = caller().longest(wait)
         answer = await self._intake.ask(ask, most, repeated=request.repeated)
         asks_again = most < wait and not answer.claims  # by then its token may have been revoked
         reply = h.NextClaimsReply(again=answer.again or asks_again, over=answer.over)

@@ -12,9 +12,6 @@ from atf.auth.caller import caller
 from atf.auth.grants import TokenGrant, Verb
 from atf.rpc.lambda_sets import LambdaSet
 
-MOST_WAIT_S: Final = 15.0
-"""Seconds for which a call that showed a token may wait for tasks. A token that was revoked is known everywhere after known_tokens.READ_EVERY_S:
-so it claims nothing any more after less than 30 s."""
 _MOST_KNOWN: Final = 4_096
 
 

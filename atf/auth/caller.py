@@ -47,6 +47,10 @@ class Caller:
     executor_id: str = ""
     token_id: str = ""
 
+    def longest(self, seconds: float) -> float:
+        """For how long a call may wait that would wait so long for anybody."""
+        return seconds if self.grant is None else min(seconds, MOST_WAIT_S)
+
     def may(self, verb: Verb, lambda_name: str) -> bool:
         """Whether it has a verb for a lambda or, where that has no slash, for a namespace."""
         return self.grant is None or self.grant.allows(verb, lambda_name)
@@ -108,6 +112,9 @@ def _mend(verb: Verb, lambda_name: str) -> str:
     return f"A token that may has `--namespace {scope} --can {verb}`"
 
 
+MOST_WAIT_S: Final = 15.0
+"""Seconds for which a call that showed a token may wait. A token that was revoked is known everywhere after known_tokens.READ_EVERY_S: so it is
+of no use any more after less than 30 s."""
 ANYBODY: Final = Caller()
 _now: ContextVar[Caller] = ContextVar("caller", default=ANYBODY)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atf.auth.caller import Caller, CallerKind, acting_for
+from atf.auth.caller import MOST_WAIT_S, Caller, CallerKind, acting_for
 from atf.auth.grants import TokenGrant, Verb
 from atf.errors import AlreadyExists, FailedPrecondition, NotFound, PermissionDenied, TaskNotFound
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
@@ -423,3 +423,28 @@ async def test_jobs_batches_keys_and_callbacks_without_what_they_hold(two: Bench
         assert SECRET.encode() not in each.SerializeToString()
     with acting_for(PHOTOS):
         assert not (await front.get_job(f.GetJobRequest(name="any/mine", unredacted=True))).withheld
+
+
+# --- who and how long -------------------------------------------------------------------------------------------------
+
+
+async def test_the_audit_names_who_calls_and_not_whom_the_request_names(two: Bench) -> None:
+    with acting_for(PHOTOS):
+        await two.frontend.pause_lambda(f.PauseLambdaRequest(who="somebody else", why="since", **of(OWN)))
+        await two.frontend.resume_lambda(f.ResumeLambdaRequest(**of(OWN)))
+    await two.frontend.pause_lambda(f.PauseLambdaRequest(who="ann", **of(OWN)))
+    assert [each.who for each in await two.audit()] == ["ann", "token x", "token x"]
+    (gate,) = (await two.frontend.list_gates(f.ListGatesRequest(**of(OWN)))).gates
+    assert gate.who == "ann"
+
+
+async def test_a_stream_ends_before_a_revoked_token_would_be_good_for_long(two: Bench) -> None:
+    await batch(two, "mine")
+    with acting_for(PHOTOS):
+        watch = two.frontend.watch_batch(b.WatchBatchRequest(id="mine", at_most_every_us=50_000))
+        assert (await anext(watch)).items == 1
+        two.clock.advance(MOST_WAIT_S + 1)
+        with pytest.raises(StopAsyncIteration):
+            await anext(watch)
+    assert PHOTOS.longest(60.0) == MOST_WAIT_S
+    assert Caller().longest(60.0) == 60.0

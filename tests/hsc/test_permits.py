@@ -8,14 +8,13 @@ import msgspec
 import pytest
 
 from atf.auth.authenticator import TokenAuthenticator
-from atf.auth.caller import Caller, CallerKind, acting_for
+from atf.auth.caller import MOST_WAIT_S, Caller, CallerKind, acting_for
 from atf.auth.executor_credentials import check
 from atf.auth.grants import TokenGrant, Verb
 from atf.auth.methods import RULES, check_method
 from atf.auth.signing_keys import KEPT, LIFE_US as KEY_LIFE_US, new_key, renewed, to_sign_with
 from atf.auth.token_record import TokenRecord
 from atf.errors import InvalidArgument, PermissionDenied, Unauthenticated
-from atf.hsc.permits import MOST_WAIT_S
 from atf.intake.asks import Answer, Ask
 from atf.process.security import known_tokens
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
