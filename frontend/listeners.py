@@ -83,7 +83,7 @@ class Listeners:
         try:
             from .dapr.http import HttpPort  # here: a third of a frontend's start is to load aiohttp, and few need it
 
-            port = HttpPort(dapr, grace)
+            port = HttpPort(dapr, grace, security)
             return cls(frontend, scheduler, server, port, await port.open(settings.dapr_http), grace)
         except BaseException:
             await server.stop(0)

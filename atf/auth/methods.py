@@ -43,6 +43,8 @@ class Rule(NamedTuple):
     """Whether an executor's credential is enough."""
 
 
+DAPR: Final = "dapr.proto.runtime.v1.Dapr"
+DAPR_SCHEDULER: Final = "dapr.proto.scheduler.v1.Scheduler"
 _FRONTEND: Final[Mapping[str, Rule]] = {
     "Schedule": Rule(Verb.SCHEDULE, Over.NAMED),
     "ScheduleMany": Rule(Verb.SCHEDULE, Over.NAMED),
@@ -112,11 +114,36 @@ _HSC: Final[Mapping[str, Rule]] = {
     "FirstTime": Rule(Verb.WORK, Over.NAMED),
     "IssueCredential": Rule(Verb.WORK, Over.OWN, executors=False),
 }
+_DAPR: Final[Mapping[str, Rule]] = {
+    "ScheduleJob": Rule(Verb.SCHEDULE, Over.NAMED),
+    "GetJob": Rule(Verb.READ_PAYLOAD, Over.NAMED),
+    "ListJobs": Rule(Verb.READ_PAYLOAD, Over.NAMED),
+    "DeleteJob": Rule(Verb.SCHEDULE, Over.NAMED),
+    "DeleteJobsByPrefix": Rule(Verb.SCHEDULE, Over.NAMED),
+}
+"""An application's SDK. What is named is the application: A is the namespace `dapr.A`."""
+_DAPR_SCHEDULER: Final[Mapping[str, Rule]] = {
+    "ScheduleJob": Rule(Verb.SCHEDULE, Over.NAMED),
+    "GetJob": Rule(Verb.READ_PAYLOAD, Over.NAMED),
+    "ListJobs": Rule(Verb.READ_PAYLOAD, Over.NAMED),
+    "DeleteJob": Rule(Verb.SCHEDULE, Over.NAMED),
+    "DeleteByMetadata": Rule(Verb.SCHEDULE, Over.NAMED),
+    "DeleteByNamePrefix": Rule(Verb.SCHEDULE, Over.NAMED),
+    "WatchJobs": Rule(Verb.WORK, Over.NAMED, executors=False),
+    "WatchHosts": Rule(Verb.WORK, Over.NOTHING, executors=False),
+}
+"""A sidecar. Dapr's namespace N is the namespace `dapr-scheduler.N`."""
 _STORE_CONSUMER: Final[Mapping[str, Rule]] = {"Poll": Rule(Verb.ADMIN, Over.CLUSTER, executors=False)}
 
 RULES: Final[Mapping[str, Rule]] = {
-    f"/atf.v1.{service}/{name}": rule
-    for service, rows in (("Frontend", _FRONTEND), ("HSC", _HSC), ("StoreConsumer", _STORE_CONSUMER))
+    f"/{service}/{name}": rule
+    for service, rows in (
+        ("atf.v1.Frontend", _FRONTEND),
+        ("atf.v1.HSC", _HSC),
+        ("atf.v1.StoreConsumer", _STORE_CONSUMER),
+        (DAPR, {**_DAPR, **{f"{name}Alpha1": rule for name, rule in _DAPR.items()}}),
+        (DAPR_SCHEDULER, _DAPR_SCHEDULER),
+    )
     for name, rule in rows.items()
 }
 """By path. The controller's own calls are not here: it knows its executors by itself (atf/controller)."""

@@ -9,18 +9,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 HEADER: Final = "authorization"
 SCHEME: Final = "Bearer "
 """How a call carries what its caller shows: `authorization: Bearer atf_…`."""
+DAPR_HEADER: Final = "dapr-api-token"
+"""How Dapr's SDKs carry it: the token alone."""
 PREFIX: Final = "atf"
 _ID_BYTES: Final = 6
 _SECRET_BYTES: Final = 32
 MAX_CHARS: Final = 4_096
 """Of what a caller shows; more is looked at by nobody."""
 _FORM: Final = re.compile(rf"{PREFIX}_([a-z2-7]{{10}})_([A-Za-z0-9_-]{{43}})")
+
+
+def shown_in(headers: Mapping[str, str]) -> str:
+    """What a call shows, by its headers in lower case; empty: nothing."""
+    if HEADER in headers or DAPR_HEADER not in headers:
+        return headers.get(HEADER, "")
+    return f"{SCHEME}{headers[DAPR_HEADER]}"
 
 
 class ShownToken(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from atf.auth.authenticator import Authenticator
 from atf.auth.caller import Caller, called_by
 from atf.auth.methods import check_method
-from atf.auth.secrets import HEADER
+from atf.auth.secrets import shown_in
 
 Check = Callable[[Any], Awaitable[None]]
 """Lets pass a call by its gRPC context, and notes who makes it; else raises Unauthenticated or PermissionDenied."""
@@ -37,8 +37,8 @@ class ServerSecurity:
             return None
 
         async def check(context: Any) -> None:
-            shown = next((value for key, value in context.invocation_metadata() or () if key == HEADER), "")
-            who = await authenticator.caller(shown if isinstance(shown, str) else "", subjects_of(context))
+            sent = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+            who = await authenticator.caller(shown_in(sent), subjects_of(context))
             self.check_method(path, who)
             called_by(who)
 

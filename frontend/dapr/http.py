@@ -19,11 +19,15 @@ from google.protobuf import json_format, struct_pb2, wrappers_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError
 
+from atf.auth.caller import acting_for
+from atf.auth.methods import DAPR
+from atf.auth.secrets import shown_in
 from atf.errors import AtfError, Internal, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc.listen_address import free_address
 from atf.rpc.server import MAX_SENTENCE_BYTES
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.task import clip
 
 from .jobs import TIMING
@@ -35,12 +39,16 @@ _ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _STATUS: Final = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
     "NOT_FOUND": 404,
     "ALREADY_EXISTS": 409,
     "RESOURCE_EXHAUSTED": 429,
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
+_RPCS: Final = {"POST": "ScheduleJob", "GET": "GetJob", "DELETE": "DeleteJob"}
+"""What a route stands for, by its method."""
 _SHOWN_TYPES: Final = (struct_pb2.Value, struct_pb2.Struct, struct_pb2.ListValue, wrappers_pb2.StringValue)
 """Whose descriptions a process must hold to show data of these types; imported for that."""
 
@@ -53,10 +61,12 @@ class HttpPort:
     Args:
         runtime: answers the calls.
         grace: seconds that calls which run have when it ends.
+        security: whom it answers.
     """
 
-    def __init__(self, runtime: DaprRuntime, grace: float) -> None:
+    def __init__(self, runtime: DaprRuntime, grace: float, security: ServerSecurity = OPEN_TO_ALL) -> None:
         self._runtime = runtime
+        self._security = security
         self._grace = grace
         self._serving = True
         self._runner: web.AppRunner | None = None
@@ -68,7 +78,7 @@ class HttpPort:
             ConfigError: it can't listen there.
         """
         host, port = await free_address(listen, "dapr_http")
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_errors])
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_errors, self._let_in])
         for path in ("/v1.0/healthz", "/v1.0/healthz/outbound"):
             app.router.add_get(path, self._health)
         for path in _JOBS:
@@ -80,6 +90,20 @@ class HttpPort:
         await web.TCPSite(runner, host.strip("[]"), port).start()
         self._runner = runner
         return f"{host}:{runner.addresses[0][1]}"
+
+    @web.middleware
+    async def _let_in(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Lets pass a call by the row of the RPC that its route stands for; whether it is well is told to everybody."""
+        authenticator = self._security.authenticator
+        if authenticator is None or handler == self._health:
+            return await handler(request)
+        sent = {key.lower(): value for key, value in request.headers.items()}
+        who = await authenticator.caller(shown_in(sent), ())
+        self._security.check_method(f"/{DAPR}/{_RPCS.get(request.method, request.method)}", who)
+        with acting_for(who):
+            return await handler(request)
 
     def drain(self) -> None:
         """Says from now on that it is not ready; calls are still answered."""

@@ -6,9 +6,10 @@ Errors are gRPC's of ATF, with the reasons that Dapr publishes for its jobs API,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
+from atf.auth.grants import Verb
 from atf.config.dapr_names import DELIVER, check_app_id, job_of, namespace_of, split_job
 from atf.config.settings import FrontendSettings
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
@@ -17,6 +18,7 @@ from atf.rpc import api, dapr_runtime_pb2 as d, frontend_pb2 as f, job_pb2 as j
 from atf.task import MAX_BATCH_BYTES
 
 from .jobs import data_of, fill_job, job_spec, pages_of_jobs, schedule_job, who_of
+from .permits import permitted_to
 
 SERVICE: Final = "dapr.proto.runtime.v1.Dapr"
 DOMAIN: Final = "dapr.io"
@@ -49,7 +51,7 @@ class DaprRuntime:
 
     async def schedule_job(self, request: d.ScheduleJobRequest, metadata: Metadata) -> d.ScheduleJobResponse:
         """Makes a job, or replaces one where `overwrite` says so."""
-        with _said_as(SCHEDULE):
+        with _said_as(SCHEDULE), self._permitted(Verb.SCHEDULE, metadata):
             if not request.HasField("job"):
                 raise InvalidArgument("job: it is empty; describe one").with_reason(EMPTY, DOMAIN)
             job = request.job
@@ -62,7 +64,7 @@ class DaprRuntime:
 
     async def get_job(self, request: d.GetJobRequest, metadata: Metadata) -> d.GetJobResponse:
         """A job that has not ended."""
-        with _said_as(GET):
+        with _said_as(GET), self._permitted(Verb.READ_PAYLOAD, metadata):
             found = await self._frontend.get_job(
                 f.GetJobRequest(name=self._job(request.name, metadata), unredacted=True)
             )
@@ -72,7 +74,7 @@ class DaprRuntime:
 
     async def list_jobs(self, request: d.ListJobsRequest, metadata: Metadata) -> d.ListJobsResponse:
         """All jobs of an application. There are no pages: what an answer can't hold is refused."""
-        with _said_as(LIST):
+        with _said_as(LIST), self._permitted(Verb.READ_PAYLOAD, metadata):
             prefix, reply = namespace_of(self._caller(metadata)), d.ListJobsResponse()
             async for jobs in pages_of_jobs(self._frontend, prefix):
                 reply.jobs.extend(_job(each.spec) for each in jobs)
@@ -85,7 +87,7 @@ class DaprRuntime:
 
     async def delete_job(self, request: d.DeleteJobRequest, metadata: Metadata) -> d.DeleteJobResponse:
         """Deletes a job; it need not exist."""
-        with _said_as(DELETE):
+        with _said_as(DELETE), self._permitted(Verb.SCHEDULE, metadata):
             name = self._job(request.name, metadata)
             await self._frontend.delete_job(f.DeleteJobRequest(name=name, who=who_of(self._caller(metadata))))
         return d.DeleteJobResponse()
@@ -94,7 +96,7 @@ class DaprRuntime:
         self, request: d.DeleteJobsByPrefixRequest, metadata: Metadata
     ) -> d.DeleteJobsByPrefixResponse:
         """Deletes an application's jobs whose names begin so; all of them where nothing is given."""
-        with _said_as(DELETE):
+        with _said_as(DELETE), self._permitted(Verb.SCHEDULE, metadata):
             app_id = self._caller(metadata)
             asked = f.DeleteJobsByPrefixRequest(prefix=namespace_of(app_id) + request.name_prefix, who=who_of(app_id))
             await self._frontend.delete_jobs_by_prefix(asked)
@@ -106,6 +108,10 @@ class DaprRuntime:
     list_jobs_alpha1 = list_jobs
     delete_job_alpha1 = delete_job
     delete_jobs_by_prefix_alpha1 = delete_jobs_by_prefix
+
+    def _permitted(self, verb: Verb, metadata: Metadata) -> AbstractContextManager[None]:
+        """What is done within, the caller may do to the application's jobs."""
+        return permitted_to(verb, namespace_of(self._caller(metadata)).rstrip("/"))
 
     def _job(self, name: str, metadata: Metadata) -> str:
         """The name of the caller's job, as ATF has it."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from atf.auth.grants import Verb
 from atf.config.settings import Timing
 from atf.errors import Internal, NotFound, ResourceExhausted
 from atf.rpc import api, dapr_scheduler_pb2 as d, frontend_pb2 as f, job_pb2 as j
@@ -21,6 +22,7 @@ from atf.task import MAX_BATCH_BYTES
 from . import names
 from .intake import PRIORITY
 from .jobs import fill_job, job_spec, pages_of_jobs, schedule_job, who_of
+from .permits import permitted_to
 from .watch import WatchStreams
 
 SERVICE: Final = "dapr.proto.scheduler.v1.Scheduler"
@@ -71,13 +73,15 @@ class SchedulerService:
         spec = job_spec(name, names.lambda_name(metadata), job, trigger)
         spec.task.options.priority, spec.task.options.max_losses = PRIORITY, MAX_LOSSES
         signature = "(triggers of Dapr's jobs)"
-        await schedule_job(self._frontend, spec, metadata.app_id, overwrite=request.overwrite, signature=signature)
+        with permitted_to(Verb.SCHEDULE, names.lambda_name(metadata)):
+            await schedule_job(self._frontend, spec, metadata.app_id, overwrite=request.overwrite, signature=signature)
         return d.ScheduleJobResponse()
 
     async def get_job(self, request: d.GetJobRequest) -> d.GetJobResponse:
         """A job that has not ended."""
         name = names.job_name(request.name, request.metadata)
-        job = await self._frontend.get_job(f.GetJobRequest(name=name, unredacted=True))
+        with permitted_to(Verb.READ_PAYLOAD, names.lambda_name(request.metadata)):
+            job = await self._frontend.get_job(f.GetJobRequest(name=name, unredacted=True))
         if not job.next_tick_at_us:
             raise NotFound(f"there is no job {request.name!r}, or it has ended")
         return d.GetJobResponse(job=_named(job).job)
@@ -85,19 +89,21 @@ class SchedulerService:
     async def list_jobs(self, request: d.ListJobsRequest) -> d.ListJobsResponse:
         """The jobs of an app, an actor, or an actor's type that have not ended."""
         prefix, found = names.prefix(request.metadata), d.ListJobsResponse()
-        async for jobs in pages_of_jobs(self._frontend, prefix):
-            found.jobs.extend(map(_named, jobs))
-            if found.ByteSize() > MAX_BATCH_BYTES:
-                raise ResourceExhausted(
-                    f"the jobs come to more than {MAX_BATCH_BYTES >> 20} MiB, and this call answers with all of them at once; atf job"
-                    f" ls {prefix} has pages"
-                )
+        with permitted_to(Verb.READ_PAYLOAD, names.lambda_name(request.metadata)):
+            async for jobs in pages_of_jobs(self._frontend, prefix):
+                found.jobs.extend(map(_named, jobs))
+                if found.ByteSize() > MAX_BATCH_BYTES:
+                    raise ResourceExhausted(
+                        f"the jobs come to more than {MAX_BATCH_BYTES >> 20} MiB, and this call answers with all of them at once; atf job"
+                        f" ls {prefix} has pages"
+                    )
         return found
 
     async def delete_job(self, request: d.DeleteJobRequest) -> d.DeleteJobResponse:
         """Deletes a job, which need not exist, and its trigger where no watcher has that."""
         name = names.job_name(request.name, request.metadata)
-        await self._frontend.delete_job(f.DeleteJobRequest(name=name, who=who_of(request.metadata.app_id)))
+        with permitted_to(Verb.SCHEDULE, names.lambda_name(request.metadata)):
+            await self._frontend.delete_job(f.DeleteJobRequest(name=name, who=who_of(request.metadata.app_id)))
         return d.DeleteJobResponse()
 
     async def delete_by_metadata(self, request: d.DeleteByMetadataRequest) -> d.DeleteByMetadataResponse:
@@ -113,7 +119,8 @@ class SchedulerService:
     async def _delete(self, metadata: d.JobMetadata, prefix: str) -> None:
         """Deletes the jobs whose names begin so, and their triggers, also where a job has ended with its last tick."""
         asked = f.DeleteJobsByPrefixRequest(prefix=prefix, who=who_of(metadata.app_id))
-        await self._frontend.delete_jobs_by_prefix(asked)
+        with permitted_to(Verb.SCHEDULE, names.lambda_name(metadata)):
+            await self._frontend.delete_jobs_by_prefix(asked)
 
     # --- streams ------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
 from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Unavailable
 from atf.log import get_logger
@@ -62,6 +64,7 @@ class WatchStreams:
         if first.WhichOneof("watch_job_request_type") != "initial":
             raise InvalidArgument("the first message of a stream must be `initial`")
         watcher = Watcher(first.initial)
+        permit(Verb.WORK, *sorted(watcher.lambdas))
         if self._draining:
             raise Unavailable("this frontend is ending; watch for jobs at another one")
         self._enter(watcher)

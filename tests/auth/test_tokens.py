@@ -15,10 +15,10 @@ from atf.auth.caller import ANYBODY, Caller, CallerKind, acting_for, caller, per
 from atf.auth.executor_credentials import Credential, check, sign
 from atf.auth.grants import ALL, TokenGrant, Verb, scopes_of, verbs_of
 from atf.auth.known_tokens import MOST_AGE_S, KnownTokens, TokenTable
-from atf.auth.methods import RULES, check_method
+from atf.auth.methods import DAPR, DAPR_SCHEDULER, RULES, check_method
 from atf.auth.token_record import TokenRecord
 from atf.errors import InvalidArgument, PermissionDenied, Unauthenticated, Unavailable
-from atf.rpc import frontend_pb2, hsc_pb2, store_consumer_pb2
+from atf.rpc import dapr_runtime_pb2, dapr_scheduler_pb2, frontend_pb2, hsc_pb2, store_consumer_pb2
 from atf.testing.loop import VirtualLoop
 from atf.testing.runtime import VirtualRuntime
 
@@ -243,7 +243,12 @@ def test_every_rpc_has_a_row_and_every_row_an_rpc() -> None:
         hsc_pb2.DESCRIPTOR.services_by_name["HSC"],
         store_consumer_pb2.DESCRIPTOR.services_by_name["StoreConsumer"],
     ]
-    assert RULES.keys() == {f"/{each.full_name}/{name}" for each in services for name in each.methods_by_name}
+    found = {f"/{each.full_name}/{name}" for each in services for name in each.methods_by_name}
+    dapr = dapr_runtime_pb2.DESCRIPTOR.services_by_name["Dapr"]
+    scheduler = dapr_scheduler_pb2.DESCRIPTOR.services_by_name["Scheduler"]
+    for service, described in ((DAPR, dapr), (DAPR_SCHEDULER, scheduler)):
+        found |= {f"/{service}/{name}" for name in described.methods_by_name}
+    assert RULES.keys() == found
 
 
 def test_a_method_without_a_row_is_refused() -> None:
