@@ -8,6 +8,8 @@ from typing import Final
 
 from atf.client.registration import left_jobs
 from atf.client.whoami import signed
+from atf.codec.cipher import Cipher
+from atf.codec.requests import seal_job
 from atf.errors import AlreadyExists, AtfError, InvalidArgument, NotFound
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f, job_pb2 as j
@@ -21,13 +23,16 @@ _WHY: Final = "its lambda's code declares it"
 _log = get_logger(duty="jobs")
 
 
-async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], namespaces: Iterable[str]) -> None:
+async def register_jobs(
+    frontend: Frontend, declared: Iterable[j.JobSpec], namespaces: Iterable[str], cipher: Cipher | None = None
+) -> None:
     """Makes the jobs that are declared, and says which were once and are not any more.
 
     Args:
         frontend: who makes them.
         declared: by the code of this executor.
         namespaces: of its lambdas.
+        cipher: encrypts their arguments; None: they stay as they are.
 
     Raises:
         InvalidArgument: a schedule can't be read; says which job's.
@@ -37,7 +42,7 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
     of_code = list(jobs.values())
     for start in range(0, len(of_code), _AT_ONCE):
         some = of_code[start : start + _AT_ONCE]
-        ends = await asyncio.gather(*(_register(frontend, job) for job in some), return_exceptions=True)
+        ends = await asyncio.gather(*(_register(frontend, job, cipher) for job in some), return_exceptions=True)
         for error in filter(None, ends):
             raise error
     try:
@@ -50,15 +55,14 @@ async def register_jobs(frontend: Frontend, declared: Iterable[j.JobSpec], names
         _log.info("can't say which jobs have left the code", error=str(error))
 
 
-async def _register(frontend: Frontend, job: j.JobSpec) -> None:
+async def _register(frontend: Frontend, job: j.JobSpec, cipher: Cipher | None) -> None:
     known = await _known(frontend, job.name)
     if known.next_tick_at_us and not known.spec.code:
         _log.warning("job was made by hand; what the code says of it is not used", job=job.name)
     elif known.spec.code != job.code:  # also where it has ended: the same again would tick again
         try:
-            await frontend.schedule_job(
-                f.ScheduleJobRequest(job=job, overwrite=bool(known.spec.code), **signed(why=_WHY))
-            )
+            request = f.ScheduleJobRequest(job=job, overwrite=bool(known.spec.code), **signed(why=_WHY))
+            await frontend.schedule_job(request if cipher is None else seal_job(cipher, request))
             _log.info("job of the code", job=job.name, schedule=job.schedule)
         except AlreadyExists:
             pass  # a peer was faster

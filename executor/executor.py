@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from atf.calls.retry import Trouble
+from atf.codec.cipher import cipher_of
 from atf.config.settings import ExecutorSettings, Timing
 from atf.log import get_logger
 from atf.rpc.api import HSC, Controller
@@ -83,7 +84,9 @@ class Executor:
         self.drains, self.stop_hooks = drains, stop_hooks
         self._beats: Heartbeats | None = None
         first_times = FirstTimes(executor_id=executor_id, hsc=hsc, bridge=workers.bridge, runtime=runtime)
-        self._performer = Performer(lambdas, runtime, first_times.of, self.ledger.draining, isolated)
+        self._performer = Performer(
+            lambdas, runtime, first_times.of, self.ledger.draining, isolated, cipher=cipher_of(settings.codec_keys)
+        )
         self.deadlines = Deadlines(self.ledger, stop_grace=settings.stop_grace, runtime=runtime)
         self.interrupts = Interrupts(self.ledger, workers, self._performer, self.deadlines, settings, runtime)
         self._given_up = GivenUp(executor_id, hsc, timing.heartbeat_timeout, runtime)

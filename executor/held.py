@@ -27,6 +27,7 @@ from .table import SlotState, Stage, Table
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+    from .encryption import RunCipher
     from .isolation.isolated_run import IsolatedRun
 
 
@@ -84,6 +85,8 @@ class HeldTask:
     """What the lambda said of its progress and no heartbeat has carried yet."""
     redact: Redactor = NOTHING
     """Takes redacted arguments out of what is said of the run: errors, progress, what it logs and prints."""
+    cipher: RunCipher | None = None
+    """Encrypts what is told of the run; None: it is told in plain."""
     aio: asyncio.Task[None] | None = None
     """The body, if it is a coroutine."""
     awaiting: bool = False
@@ -116,7 +119,13 @@ class HeldTask:
 
     def say(self, progress: str) -> None:
         """Takes the lambda's word on its progress."""
-        self.progress = clip(self.redact(progress), MAX_PROGRESS_BYTES)
+        said = self.redact(progress)
+        self.progress = clip(said, MAX_PROGRESS_BYTES) if self.cipher is None else self.cipher.progress(said)
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether what it says stands encrypted with its task, and nowhere else."""
+        return self.cipher is not None
 
     @property
     def keeps_log(self) -> bool:
@@ -137,7 +146,8 @@ class HeldTask:
         """Writes what is kept of its log into a message."""
         if self.log is not None:
             log.run, log.attempt = self.run, self.attempt
-            log.text, log.cut_bytes = self.log.read()
+            kept = self.log.read()
+            log.text, log.cut_bytes = kept if self.cipher is None else self.cipher.log(self.run, kept)
 
     def ref(self) -> t.ClaimRef:
         """The claim as other roles know it."""

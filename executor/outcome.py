@@ -73,6 +73,9 @@ class DoesNotFit(NamedTuple):
     """The digest of what it does not fit."""
 
 
+CUT: Final = HandedBack("cut: the executor was ending, and the run did not end within drain_timeout")
+"""The outcome of a coroutine that a drain has cancelled."""
+
 Outcome = Returned | RunFailed | GaveUp | RunTimedOut | RunStopped | HandedBack | DoesNotFit
 
 

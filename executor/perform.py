@@ -14,18 +14,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from atf.codec.cipher import Cipher
 from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Misfit
 from atf.runtime import Runtime
 from atf.sdk.context import FirstTimeCheck, Flag
 from atf.sdk.redaction import NOTHING
+from atf.sdk.sealed import is_sealed
 from atf.task import US
 
 from . import run_span
 from .around import HookRaised, await_within, call_within
+from .encryption import RunCipher
 from .exception_text import text_of
 from .held import HeldTask, Ledger
 from .outcome import (
+    CUT,
     DoesNotFit,
     GaveUp,
     HandedBack,
@@ -52,8 +56,7 @@ if TYPE_CHECKING:
 
 NO_LAMBDA_S: Final = 1.0
 """Seconds that a task waits which came to an executor without its lambda."""
-CUT: Final = HandedBack("cut: the executor was ending, and the run did not end within drain_timeout")
-"""The outcome of a coroutine that a drain has cancelled."""
+_NO_KEYS: Final = "{name} can't be called with its arguments: they are encrypted, and this executor has no codec_keys: give it the key file (ATF_CODEC_KEYS)"
 Call = partial[Any]
 """What runs the lambda, and gives what it returned; of an `async def` what has to be awaited."""
 
@@ -105,6 +108,7 @@ class Performer:
         draining: whether the executor takes no more; None: it never drains.
         isolated: runs lambdas with isolate=True in processes of their own; None: they run here.
         begin_span: begins the span of a run, given now by the wall clock (run_span.py).
+        cipher: decrypts arguments, and encrypts what runs leave; None: nothing is encrypted.
     """
 
     def __init__(
@@ -115,12 +119,14 @@ class Performer:
         draining: Flag | None = None,
         isolated: IsolatedRuns | None = None,
         begin_span: Callable[[HeldTask, int], Span | None] = run_span.begin,
+        cipher: Cipher | None = None,
     ) -> None:
         self._lambdas = lambdas
         self._first_time = first_time
         self._draining = draining
         self._isolated = isolated
         self._begin_span = begin_span
+        self._cipher = cipher
         self._runtime = runtime
         self.monotonic = runtime.monotonic
 
@@ -134,7 +140,7 @@ class Performer:
         step: Outcome | Unawaited | Call
         try:
             task.span = self._begin_span(task, self._runtime.wall_us())
-            step = self._run_isolated(task) or self.prepare(task)
+            step = self._decrypt(task) or self._run_isolated(task) or self.prepare(task)
             if isinstance(step, partial):
                 current.set(task)
                 try:
@@ -157,7 +163,7 @@ class Performer:
                 task.span = self._begin_span(task, self._runtime.wall_us())
             elif task.span is not None:
                 run_span.resume(task.span)
-            step = self.prepare(task) if left is None else left
+            step = (self._decrypt(task) or self.prepare(task)) if left is None else left
             while not isinstance(step, tuple):  # as outcomes are; what it gives may have to be awaited, too
                 current.set(task)
                 try:
@@ -185,9 +191,23 @@ class Performer:
         task.ended_at = self.monotonic()
         if task.redact is not NOTHING:
             outcome = redacted(outcome, task.redact)
+        if task.cipher is not None:
+            outcome = task.cipher.outcome(outcome)
         if task.span is not None:
             run_span.end(task.span, task, outcome)
         return outcome
+
+    def _decrypt(self, task: HeldTask) -> Outcome | None:
+        """Decrypts a task's arguments where this executor has keys; an outcome where it has not the right one."""
+        if self._cipher is None:
+            if is_sealed(task.spec.payload):
+                return RunFailed(_NO_KEYS.format(name=task.lambda_name))
+            return None
+        cipher = RunCipher(self._cipher, task.task_id, task.lambda_name)
+        failed = cipher.open(task.spec)
+        if failed is None:
+            task.cipher = cipher
+        return failed
 
     def prepare(self, task: HeldTask) -> Call | Outcome:
         """The call of the task's lambda with its arguments; an outcome where it can't be called."""

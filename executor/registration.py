@@ -7,6 +7,7 @@ from typing import Any
 
 from atf.builtin import NAMESPACE
 from atf.client.registration import register_lambdas
+from atf.codec.cipher import cipher_of
 from atf.config.settings import ExecutorSettings
 from atf.errors import PermissionDenied
 from atf.process.role import Process
@@ -30,7 +31,8 @@ async def register(lambdas: dict[str, Lambda[..., Any]], settings: ExecutorSetti
         process.log.warning(warning)
     jobs = [each.job for each in lambdas.values() if each.job is not None]
     namespaces = {name.partition("/")[0] for name in lambdas}
-    await process.retry_until_available(lambda: register_jobs(frontend, jobs, namespaces), where)
+    cipher = cipher_of(settings.codec_keys)
+    await process.retry_until_available(lambda: register_jobs(frontend, jobs, namespaces, cipher), where)
     await channel.close()
 
 

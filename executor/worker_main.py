@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.pop(FORK_SUPPORT, None)  # gRPC, loaded by now, has read it; it is not for what lambdas start either
     FORK_GUARD.refuse_children(_NO_CHILDREN)
     refuse_direct()
-    settings, timing, logs = load(ExecutorSettings), load(Timing), load(LogSettings)
+    settings, timing, logs = _settings(), load(Timing), load(LogSettings)
     folder, table, notes = Path.cwd(), Table.mapped(int(memory)), StartNotes(int(notes_fd))
     lambdas: dict[str, Lambda[..., Any]] = {}
     loaded: list[App] = []
@@ -146,6 +146,13 @@ def die(code: int) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()
     exit_at_once(code)
+
+
+def _settings() -> ExecutorSettings:
+    """What holds for this process; lambdas that schedule, and isolated runs, learn of its keys by its environment."""
+    settings = load(ExecutorSettings)
+    os.environ["ATF_CODEC_KEYS"] = settings.codec_keys
+    return settings
 
 
 def _credential(executor_id: str, secret_fd: str) -> OwnCredential | None:

@@ -9,6 +9,7 @@ import msgspec
 from atf.errors import InvalidArgument, NotFound
 from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.failure import failure_of
+from atf.sdk.sealed import WORD, is_sealed
 from atf.sdk.work_items import COMMAND, texts_of
 from atf.store.values.batches import BatchRecord, ItemRecord
 from atf.store.values.tasks import TaskRecord
@@ -111,7 +112,7 @@ def _texts(task: TaskRecord, spec: t.TaskSpec) -> list[str]:
     try:
         if task.lambda_name == COMMAND:
             return _arguments(spec.payload)["argv"]
-        return texts_of(spec.payload)
+        return [WORD] if is_sealed(spec.payload) else texts_of(spec.payload)
     except (InvalidArgument, msgspec.MsgspecError, UnicodeDecodeError, LookupError):  # somebody has damaged it
         return []
 

@@ -9,6 +9,7 @@ from atf.auth.grants import Verb
 from atf.errors import FailedPrecondition, InvalidArgument
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
+from atf.sdk.sealed import words
 from atf.store.values.keys import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
 from atf.task import check_key, key_held
 
@@ -73,7 +74,7 @@ class KeyRpcs(FrontendParts):
             stopped=record.stopped_at_us > 0,
             stopped_at_us=record.stopped_at_us,
             task_id=record.task_id,
-            error=failure_of(self._redaction.error(name, record.error)).headline[:MAX_ERROR_CHARS],
+            error=failure_of(words(self._redaction.error(name, record.error))).headline[:MAX_ERROR_CHARS],
             unfinished=record.unfinished,
             withheld=is_withheld(name),
         )

@@ -10,6 +10,7 @@ from atf.auth.grants import Verb
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import failure_of
 from atf.sdk.messages import of_lambda
+from atf.sdk.sealed import words
 from atf.store.values.lists import FailureGroupRecord, FailurePage, ListedTask, TaskQuery
 from atf.store.values.tasks import TaskRecord
 
@@ -65,7 +66,7 @@ def _beginning(query: TaskQuery, who: Caller) -> str:
 
 
 def _group(group: FailureGroupRecord, newest: TaskRecord | None) -> f.FailureGroup:
-    failed = failure_of(newest.error if newest else "")
+    failed = failure_of(words(newest.error) if newest else "")
     return f.FailureGroup(
         **{"lambda": group.lambda_name},
         id=group.id,

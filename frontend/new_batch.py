@@ -14,6 +14,7 @@ from atf.auth.caller import permit
 from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, task_pb2 as t
+from atf.sdk.sealed import comparable
 
 from .lambdas import Lambdas
 from .validate import (
@@ -43,11 +44,13 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def digest(spec: b.BatchSpec) -> bytes:
     """What tells two descriptions of one id apart: all of it but the trace in which it was made."""
-    if spec.traceparent:
+    if spec.traceparent or spec.callbacks:
         bare = b.BatchSpec()
         bare.CopyFrom(spec)
         bare.ClearField("traceparent")
         bare.ClearField("tracestate")
+        for task in tasks_of(bare.callbacks):
+            task.payload = comparable(task.payload)
         spec = bare
     return hashlib.blake2b(spec.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 

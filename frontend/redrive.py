@@ -18,6 +18,7 @@ from atf.errors import InvalidArgument
 from atf.log import get_logger
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.failure import summary_of
+from atf.sdk.sealed import SEALED_TEXT
 from atf.store.values.lists import ListedTask
 from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_BATCH, US, Status, sources
@@ -153,6 +154,11 @@ def parse_position(token: str) -> _RedrivePosition | None:
 def _matches(record: TaskRecord, request: f.RedriveRequest, versions: Mapping[str, int] | None, begun_us: int) -> bool:
     if record.status not in _ENDED or record.moved_at_us.get(record.status, 0) > begun_us:
         return False
+    if request.error and SEALED_TEXT.search(record.error):
+        raise InvalidArgument(
+            f"error {request.error!r}: the messages of {record.lambda_name} are encrypted, so no text is found in them. Choose by the type of"
+            " error (error_type), or by the group of failures"
+        )
     if request.error not in record.error:
         return False
     return versions is None or record.failed_version < versions.get(record.lambda_name, 0)

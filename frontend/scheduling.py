@@ -18,6 +18,7 @@ from atf.metrics.table import TASKS_SCHEDULED
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.stored_spec import front
 from atf.runtime import new_id
+from atf.sdk.sealed import comparable, is_sealed
 from atf.store import keys
 from atf.store.values.tasks import NewTask, Scheduled
 
@@ -236,11 +237,14 @@ class ScheduleRpcs(FrontendParts):
 
 
 def digest(request: f.ScheduleRequest) -> bytes:
-    """What tells two requests of one id apart: a hash of the request as it was sent, but for how safe it shall be and in which trace."""
-    if request.durability or request.spec.traceparent:
+    """What tells two requests of one id apart: a hash of the request as it was sent, but for how safe it shall be and in which trace. Of
+    encrypted arguments, which are other bytes each time, their fingerprint counts.
+    """
+    if request.durability or request.spec.traceparent or is_sealed(request.spec.payload):
         bare = f.ScheduleRequest()
         bare.CopyFrom(request)
         bare.ClearField("durability")
+        bare.spec.payload = comparable(request.spec.payload)
         bare.spec.ClearField("traceparent")
         bare.spec.ClearField("tracestate")
         request = bare

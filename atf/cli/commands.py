@@ -85,6 +85,9 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "controller": _Command("roles", "controller", "Feeds this host's executors; starts and guards them."),
         "executor": _Command("roles", "executor", "Runs lambdas, in a guarded process."),
     },
+    "Encryption": {
+        "keyfile": _Command("keyfile", "keyfile", "The keys that clients and executors encrypt by: new, add, rotate."),
+    },
     "The task store": {
         "doctor": _Command("doctor", "doctor", "Check the task store and the settings, and say how to mend them."),
         "store": _Command("store", "store", "Export live tasks to a file, import them; the length of leases."),

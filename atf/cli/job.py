@@ -18,6 +18,7 @@ from atf.sdk.job import job_spec
 from atf.visible import visible
 
 from .confirmation import confirm
+from .encryption import encrypted_job
 from .job_view import show_job, show_jobs
 from .nouns import Noun
 from .options import asks, bulk_flags, duration, lambda_argument, limit_flag, lists, option, why_flag
@@ -83,7 +84,7 @@ def schedule_(
 
     async def work(stub: api.Frontend) -> j.Job:
         await fit(stub, request.job.task, arguments)
-        return await stub.schedule_job(request)
+        return await stub.schedule_job(encrypted_job(request))
 
     try:
         made = ask(work)

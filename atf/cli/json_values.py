@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from atf.errors import InvalidArgument
 from atf.rpc import task_pb2 as t
+from atf.sdk.sealed import without_sealed
 from atf.visible import json_text
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def bytes_json(name: str, value: bytes, encoding: int) -> dict[str, Any]:
     """A payload or result for programs, under its name if it is JSON, else in base64."""
     if not value:
         return {name: None}
+    value = without_sealed(value)
     if encoding == t.JSON:
         try:
             return {name: json_value(value)}

@@ -11,8 +11,10 @@ import click
 from atf.client import AsyncClient
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
+from atf.sdk.sealed import words
 from atf.visible import one_line, visible
 
+from .encryption import codec_keys_flag, decrypted_log
 from .json_values import message_json, print_json
 from .options import asks, wants_json
 from .remote import ask
@@ -22,17 +24,18 @@ from .task_view import status_name
 @click.command()
 @click.argument("task_id", metavar="TASK")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the task has ended; exit with 1 unless it succeeded.")
+@codec_keys_flag
 @asks
-def logs(task_id: str, follow: bool) -> int:
+def logs(task_id: str, follow: bool, codec_keys: str | None) -> int:
     """Show what the runs of TASK printed and logged: the newest 16 KiB.
 
     Of which runs that is kept, the lambda says: @app.task(logs="failed"), which is the default, "all" or "none".
     """
-    return ask(lambda stub: _follow(stub, task_id) if follow else _show(stub, task_id))
+    return ask(lambda stub: _follow(stub, task_id, codec_keys) if follow else _show(stub, task_id, codec_keys))
 
 
-async def _show(stub: api.Frontend, task_id: str) -> int:
-    reply = await stub.get_log(f.GetLogRequest(id=task_id))
+async def _show(stub: api.Frontend, task_id: str, codec_keys: str | None) -> int:
+    reply = decrypted_log(task_id, await stub.get_log(f.GetLogRequest(id=task_id)), codec_keys)
     if wants_json():
         print_json(_json(reply))
         return EXIT_OK
@@ -42,9 +45,9 @@ async def _show(stub: api.Frontend, task_id: str) -> int:
     return EXIT_OK
 
 
-async def _follow(stub: api.Frontend, task_id: str) -> int:
+async def _follow(stub: api.Frontend, task_id: str, codec_keys: str | None) -> int:
     printed, reply = LogPrinter(), f.GetLogReply()
-    async with AsyncClient(frontend=stub) as client, aclosing(client.watch_log(task_id)) as seen:
+    async with AsyncClient(frontend=stub, codec_keys=codec_keys) as client, aclosing(client.watch_log(task_id)) as seen:
         async for reply in seen:
             if not wants_json():
                 printed.show(reply)
@@ -80,10 +83,10 @@ class LogPrinter:
                 self._last = run.run
             if run.cut_bytes > before:
                 print(f"… {run.cut_bytes - before:,} bytes are not kept …")
-            print(visible(data[max(before - run.cut_bytes, 0) :].decode("utf-8", "ignore")), end="", flush=True)
+            print(visible(words(data[max(before - run.cut_bytes, 0) :].decode("utf-8", "ignore"))), end="", flush=True)
             self._printed[run.run] = end
 
 
 def _json(reply: f.GetLogReply) -> dict[str, Any]:
-    runs = [message_json(each, "run attempt text cut_bytes") for each in reply.runs]
+    runs = [message_json(each, "run attempt text cut_bytes") | {"text": words(each.text)} for each in reply.runs]
     return {"status": status_name(reply.status), "runs": runs, "why_none": reply.why_none}

@@ -14,6 +14,7 @@ from atf.rpc import api, frontend_pb2 as f
 from atf.task import MAX_CONCURRENCY
 from atf.visible import one_line
 
+from .encryption import encrypted_task
 from .json_values import message_json
 from .options import asks, duration, lambda_argument, option, wants_json
 from .output import show
@@ -69,7 +70,7 @@ def schedule(lambda_name: str, wait: bool, wait_timeout: float | None, **given: 
 
     async def work(stub: api.Frontend) -> f.ScheduleReply:
         await fit(stub, request.spec, given["arguments"])
-        return await stub.schedule(request)
+        return await stub.schedule(encrypted_task(request))
 
     reply = ask(work)
     if not wait:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
+from atf.sdk.sealed import words
 from atf.sdk.tracing import trace_id_of
 from atf.visible import one_line
 
@@ -26,6 +27,7 @@ _FIELDS: Final = (
 def task_json(task: t.Task) -> dict[str, Any]:
     """A task for programs."""
     shown = message_json(task, _FIELDS) | {"status": status_name(task.status)}
+    shown |= {name: words(shown[name]) for name in ("error", "error_message", "progress")}
     shown |= bytes_json("result", task.result, task.result_encoding)
     if task.HasField("spec"):
         spec = task.spec
@@ -53,7 +55,7 @@ def waits_text(waits: Iterable[f.WaitPart]) -> str:
 
 def show_task(task: t.Task, of_failed: int = 0, waits: Sequence[f.WaitPart] = ()) -> None:
     """A task as a page, or for programs; `of_failed`: it is the last of so many of its lambda that failed."""
-    shown, failed = task_json(task) | {"waits": waits_json(waits)}, failure_of(task.error)
+    shown, failed = task_json(task) | {"waits": waits_json(waits)}, failure_of(words(task.error))
     poison = task.status == t.FATAL_FAILURE and failed.headline.startswith(_LOST)
     others = f", the last of {of_failed} that failed: atf ls {shown['lambda']} --status dead" if of_failed > 1 else ""
     show_fields(
@@ -71,7 +73,7 @@ def show_task(task: t.Task, of_failed: int = 0, waits: Sequence[f.WaitPart] = ()
             ("attempts", _attempts(task)),
             ("losses", task.losses or ""),
             ("held by", task.owner),
-            ("progress", task.progress),
+            ("progress", words(task.progress)),
             ("payload", _text(shown, "payload")),
             ("labels", ", ".join(f"{name}={value}" for name, value in shown.get("labels", {}).items())),
             ("ordering key", shown.get("ordering_key", "")),

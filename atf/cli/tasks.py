@@ -23,6 +23,7 @@ from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH, WORDS, Status, check_lambda
 from atf.visible import one_line
 
+from .encryption import codec_keys_flag, decrypted
 from .json_values import message_json
 from .options import any_lambda_argument, asks, duration, limit_flag, lists, wants_json
 from .output import show, show_rows, when
@@ -53,13 +54,15 @@ _COLUMNS: Final[Columns] = {
 
 @click.command()
 @click.argument("task_id", metavar="TASK|LAMBDA")
+@codec_keys_flag
 @asks
-def get(task_id: str) -> None:
+def get(task_id: str, codec_keys: str | None) -> None:
     """Show one task: where it stands, its runs, its result or error. Of LAMBDA: the task that failed for good last."""
     of_lambda = "/" in task_id
     if of_lambda:
         check_lambda(task_id)
-    show_task(*ask(lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id)))
+    task, of_failed, waits = ask(lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id))
+    show_task(decrypted(task, codec_keys), of_failed, waits)
 
 
 async def _get(stub: api.Frontend, task_id: str, of_failed: int = 0) -> _Shown:

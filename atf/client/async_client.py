@@ -9,10 +9,11 @@ import builtins
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
 
+from atf.codec.cipher import Cipher, cipher_of
 from atf.config.store_urls import is_store_url, shown_url
 from atf.errors import AtfError, InvalidArgument
 from atf.rpc import api, frontend_pb2 as f
-from atf.rpc.caller_security import SecurityOptions, of_client
+from atf.rpc.caller_security import CallerSecurity, SecurityOptions, of_client
 from atf.runtime import Runtime, SystemRuntime, new_id
 from atf.sdk.blocking import LoopBridge
 from atf.sdk.handle import Handle
@@ -61,6 +62,8 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         frontend: what to call instead of a connection to `address`; for tests.
         runtime: clocks and chance; for tests.
         loop_bridge: how handles get at the loop that the client's work runs on; default: they are on it.
+        codec_keys: a key file (docs/how-to/encryption.md): arguments leave encrypted by it, and what comes back is decrypted. Default
+            ATF_CODEC_KEYS; empty: nothing is.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         loop_bridge: LoopBridge | None = None,
+        codec_keys: str | None = None,
         **security: Unpack[SecurityOptions],
     ) -> None:
         check_names("AsyncClient()", security, SecurityOptions.__annotations__)
@@ -84,7 +88,12 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
             raise InvalidArgument(
                 f"{', '.join(security)}: for a frontend; whoever has the store's address shows nothing else"
             )
-        self._calls = Calls(target, self.timeout, frontend, self._runtime, shown)
+        self._cipher = cipher_of(codec_keys)
+        self._calls: Calls = (
+            Calls(target, self.timeout, frontend, self._runtime, shown)
+            if self._cipher is None
+            else _encrypted_calls(self._cipher, target, self.timeout, frontend, self._runtime, shown)
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,6 +153,14 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         self._with_id(prepared.request)
         return prepared
 
+    def sealed(self, request: f.ScheduleRequest) -> f.ScheduleRequest:
+        """The request as it may leave this process."""
+        if self._cipher is None:
+            return request
+        from atf.codec.requests import seal_task
+
+        return seal_task(self._cipher, request)
+
     def stored(self, prepared: Prepared[R], reply: f.ScheduleReply, span: Span | None = None) -> Handle[R]:
         """The handle of a task that was stored, as the span of the call learns too."""
         if span is not None:
@@ -182,6 +199,19 @@ class AsyncClient(LambdaCalls, ChainCalls, CapacityCalls, ClusterCalls, GateCall
         if not request.id:
             request.id = new_id(self._runtime.random)
         return request
+
+
+def _encrypted_calls(
+    cipher: Cipher,
+    target: str,
+    timeout: float,
+    frontend: api.Frontend | None,
+    runtime: Runtime,
+    security: CallerSecurity | None,
+) -> Calls:
+    from .encrypted_calls import EncryptedCalls
+
+    return EncryptedCalls(cipher, target, timeout, frontend, runtime, security)
 
 
 def _refuse_beside(task: Prepared[Any], options: CallOptions) -> None:

@@ -206,6 +206,10 @@ class BatchUploads(BatchCalls):
 
     async def send_chunk(self, chunker: Chunker, chunk: Chunk) -> None:
         """Has a chunk stored."""
+        if self._cipher is not None:
+            from atf.codec.requests import seal_chunk
+
+            chunk = seal_chunk(self._cipher, chunker.lambda_name, chunk)
         await self._calls.schedule_batch(chunk)
         chunker.stored()
 

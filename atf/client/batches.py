@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import builtins
 import math
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
+from atf.codec.cipher import Cipher
 from atf.errors import NotFound
 from atf.rpc import batch_pb2 as b
 from atf.sdk.batch import ItemStatus
@@ -30,6 +31,8 @@ _PAUSE: Final = 0.25
 
 class BatchCalls(TaskCalls):
     """The calls of AsyncClient about batches that are there."""
+
+    _cipher: Cipher | None
 
     async def batches(self, lambda_name: str = "", *, limit: int = 100) -> builtins.list[BatchProgress]:
         """Batches.
@@ -68,6 +71,14 @@ class BatchCalls(TaskCalls):
         what = f"; {left} of {batch.items} items are left" if batch.items else ""
         gone = f", and the frontend is away: {why}" if why else ""
         raise TimeoutError(f"batch {batch_id} has not ended within {timeout:g} s{what}{gone}") from why
+
+    def hide_texts(self, texts: Sequence[str]) -> builtins.list[str]:
+        """What the work-item id of an item is made of: the canonical texts of its arguments, or their hash where they are encrypted."""
+        if self._cipher is None:
+            return builtins.list(texts)
+        from atf.codec.values import hashed_texts
+
+        return hashed_texts(self._cipher, texts)
 
     async def batch_items(
         self, batch_id: str, statuses: Iterable[ItemStatus], *, arguments: bool = False, until: float | None = None

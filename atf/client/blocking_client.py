@@ -60,12 +60,19 @@ class Client(Bridged):
         frontend: api.Frontend | None = None,
         runtime: Runtime | None = None,
         loop_bridge: ClientBridge | None = None,
+        codec_keys: str | None = None,
         **security: Unpack[SecurityOptions],
     ) -> None:
         check_names("Client()", security, SecurityOptions.__annotations__)
         self._loop_bridge: ClientBridge = loop_bridge or BackgroundLoop()
         self._core = AsyncClient(
-            address, timeout=timeout, frontend=frontend, runtime=runtime, loop_bridge=self._loop_bridge, **security
+            address,
+            timeout=timeout,
+            frontend=frontend,
+            runtime=runtime,
+            loop_bridge=self._loop_bridge,
+            codec_keys=codec_keys,
+            **security,
         )
         self._short: ThreadScheduling | None = None
         target = call_address(address)
@@ -105,7 +112,7 @@ class Client(Bridged):
             return self._loop_bridge.run(self._core.schedule(task, payload, **options))
         prepared = self._core.prepared(task, payload, options)
         with scheduling([prepared.request]) as span:
-            return self._core.stored(prepared, self._short.schedule(prepared.request), span)
+            return self._core.stored(prepared, self._short.schedule(self._core.sealed(prepared.request)), span)
 
     @overload
     async def schedule_async(self, task: Prepared[R], /) -> Handle[R]: ...

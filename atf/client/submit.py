@@ -40,6 +40,7 @@ class Chunker:
         monotonic: the clock.
 
     Attributes:
+        lambda_name: of the items.
         taken: items so far, with those that were there before.
         begun: whether the batch is known to be there.
         closed: whether all of its items were there before, so that it takes no others.
@@ -54,6 +55,7 @@ class Chunker:
         self, header: b.BatchHeader, elements: Elements, first: int, batch_size: int, monotonic: Callable[[], float]
     ) -> None:
         self.taken = first
+        self.lambda_name = elements.name
         self._header = header
         self._elements = elements
         self._batch_size = batch_size

@@ -469,6 +469,10 @@ class ExecutorSettings:
         "",
         "the user of this machine as whom your code runs; empty: as whom the controller runs. It takes root, or three capabilities",
     )
+    codec_keys: str = setting(
+        "",
+        "key file that arguments are decrypted by, and results, errors, progress and logs encrypted; it is read again when it has changed; empty: nothing is",
+    )
 
     def __post_init__(self) -> None:
         _pool(self.pool)

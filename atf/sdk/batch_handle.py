@@ -24,6 +24,7 @@ _FAILURES: Final = (ItemStatus.PERMANENTLY_FAILED, ItemStatus.CANCELLED)
 class BatchClient(Protocol):
     """What the handle of a batch asks of a client; AsyncClient says what each call does."""
 
+    def hide_texts(self, texts: Sequence[str], /) -> list[str]: ...
     async def get_batch(self, batch_id: str, /) -> b.Batch: ...
     async def wait_batch(self, batch_id: str, timeout: float | None, /) -> b.Batch: ...
     def watch_batch(self, batch_id: str, every: float, /) -> AsyncGenerator[b.Batch, None]: ...
@@ -160,7 +161,7 @@ class Batch(Bridged, Generic[R]):
             NotFound: the batch has none with them.
             TypeError: they do not fit the lambda; or the batch is known by its id alone.
         """
-        work_item_id = self._known().work_item_id(args, kwargs)
+        work_item_id = self._known().work_item_id(args, kwargs, self._client.hide_texts)
         return self._info(await self._loop_bridge.hop(self._client.batch_item(self.id, work_item_id)))
 
     async def result_of_async(self, *args: Any, **kwargs: Any) -> R:
@@ -170,7 +171,7 @@ class Batch(Bridged, Generic[R]):
             TaskFailed, TaskCancelled: the item has no result.
             NotFound, TypeError: as for `item_of`.
         """
-        work_item_id = self._known().work_item_id(args, kwargs)
+        work_item_id = self._known().work_item_id(args, kwargs, self._client.hide_texts)
         item = await self._loop_bridge.hop(self._client.finished_item(self.id, work_item_id))
         return next(iter(self._result(item, "raise")))
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from .sealed import words
+
 TRACEBACK: Final = "Traceback (most recent call last):"
 """The line where the traceback begins; a message has none such (see `headline`)."""
 _BEGINS: Final = re.compile(rf"^{re.escape(TRACEBACK)}$", re.MULTILINE)
@@ -48,14 +50,14 @@ def headline(type_name: str, message: str) -> str:
 
 def summary_of(error: str, most_chars: int = 200) -> str:
     """A recorded error in tables, and where equal ones are counted together: the first line that says something."""
-    said = failure_of(error).headline
+    said = failure_of(words(error)).headline
     first = said.partition("\n")[0].rstrip()
     return _in_one_line(said if first.endswith(":") else first, most_chars)  # a message may begin with an empty line
 
 
 def sentence_of(error: str, most_chars: int = 200) -> str:
     """A recorded error in sentences and in logs: the whole message of an exception in one line; of other errors the first line."""
-    failure = failure_of(error)
+    failure = failure_of(words(error))
     return _in_one_line(failure.headline, most_chars) if failure.type else summary_of(error, most_chars)
 
 

@@ -47,9 +47,18 @@ class Elements(ABC):
     def targeting(self, target: Target) -> Elements:
         """The same with another target."""
 
+    def work_item_id(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        hide: Callable[[Sequence[str]], list[str]] = list,
+    ) -> str:
+        """That of the item with these arguments; of identical items the first one's. `hide`: what a client that encrypts makes of texts."""
+        return digest_of(self.name, hide(self.texts(args, kwargs)))
+
     @abstractmethod
-    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """That of the item with these arguments; of identical items the first one's."""
+    def texts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[str]:
+        """The canonical texts of these arguments."""
 
     def decode(self, result: bytes, encoding: int) -> Any:
         """A recorded result."""
@@ -95,9 +104,9 @@ class LambdaElements(Elements):
     def _argument(self, given: Mapping[str, Any], name: str) -> Any:
         return given[name] if name in given else self._codec.signature.parameters[name].default
 
-    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def texts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[str]:
         payload, _ = self._codec.encode(args, kwargs)
-        return digest_of(self.name, texts_of(payload))
+        return texts_of(payload)
 
 
 class NamedElements(Elements):
@@ -139,10 +148,10 @@ class NamedElements(Elements):
         places = self._places  # identical arguments have one work-item id, in whatever order they are written
         return dict(sorted(element.items(), key=lambda each: places.get(each[0], len(places))))
 
-    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def texts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[str]:
         element = kwargs or (args[0] if len(args) == 1 else args)
         payload, _ = encode_named(self.name, self._given(element))
-        return digest_of(self.name, texts_of(payload))
+        return texts_of(payload)
 
 
 class ProgramElements(Elements):
@@ -174,9 +183,9 @@ class ProgramElements(Elements):
                 raise TypeError(f"{short(word)}: a command line is made of texts, without zero characters")
         return element
 
-    def work_item_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def texts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[str]:
         words = args[0] if len(args) == 1 and not isinstance(args[0], str) else args
-        return digest_of(self.name, self._words(words))
+        return self._words(words)
 
 
 def elements_of(name: str, target: Target | None = None) -> Elements:

@@ -41,17 +41,35 @@ def checked_search(
     return names
 
 
+_declared: dict[str, list[str]] = {}
+
+
+def declare(lambda_name: str, names: list[str]) -> None:
+    """Notes what a lambda whose code this process has declares, so that a client which encrypts knows of what it sends hashes."""
+    _declared[lambda_name] = names
+
+
+def declared(lambda_name: str) -> list[str]:
+    """What a lambda declares, as far as this process knows."""
+    return _declared.get(lambda_name, [])
+
+
 def searched_values(names: Iterable[str], payload: bytes, encoding: int) -> dict[str, str]:
     """What the index has of a payload: the values of these arguments, as text."""
     if encoding != t.JSON or not payload:
         return {}
+    return {name: as_searched(text) for name, text in values_as_text(names, payload).items()}
+
+
+def values_as_text(names: Iterable[str], payload: bytes) -> dict[str, str]:
+    """The values of these arguments that can be searched, as text, from JSON."""
     try:
         given = _OBJECT.decode(payload)
         found = {name: msgspec.json.decode(given[name]) for name in names if name in given}
     except FAILS:  # no handler could read it, either
         return {}
     return {
-        name: as_searched(value if isinstance(value, str) else bytes(given[name]).decode())
+        name: value if isinstance(value, str) else bytes(given[name]).decode()
         for name, value in found.items()
         if not isinstance(value, list | dict)
     }

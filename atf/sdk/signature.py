@@ -21,7 +21,7 @@ from .handlers import check_parameters, hints_of, signature_of
 from .option_names import line_for
 from .payload import FAILS, check_size, decode_result, encode_arguments, reason, short
 from .redaction import MASK, NOTHING, Redactor, checked_redact
-from .search import checked_search
+from .search import checked_search, declare
 from .signature_checks import changed, check_context, checked_aliases, is_context, place_of, with_value
 from .signature_digest import digest_of
 from .signature_text import signature_text
@@ -95,6 +95,8 @@ class Codec:
         self._aliases = checked_aliases(name, aliases, self._names)
         self.redacted = checked_redact(name, redact, self._names, self._aliases)
         self.search = checked_search(name, search, self._names, self._aliases, self.redacted)
+        if self.search:
+            declare(name, self.search)
         self._digest = ""
         self._raw: str | None = None
         self._result = decoder_of(Any)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -138,7 +139,7 @@ class Wiring:
             hsc=hsc,
             workers=workers,
             table=table or Table.in_memory(_TASKS),
-            settings=settings or ExecutorSettings(),
+            settings=settings or ExecutorSettings(codec_keys=os.environ.get("ATF_CODEC_KEYS", "")),
             timing=self.timing,
             runtime=self.runtime,
             isolated=isolated,

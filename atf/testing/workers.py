@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from atf.executor.held import HeldTask
-from atf.executor.outcome import RunStopped
-from atf.executor.perform import CUT, MayStart, Performer, Unawaited, timed_out
+from atf.executor.outcome import CUT, RunStopped
+from atf.executor.perform import MayStart, Performer, Unawaited, timed_out
 
 from .turns import ThreadTurn
 

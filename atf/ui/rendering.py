@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from atf import __version__
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of, summary_of
+from atf.sdk.sealed import words
 
 from .actions.action import command_template
 from .actions.table import ACTIONS
@@ -69,7 +70,7 @@ def make_environment(root: str) -> Environment:
         "command_template": command_template,
         "cut": cut,
         "duration": duration,
-        "failure_of": failure_of,
+        "failure_of": lambda error: failure_of(words(error)),
         "item_word": item_word,
         "json_data": json_data,
         "lambda_of": lambda_of,
@@ -80,6 +81,7 @@ def make_environment(root: str) -> Environment:
         "size": size,
         "static_url": static_url,
         "summary_of": summary_of,
+        "words": words,
         "task_word": task_word,
         "traceback_lines": traceback_lines,
         "url": url,

@@ -35,6 +35,11 @@ class CurrentRun(Protocol):
         ...
 
     @property
+    def encrypts(self) -> bool:
+        """Whether what it says stands encrypted with its task, and nowhere else."""
+        ...
+
+    @property
     def keeps_log(self) -> bool:
         """Whether what it says may be kept with its task."""
         ...
@@ -53,6 +58,7 @@ class Carried:
 
     def __init__(self, run: CurrentRun) -> None:
         self._run, self.lambda_name, self.redact = run, run.lambda_name, run.redact
+        self.encrypts = run.encrypts
 
     @property
     def task_id(self) -> str:

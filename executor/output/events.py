@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from atf.log import Logger, get_logger
+from atf.sdk.sealed import WORD
 
 from .current_run import CurrentRun, current
 from .kept_log import line_of, wall_us
@@ -19,6 +20,9 @@ from .kept_log import line_of, wall_us
 _LONGEST_TEXT: Final = 16 << 10
 _LONGEST_FIELD: Final = 20 << 10
 """Bytes of the text of an event, and of what else it says. Whoever passes lines on takes 64 KiB as a whole."""
+
+_PLAIN: Final = frozenset({"logger", "stream"})
+"""Fields of an event that stay where what a run says is encrypted."""
 
 _log: Logger = get_logger()
 
@@ -47,6 +51,8 @@ def say(
         text, fields = run.redact(text), {name: run.redact(each) for name, each in fields.items()}
         if run.keeps_log:
             run.keep(line_of(level, text, fields, wall_us))
+        if run.encrypts:  # it is kept with the task, encrypted, and nowhere else
+            text, fields = WORD, {name: each for name, each in fields.items() if name in _PLAIN}
     fields = {name: _cut(each) for name, each in fields.items()}
     if run is not None and run.task_id:
         fields |= {"task_id": run.task_id, "lambda": run.lambda_name}

@@ -7,6 +7,8 @@ import logging
 import warnings
 from typing import Any, TextIO
 
+from atf.sdk.sealed import WORD
+
 from .current_run import current
 from .events import say
 from .lines import LineText
@@ -64,6 +66,8 @@ class _AsTheyAre(io.TextIOBase):
             text = run.redact(text)
             if run.keeps_log and text:
                 run.keep(text.encode("utf-8", "backslashreplace"))
+            if run.encrypts:
+                text = f"{WORD}\n"
         return self._stream.write(text)
 
     def flush(self) -> None:

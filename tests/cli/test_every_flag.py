@@ -50,9 +50,10 @@ APART = {
         "resume",
     ),
     *("token create", "token rotate"),
+    *("keyfile new", "keyfile add", "keyfile rotate"),
 }
 """They ask no frontend, or have a test of their own: see test_certs.py, test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py,
-test_tokens.py (what it makes is another each time), and below."""
+codec/test_key_file.py, test_tokens.py (what it makes is another each time), and below."""
 COMMANDS: dict[str, list[str]] = {
     "schedule": ["a/b"], "get": ["0-a"], "ls": ["a/b"], "wait": ["0-a", "0-b"], "cancel": ["0-a", "0-b"], "retry": ["0-a", "0-b"], "explain": ["0-a"], "count": [],
     "logs": ["0-a"],
@@ -66,7 +67,7 @@ COMMANDS: dict[str, list[str]] = {
     "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "token ls": [], "token revoke": ["abcdefghij"], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
 }  # fmt: skip
 VALUES: dict[str, str] = {
-    "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2",
+    "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2", "codec_keys": "none.keys",
     "batch_size": "1", "by": "7", "concurrency_key": "b", "concurrency_limit": "3", "concurrency_policy": "skip", "cores": "3", "count": "2",
     "delay": "9", "due_time": "1h", "durability": "disk", "error": "rain", "error_type": "OSError",
     "fold": "first", "for_": "9", "form": "csv", "format": "unix", "frontend": "127.0.0.1:9",

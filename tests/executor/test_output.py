@@ -28,6 +28,7 @@ from atf.executor.output.log_handlers import take_logging
 
 class Run:
     lambda_name = "shop/hello"
+    encrypts = False
     ended_at = 0.0
 
     def __init__(self, task_id: str, *, keeps_log: bool = True) -> None:

@@ -64,6 +64,8 @@ NOT_CALLS = {
 INSIDE = {
     *(
         "prepared",
+        "sealed",
+        "hide_texts",
         "stored",
         "get_task",
         "wait_tasks",

@@ -16,6 +16,7 @@ SERVER_LIBRARIES = (
     "aiohttp",
     "click",
     "croniter",
+    "cryptography",
     "fakeredis",
     "grpc_health",
     "grpc_reflection",
@@ -141,6 +142,12 @@ def test_the_client_needs_no_server_library() -> None:
     code = "".join(f"import {name}\n" for name in client)
     code += "client = atf.Client('localhost:1'); client.close()\n"
     assert loads(code, without=SERVER_LIBRARIES).isdisjoint(SERVER_LIBRARIES)
+
+
+def test_roles_that_have_no_keys_load_nothing_that_takes_them() -> None:
+    without = {*ROLES, "atf/ui", "atf/server", "atf/store", "atf/sdk"} - {"executor"}
+    blind = (path for path in sources() if str(path).startswith(tuple(f"{each}/" for each in without)))
+    assert offenders(blind, "atf.codec", "cryptography") == []
 
 
 @pytest.mark.processes

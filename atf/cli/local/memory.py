@@ -19,6 +19,7 @@ from atf.cli.json_values import print_json
 from atf.cli.options import read, wants_json
 from atf.cli.output import print_fields, say
 from atf.client.registration import register_lambdas
+from atf.codec.cipher import cipher_of
 from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
@@ -123,7 +124,9 @@ async def _serve(last: AsyncExitStack, settings: ClusterSettings, code: _UserCod
     await hooks.start()
     try:
         await register_lambdas(roles.frontend, [each.spec() for each in lambdas.values()])
-        await register_jobs(roles.frontend, [each.job for each in lambdas.values() if each.job is not None], ())
+        await register_jobs(
+            roles.frontend, [each.job for each in lambdas.values() if each.job is not None], (), cipher_of()
+        )
     except BaseException:
         await hooks.stop(bounds.drain_timeout)
         raise

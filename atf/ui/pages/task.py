@@ -8,6 +8,7 @@ from typing import Any, Final
 from atf.errors import NotFound
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
+from atf.sdk.sealed import words
 from atf.ui.texts import readable
 from atf.ui.visit import PageView, Visit
 from atf.ui.waits import REASONS
@@ -34,7 +35,7 @@ async def task(visit: Visit) -> PageView:
         "bar": bar_of(explained.waits),
         "waited_us": sum(each.us for each in explained.waits),
         "runs": runs_of(found, explained.now_us),
-        "failure": failure_of(found.error),
+        "failure": failure_of(words(found.error)),
         "arguments": readable(found.spec.payload, found.spec.encoding),
         "result": readable(found.result, found.result_encoding),
         "can_cancel": not found.finished_at_us,
@@ -62,8 +63,8 @@ async def part(visit: Visit) -> PageView:
     texts = {
         "arguments": lambda: readable(found.spec.payload, found.spec.encoding),
         "result": lambda: readable(found.result, found.result_encoding),
-        "error": lambda: found.error,
-        "log": lambda: "\n".join(f"run {each.run}\n{each.text}" for each in log.runs) or log.why_none,
+        "error": lambda: words(found.error),
+        "log": lambda: "\n".join(f"run {each.run}\n{words(each.text)}" for each in log.runs) or log.why_none,
     }
     return PageView(
         "part.html", f"{name.capitalize()} of {found.id}", {"task": found, "part": name, "text": texts[name]()}, False
