@@ -18,6 +18,8 @@ from .token_record import TokenRecord
 _OF_EXECUTORS: Final = frozenset({Verb.SCHEDULE, Verb.READ, Verb.READ_PAYLOAD, Verb.WORK})
 """What of its token's verbs an executor has. WORK lets it register lambdas; that it can't claim is the HSC's rule (methods.py)."""
 
+_MOST_HOLDERS: Final = 10_000
+
 
 class Authenticator(Protocol):
     """Knows callers."""
@@ -46,6 +48,8 @@ class TokenAuthenticator:
 
     def __init__(self, known: KnownTokens, runtime: Runtime) -> None:
         self._known, self._runtime = known, runtime
+        self._holders: dict[str, tuple[TokenRecord, Caller]] = {}
+        """By token: made once for each change of it, since reading its scopes takes longer than the rest of a check."""
 
     async def caller(self, shown: str, subjects: Sequence[str]) -> Caller:
         """As of Authenticator."""
@@ -63,7 +67,17 @@ class TokenAuthenticator:
         if record is None or not record.is_shown(token, self._runtime.wall_us()):
             raise Unauthenticated(f"the token {token.id} is not known here")
         self._check(record)
-        return Caller(CallerKind.TOKEN, record.name, record.grant, token_id=record.id)
+        return self._holder(record)
+
+    def _holder(self, record: TokenRecord) -> Caller:
+        known = self._holders.get(record.id)
+        if known is not None and known[0] is record:
+            return known[1]
+        if len(self._holders) >= _MOST_HOLDERS:
+            self._holders.clear()
+        made = Caller(CallerKind.TOKEN, record.name, record.grant, token_id=record.id)
+        self._holders[record.id] = (record, made)
+        return made
 
     async def _of_certificate(self, subjects: Sequence[str]) -> Caller:
         for each in subjects:

@@ -54,7 +54,8 @@ class KnownTokens:
         self._table = TokenTable()
         self._by_subject: dict[str, TokenRecord] = {}
         self._read_at = float("-inf")
-        self._asked_at = float("-inf")
+        self._looked_at = float("-inf")
+        """When the table was read for the sake of a token that is not known. Other readings don't count: what is made just after one is valid at once."""
         self._reading = asyncio.Lock()
 
     async def run(self) -> None:
@@ -73,7 +74,7 @@ class KnownTokens:
             AtfError: the store did not answer.
         """
         async with self._reading:
-            began = self._asked_at = self._runtime.monotonic()
+            began = self._runtime.monotonic()
             table = await self._read(self._table.version)
             self._read_at = began
             if table is not None:
@@ -116,7 +117,12 @@ class KnownTokens:
             raise Unavailable(f"the tokens can't be read, so no caller can be known: {error}") from None
 
     async def _looked_again(self) -> bool:
-        if self._runtime.monotonic() - self._asked_at < SOONEST_S:
+        if self._reading.locked():  # somebody looks just now: what that finds counts for this one, too
+            async with self._reading:
+                return True
+        now = self._runtime.monotonic()
+        if now - self._looked_at < SOONEST_S:
             return False
+        self._looked_at = now
         await self.refresh()
         return True

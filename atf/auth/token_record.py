@@ -61,9 +61,9 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def is_shown(self, shown: ShownToken, now_us: int) -> bool:
         """Whether what was shown is its secret."""
-        found = hmac.compare_digest(self.digest.encode(), shown.digest.encode())
-        before = hmac.compare_digest(self.before.encode(), shown.digest.encode())
-        return found or (before and now_us < self.before_until_us)
+        if hmac.compare_digest(self.digest, shown.digest):
+            return True
+        return now_us < self.before_until_us and hmac.compare_digest(self.before, shown.digest)
 
     def ended(self, now_us: int) -> str:
         """Why it is not valid any more; empty: it is."""

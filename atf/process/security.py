@@ -10,6 +10,7 @@ from atf.auth.authenticator import TokenAuthenticator
 from atf.auth.known_tokens import KnownTokens, TokenTable
 from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import TokenRecord
+from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.server_tls import server_credentials
@@ -45,4 +46,4 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, runti
         known = known_tokens(store, runtime)
         runtime.spawn(known.run(), name="tokens")
         authenticator = TokenAuthenticator(known, runtime)
-    return ServerSecurity(authenticator, server_credentials(settings))
+    return ServerSecurity(authenticator, server_credentials(settings), WrongTries(runtime))

@@ -10,6 +10,8 @@ from atf.auth.authenticator import Authenticator
 from atf.auth.caller import Caller, called_by
 from atf.auth.methods import check_method
 from atf.auth.secrets import shown_in
+from atf.auth.wrong_tries import WrongTries
+from atf.errors import Unauthenticated
 
 Check = Callable[[Any], Awaitable[None]]
 """Lets pass a call by its gRPC context, and notes who makes it; else raises Unauthenticated or PermissionDenied."""
@@ -23,11 +25,13 @@ class ServerSecurity:
     Attributes:
         authenticator: knows callers; None: everybody may do everything.
         credentials: gRPC's, of a server; None: what is said can be read by whoever carries it.
+        wrong_tries: limits those who show what is not valid; None: nobody is limited.
         check_method: lets pass what a caller may call, by its path.
     """
 
     authenticator: Authenticator | None = None
     credentials: Any | None = None
+    wrong_tries: WrongTries | None = None
     check_method: Callable[[str, Caller], None] = check_method
 
     def checks(self, path: str) -> Check | None:
@@ -38,7 +42,15 @@ class ServerSecurity:
 
         async def check(context: Any) -> None:
             sent = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-            who = await authenticator.caller(shown_in(sent), subjects_of(context))
+            shown = shown_in(sent)
+            # A certificate counts where nothing else is shown; to read it for each call would cost more than the rest.
+            subjects = () if shown else subjects_of(context)
+            try:
+                who = await authenticator.caller(shown, subjects)
+            except Unauthenticated as error:
+                if self.wrong_tries is not None:
+                    await self.wrong_tries.after(context.peer(), str(error))
+                raise
             self.check_method(path, who)
             called_by(who)
 
