@@ -44,6 +44,7 @@ from .errors import (
     Internal as Internal,
     InvalidArgument as InvalidArgument,
     NotFound as NotFound,
+    PermissionDenied as PermissionDenied,
     ResourceExhausted as ResourceExhausted,
     Retry as Retry,
     TaskCancelled as TaskCancelled,
@@ -51,6 +52,7 @@ from .errors import (
     TaskFailed as TaskFailed,
     TaskNotFound as TaskNotFound,
     TooManyPending as TooManyPending,
+    Unauthenticated as Unauthenticated,
     Unavailable as Unavailable,
     UnknownLambda as UnknownLambda,
 )

@@ -1,6 +1,6 @@
 """Keeps what a process knows of the installation's tokens: all of them, read anew every few seconds, so that a check asks nobody.
 
-A token that is not known may have been made a moment ago: then the table is read once more, but not more often than once a second, so that
+A token that is not known may have been made a moment ago: then the table is read once more, but not more often than once a second (after LOOKS), so that
 whoever shows wrong ones causes no work. A table that could not be read anew for MOST_AGE_S is believed no more: what was revoked meanwhile
 would be valid.
 """
@@ -20,7 +20,9 @@ from .token_record import TokenRecord
 
 READ_EVERY_S: Final = 10.0
 SOONEST_S: Final = 1.0
-"""Seconds between two readings for the sake of tokens that are not known."""
+"""Seconds between two readings for the sake of tokens that are not known, once LOOKS have been made."""
+LOOKS: Final = 10
+"""Such readings that may come at once, as when several tokens get new secrets at the same time."""
 MOST_AGE_S: Final = 30.0
 
 _log = get_logger()
@@ -54,8 +56,8 @@ class KnownTokens:
         self._table = TokenTable()
         self._by_subject: dict[str, TokenRecord] = {}
         self._read_at = float("-inf")
-        self._looked_at = float("-inf")
-        """When the table was read for the sake of a token that is not known. Other readings don't count: what is made just after one is valid at once."""
+        self._looks, self._looks_at = float(LOOKS), 0.0
+        """How often the table may be read for the sake of tokens that are not known, as it was then."""
         self._reading = asyncio.Lock()
 
     async def run(self) -> None:
@@ -81,15 +83,15 @@ class KnownTokens:
                 self._table = table
                 self._by_subject = {each.subject: each for each in table.tokens.values() if each.subject}
 
-    async def token(self, token_id: str) -> TokenRecord | None:
-        """A token by its id; None: there is none.
+    async def token(self, token_id: str, *, again: bool = False) -> TokenRecord | None:
+        """A token by its id; None: there is none. `again`: perhaps it has a new secret.
 
         Raises:
             Unavailable: the table is too old to be believed, and the store does not answer.
         """
         await self._keep_fresh()
         found = self._table.tokens.get(token_id)
-        if found is None and await self._looked_again():
+        if (again or found is None) and await self._looked_again():
             found = self._table.tokens.get(token_id)
         return found
 
@@ -121,8 +123,10 @@ class KnownTokens:
             async with self._reading:
                 return True
         now = self._runtime.monotonic()
-        if now - self._looked_at < SOONEST_S:
+        self._looks = min(LOOKS, self._looks + (now - self._looks_at) / SOONEST_S)
+        self._looks_at = now
+        if self._looks < 1:
             return False
-        self._looked_at = now
+        self._looks -= 1
         await self.refresh()
         return True
