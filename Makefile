@@ -145,6 +145,10 @@ pictures: .venv/.ready .build/browser/.ready ## draw docs/pictures: pages of atf
 audit: .venv/.ready .build/audit/.ready ## look for known holes in requirements, for bad habits in the code, and at licences; write an SBOM
 	.venv/bin/python -P tools/audit.py
 
+.PHONY: permissions
+permissions: .venv/.ready ## try the whole table of who may call what over the wire, and print it
+	PYTHONPATH=. .venv/bin/python -P -m tests.auth.matrix
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check

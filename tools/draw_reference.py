@@ -3,7 +3,7 @@
     settings.md    the fields of the settings classes       commands.md    what `atf … --help` prints
     sdk.md         signatures and docstrings of `import atf`
     rpcs.md        the .proto files that clients speak       errors.md      the tree of errors, and how to mend each
-    metrics.md     the table of metrics
+    metrics.md     the table of metrics                      permissions.md who may call what
 
 It owns these pages whole. What is wrong on one is wrong in the code: mend it there.
 """
@@ -25,6 +25,8 @@ import click
 
 import atf
 from atf import errors
+from atf.auth import methods as permissions
+from atf.auth.grants import Verb
 from atf.cli.commands import SECTIONS, cli
 from atf.config import settings as s
 from atf.frontend.audit import NOT_AUDITED
@@ -408,6 +410,62 @@ def metrics_page() -> Iterator[str]:
     )
 
 
+# --- permissions ------------------------------------------------------------------------------------------------------
+
+VERBS: Final = {
+    Verb.SCHEDULE: "make tasks, batches and jobs, and delete jobs",
+    Verb.READ: "see where tasks stand, without what they hold",
+    Verb.READ_PAYLOAD: "see payloads, arguments, results, progress, logs, and what errors say beyond their type",
+    Verb.OPERATE: "cancel, retry, pause; set limits and gates",
+    Verb.WORK: "register lambdas, claim their tasks and end them",
+    Verb.ADMIN: "all of these; tokens, hosts and pools too",
+}
+OVERS: Final = {
+    permissions.Over.NAMED: "Each lambda that the request names must be granted, those of callbacks, chains, jobs and items too. Else:"
+    " PERMISSION_DENIED, whether the lambda exists or not.",
+    permissions.Over.FOUND: "The lambdas of the tasks, batches or jobs that the request names must be granted. Of a namespace for which the token"
+    " has no verb they do not exist: NOT_FOUND.",
+    permissions.Over.LISTED: "The reply shows, counts and changes what is granted, and nothing else.",
+    permissions.Over.CLUSTER: "The token needs the verb for all namespaces: `--namespace '*'`.",
+    permissions.Over.OWN: "It concerns claims, which are known by a secret of their own.",
+    permissions.Over.NOTHING: "It concerns nothing that belongs to anybody.",
+}
+
+
+def permissions_page() -> Iterator[str]:
+    """The table of who may call what."""
+    yield "# Permissions\n"
+    yield (
+        "Where `--auth` is on, each call needs a token with a verb, for the namespaces that the call concerns. A method without a row is refused to"
+        " everybody. `make permissions` tries every cell over the wire.\n"
+    )
+    yield "| verb | lets you |\n|---|---|"
+    yield "\n".join(f"| `{verb}` | {text} |" for verb, text in VERBS.items())
+    yield (
+        "\n`*` never includes the built-in lambdas for `schedule` and `work`: name each in the token, as in"
+        " `--namespace atf/command`. Without `read_payload` a reply's field `withheld` says that something was left out. Filters by the text of an"
+        " error or by arguments need `read_payload`.\n"
+    )
+    yield "| what it concerns | what holds |\n|---|---|"
+    yield "\n".join(f"| {over.value} | {text} |" for over, text in OVERS.items())
+    services: dict[str, list[str]] = {}
+    for path, rule in permissions.RULES.items():
+        _, service, name = path.split("/")
+        executors = "yes" if rule.executors else "no"
+        services.setdefault(service, []).append(f"| {name} | `{rule.verb}` | {rule.over.value} | {executors} |")
+    for service, rows in services.items():
+        yield f"\n## {service}\n"
+        yield SAID_OF_SERVICES.get(service, "")
+        yield "| method | verb | what it concerns | credential of an executor is enough |\n|---|---|---|---|"
+        yield "\n".join(rows)
+
+
+SAID_OF_SERVICES: Final = {
+    permissions.DAPR: "An application A needs a grant for the namespace `dapr.A`. The token comes as `dapr-api-token` or `authorization`. On HTTP,"
+    " POST, GET and DELETE go by the rows ScheduleJob, GetJob and DeleteJob.\n",
+    permissions.DAPR_SCHEDULER: "A sidecar of Dapr's namespace N needs a grant for the namespace `dapr-scheduler.N`.\n",
+}
+
 PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "settings": settings_page,
     "commands": commands_page,
@@ -415,6 +473,7 @@ PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "rpcs": rpcs_page,
     "errors": errors_page,
     "metrics": metrics_page,
+    "permissions": permissions_page,
 }
 
 

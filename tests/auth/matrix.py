@@ -1,0 +1,357 @@
+"""Tries the whole table of who may call what over the wire: every method of every service, with every kind of token, on what is its own and what is
+another namespace's. Methods and services come from the descriptors, what is expected from the table (atf/auth/methods.py).
+
+`make permissions` prints it as it was tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+import fakeredis
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from atf.auth import secrets
+from atf.auth.authenticator import TokenAuthenticator
+from atf.auth.grants import ALL, Verb
+from atf.auth.known_tokens import KnownTokens, TokenTable
+from atf.auth.methods import DAPR, DAPR_SCHEDULER, RULES, Over
+from atf.auth.token_record import TokenRecord
+from atf.config.settings import FrontendSettings, StoreSettings, Timing
+from atf.frontend.dapr.runtime import DaprRuntime
+from atf.frontend.dapr.scheduler import SchedulerService
+from atf.rpc import (
+    batch_pb2 as b,
+    dapr_runtime_pb2 as d,
+    dapr_scheduler_pb2 as s,
+    frontend_pb2 as f,
+    hsc_pb2 as h,
+    job_pb2 as j,
+    store_consumer_pb2 as c,
+    task_pb2 as t,
+)
+from atf.rpc.server import Service, serve
+from atf.rpc.server_security import ServerSecurity
+from atf.rpc.stub import snake_case
+from atf.runtime import SystemRuntime
+from atf.store.store import Store
+from atf.testing.wiring import Wiring
+
+OWN, OTHER = "own/make", "other/make"
+NAMESPACES: Final = {"own": OWN, "other": OTHER}
+SCOPES: Final = ("own", "dapr.own", "dapr-scheduler.own")
+CHANCE: Final = random.Random(1)
+FRONTEND: Final = "atf.v1.Frontend"
+BAD: Final = ("no", "wrong", "expired", "revoked")
+LET_IN, NO_TOKEN, DENIED, HIDDEN = "let in", "UNAUTHENTICATED", "PERMISSION_DENIED", "not there"
+
+
+class Cell(NamedTuple):
+    """One try."""
+
+    method: str
+    token: str
+    of: str
+    expected: str
+    found: str
+
+
+def services() -> dict[str, ServiceDescriptor]:
+    """All services that take tokens, by what callers call them."""
+    of = {
+        name: each.DESCRIPTOR.services_by_name[name]
+        for name, each in (("Frontend", f), ("HSC", h), ("StoreConsumer", c))
+    }
+    return {each.full_name: each for each in of.values()} | {
+        DAPR: d.DESCRIPTOR.services_by_name["Dapr"],
+        DAPR_SCHEDULER: s.DESCRIPTOR.services_by_name["Scheduler"],
+    }
+
+
+class Stub:
+    """Answers every call of a service with nothing: what its methods look at themselves has tests of its own (tests/hsc/test_permits.py)."""
+
+    def __init__(self, service: ServiceDescriptor) -> None:
+        for method in service.methods:
+            setattr(self, snake_case(method.name), self._answer(method))
+
+    def _answer(self, method: MethodDescriptor) -> Any:
+        kind = GetMessageClass(method.output_type)
+
+        async def one(_request: object) -> Message:
+            return kind()
+
+        async def stream(_request: object) -> AsyncIterator[Message]:
+            yield kind()
+
+        return stream if method.server_streaming else one
+
+
+class World:
+    """A server of all services, with a task, a batch and a job of each namespace."""
+
+    def __init__(self, address: str, tokens: dict[str, str], store: Store, frontend: Any) -> None:
+        self.address, self.tokens, self.store, self.frontend = address, tokens, store, frontend
+        self.tasks: dict[str, str] = {}
+        self.batches: dict[str, str] = {}
+        self._made = 0
+        self.channel = grpc.aio.insecure_channel(address)
+
+    async def fill(self, name: str, lambda_name: str) -> None:
+        """Makes what calls find: anew before each that may change it."""
+        of: dict[str, Any] = {"lambda": lambda_name}
+        self.tasks[name] = (await self.frontend.schedule(f.ScheduleRequest(spec=t.TaskSpec(**of)))).id
+        await self.frontend.schedule_job(f.ScheduleJobRequest(job=_job(name, of), overwrite=True))
+        self._made += 1
+        self.batches[name] = f"batch-{name}-{self._made}"
+        await self.frontend.schedule_batch(_batch(self.batches[name], of))
+
+    async def call(
+        self, path: str, method: MethodDescriptor, token: str, requests: list[Message]
+    ) -> tuple[str, list[Any]]:
+        """The status of a call, and what was answered until then."""
+        shown = self.tokens.get(token, "")
+        metadata = [("authorization", f"Bearer {shown}")] if shown else []
+        decode = GetMessageClass(method.output_type).FromString
+        kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
+        made = getattr(self.channel, kind)(
+            path, request_serializer=lambda each: each.SerializeToString(), response_deserializer=decode
+        )
+        asked = made(iter(requests) if method.client_streaming else requests[0], metadata=metadata, timeout=5)
+        try:
+            if not method.server_streaming:
+                return "OK", [await asked]
+            answer = await asked.read()
+            asked.cancel()
+            return "OK", [] if answer is grpc.aio.EOF else [answer]
+        except grpc.aio.AioRpcError as error:
+            return error.code().name, []
+
+
+def _job(name: str, of: dict[str, Any]) -> j.JobSpec:
+    return j.JobSpec(name=f"jobs/{name}", schedule="@every 1h", task=t.TaskSpec(**of))
+
+
+async def _batch(batch_id: str, of: dict[str, Any]) -> AsyncIterator[b.ScheduleBatchRequest]:
+    for each in _batch_messages(batch_id, of):
+        yield each
+
+
+def _batch_messages(batch_id: str, of: dict[str, Any]) -> list[b.ScheduleBatchRequest]:
+    return [
+        b.ScheduleBatchRequest(header=b.BatchHeader(id=batch_id, spec=b.BatchSpec(**of))),
+        b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(payload=b"{}")])),
+        b.ScheduleBatchRequest(end=b.BatchEnd(items=1)),
+    ]
+
+
+def requests_of(world: World, service: str, method: MethodDescriptor, name: str) -> list[Message]:
+    """What is sent to a method, about what is of a namespace. Fields of the same name mean the same in all requests."""
+    of: dict[str, Any] = {"lambda": NAMESPACES[name]}
+    kind, own = GetMessageClass(method.input_type), method.name
+    if own == "ScheduleBatch":
+        return list(_batch_messages(f"new-{name}", of))
+    if service == DAPR_SCHEDULER:
+        return [_of_sidecar(kind, name)]
+    scheduled = f.ScheduleRequest(spec=t.TaskSpec(**of))
+    special: dict[str, dict[str, Any]] = {
+        "Schedule": {"spec": t.TaskSpec(**of)},
+        "ScheduleMany": {"requests": [scheduled]},
+        "ScheduleJob": {"job": _job(name, of), "overwrite": True},
+        "ScheduleJobs": {"requests": [f.ScheduleJobRequest(job=_job(name, of), overwrite=True)]},
+        "RegisterLambdas": {"lambdas": [f.LambdaSpec(name=NAMESPACES[name])]},
+        "Redrive": {"filter": f.TaskFilter(statuses=[t.CANCELLED])},
+        "CancelMatching": {"filter": f.TaskFilter(statuses=[t.NEW])},
+        "SetGate": {"action": f.Gate.PAUSE},
+    }
+    if service == DAPR:
+        return [
+            kind(job=d.Job(name="a", schedule="@every 1h"), overwrite=True)
+            if own.startswith("ScheduleJob")
+            else kind(**({"name": "a"} if "name" in kind.DESCRIPTOR.fields_by_name else {}))
+        ]
+    known = {
+        "lambda": of["lambda"],
+        "ids": [world.tasks[name]],
+        "id": world.batches[name] if "Batch" in own else world.tasks[name],
+        "name": f"jobs/{name}",
+        "prefix": f"jobs/{name}",
+        "key": "k",
+        "who": "me",
+        "dry_run": True,
+        "set": {"queue_limit": "7"},
+    }
+    listed = RULES[f"/{service}/{own}"].over is Over.LISTED
+    fields = {each for each in kind.DESCRIPTOR.fields_by_name if not (listed and each == "lambda")}
+    if own in {"ScheduleMany", "Schedule", "ScheduleJob", "RegisterLambdas"}:
+        fields = set()
+    return [kind(**{field: value for field, value in known.items() if field in fields} | special.get(own, {}))]
+
+
+def _of_sidecar(kind: Any, name: str) -> Message:
+    metadata = s.JobMetadata(namespace=name, app_id="app", target=s.JobTargetMetadata(job=s.TargetJob()))
+    known = {
+        "name": "a",
+        "metadata": metadata,
+        "job": s.Job(schedule="@every 1h"),
+        "overwrite": True,
+        "initial": s.WatchJobsRequestInitial(namespace=name, app_id="app"),
+    }
+    made: Message = kind(**{field: value for field, value in known.items() if field in kind.DESCRIPTOR.fields_by_name})
+    return made
+
+
+def expected(path: str, verbs: frozenset[Verb], name: str) -> str:
+    """What the table says of a token for the namespace `own` that has these verbs."""
+    rule = RULES[path]
+    if rule.verb not in verbs and Verb.ADMIN not in verbs:
+        return DENIED
+    if rule.over is Over.CLUSTER:
+        return DENIED
+    if name == "own" or rule.over in {Over.NOTHING, Over.OWN}:
+        return LET_IN
+    return DENIED if rule.over is Over.NAMED else HIDDEN
+
+
+def verdict(path: str, code: str, answers: list[Any], name: str) -> str:
+    """What came of a call, in the words of `expected`."""
+    if code in {NO_TOKEN, DENIED}:
+        return code
+    if code == "NOT_FOUND" and (name == "other" or RULES[path].over is Over.FOUND):
+        return HIDDEN
+    errors = {
+        each.error.code for answer in answers for each in getattr(answer, "results", ()) if hasattr(each, "error")
+    }
+    if errors & {DENIED}:
+        return DENIED
+    if name == "own" or RULES[path].over not in {Over.LISTED, Over.FOUND}:
+        return LET_IN
+    told = b"".join(each.SerializeToString() for each in answers)
+    if RULES[path].over is Over.LISTED:
+        return HIDDEN if OTHER.encode() not in told and b"-other" not in told and b"jobs/other" not in told else LET_IN
+    return HIDDEN if all(_nothing(each) for each in answers) else LET_IN
+
+
+def _nothing(answer: Any) -> bool:
+    """Whether an answer says of what was asked for that it does not exist."""
+    if hasattr(answer, "existed"):
+        return not answer.existed
+    return all(each.status == 0 for each in answer.results)
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    """The server, over fakeredis."""
+    runtime, timing = SystemRuntime(), Timing()
+    settings = StoreSettings(partitions=1, push_when_scheduled=False)
+    store = await Store.open(settings, timing, runtime, fake=fakeredis.FakeServer(version=(7, 4)))
+    frontend = Wiring(runtime, timing).frontend(store, FrontendSettings())
+    await frontend.register_lambdas(
+        f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in (OWN, OTHER)])
+    )
+    tokens, records = _tokens()
+
+    async def read(_version: int) -> TokenTable:
+        return TokenTable(1, records, ())
+
+    security = ServerSecurity(TokenAuthenticator(KnownTokens(read, runtime), runtime))
+    scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
+    logic: dict[str, object] = {
+        FRONTEND: frontend,
+        DAPR: None,
+        DAPR_SCHEDULER: scheduler,
+    }
+    served = []
+    for name, each in services().items():
+        if name == DAPR:
+            served.append(
+                Service(each, DaprRuntime(frontend, FrontendSettings(dapr_app_id="own")), name=name, metadata=True)
+            )
+        else:
+            served.append(Service(each, logic.get(name) or Stub(each), name=name))
+    server = await serve("127.0.0.1:0", served, security=security)
+    made = World(server.address, tokens, store, frontend)
+    try:
+        yield made
+    finally:
+        await made.channel.close()
+        frontend.drain()
+        scheduler.drain()
+        await server.stop(0)
+        await scheduler.close()
+        await store.close()
+
+
+def _tokens() -> tuple[dict[str, str], dict[str, TokenRecord]]:
+    """A token for each verb, one for all of a cluster, and those that are none any more."""
+    shown: dict[str, str] = {}
+    records: dict[str, TokenRecord] = {}
+    kinds: dict[str, dict[str, Any]] = {each.value: {"verbs": (each.value,)} for each in Verb}
+    kinds |= {"everywhere": {"verbs": ("admin",), "scopes": (ALL, *SCOPES)}}
+    kinds |= {"expired": {"verbs": ("admin",), "expires_us": 1}, "revoked": {"verbs": ("admin",), "revoked_us": 1}}
+    for kind, values in kinds.items():
+        token_id = secrets.new_id(CHANCE.randbytes)
+        shown[kind] = secrets.new_token(token_id, CHANCE.randbytes)
+        records[token_id] = TokenRecord(
+            **{"id": token_id, "scopes": SCOPES, "digest": secrets.digest_of(shown[kind])} | values
+        )
+    shown["wrong"] = secrets.new_token(next(iter(records)), CHANCE.randbytes)
+    return shown, records
+
+
+def methods() -> Iterator[tuple[str, str, MethodDescriptor]]:
+    """Every method: its service, its path and itself."""
+    for service, described in services().items():
+        for method in described.methods:
+            yield service, f"/{service}/{method.name}", method
+
+
+async def tried() -> list[Cell]:
+    """Every cell, as it was tried."""
+    cells: list[Cell] = []
+    async with world() as w:
+        for service, path, method in methods():
+            for name in NAMESPACES if service in {FRONTEND, DAPR_SCHEDULER} else ("own",):
+                await w.fill(name, NAMESPACES[name])
+                asked = requests_of(w, service, method, name)
+                for token in (*(BAD if name == "own" else ()), *(each.value for each in Verb)):
+                    code, answers = await w.call(path, method, token, asked)
+                    want = NO_TOKEN if token in BAD else expected(path, frozenset({Verb(token)}), name)
+                    cells.append(Cell(path, token, name, want, verdict(path, code, answers, name)))
+            if RULES[path].over is Over.CLUSTER:
+                code, answers = await w.call(path, method, "everywhere", requests_of(w, service, method, "own"))
+                cells.append(Cell(path, "everywhere", "all", LET_IN, verdict(path, code, answers, "own")))
+    return cells
+
+
+def main() -> int:
+    """Prints the table, and whether it is as it should be."""
+    cells = asyncio.run(tried())
+    columns = (*BAD, *(each.value for each in Verb))
+    print(f"{'method':52} {'of':6}" + "".join(f"{each:>14}" for each in columns))
+    words = {NO_TOKEN: "no token", DENIED: "denied", HIDDEN: "not there", LET_IN: "LET IN"}
+    by = {(each.method, each.of, each.token): each for each in cells}
+    for path, of in dict.fromkeys((each.method, each.of) for each in cells if each.of != "all"):
+        row = (by.get((path, of, each)) for each in columns)
+        shown = (words[each.found] + "!" * (each.found != each.expected) if each else "" for each in row)
+        print(f"{path:52} {of:6}" + "".join(f"{each:>14}" for each in shown))
+    wrong = [each for each in cells if each.found != each.expected]
+    print(
+        f"\n{len(cells)} cells tried, {len(wrong)} not as the table says; {dict(Counter(each.found for each in cells))}"
+    )
+    for each in wrong:
+        print(f"  {each}")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
