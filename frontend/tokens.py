@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from atf.auth.caller import caller
 from atf.auth.grants import ALL, Verb, scopes_of, verbs_of
 from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import MAX_NOTE, MAX_SUBJECT, TokenRecord
@@ -92,6 +93,15 @@ class TokenRpcs(FrontendParts):
         async with self._audit.write("revoke_token", request, detail=shown(request.id)) as draft:
             found, draft.changed = await self._changed_token(request.id, revoked)
         return view(found)
+
+    async def get_caller(self, request: f.GetCallerRequest, *, timeout: float = 10) -> f.CallerInfo:
+        """Who calls, and what that may do."""
+        who = caller()
+        if who.grant is None:
+            return f.CallerInfo(name=who.name, everything=True)
+        grant = who.grant
+        verbs = [each for each in Verb if grant.can(each)]
+        return f.CallerInfo(name=who.name, verbs=verbs, scopes=sorted(grant.scopes), pools=sorted(grant.pools))
 
     async def _token_texts(self) -> dict[str, bytes]:
         _, found = await self._store.list_tokens() or (0, {})

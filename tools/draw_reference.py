@@ -452,7 +452,9 @@ def permissions_page() -> Iterator[str]:
     for path, rule in permissions.RULES.items():
         _, service, name = path.split("/")
         executors = "yes" if rule.executors else "no"
-        services.setdefault(service, []).append(f"| {name} | `{rule.verb}` | {rule.over.value} | {executors} |")
+        services.setdefault(service, []).append(
+            f"| {name} | {f'`{rule.verb}`' if rule.verb else 'any'} | {rule.over.value} | {executors} |"
+        )
     for service, rows in services.items():
         yield f"\n## {service}\n"
         yield SAID_OF_SERVICES.get(service, "")

@@ -30,6 +30,7 @@ SERVICES = {
 """Each service with its file, and the folder of the role that answers it."""
 
 NO_STORE = {
+    "GetCaller": "answered from what the caller shows",
     "CreateToken": "the store keeps texts: see set_token",
     "RotateToken": "as CreateToken",
     "RevokeToken": "as CreateToken",

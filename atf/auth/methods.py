@@ -37,7 +37,8 @@ class Over(Enum):
 class Rule(NamedTuple):
     """What a call needs."""
 
-    verb: Verb
+    verb: Verb | None
+    """None: whoever is known may make it."""
     over: Over
     executors: bool = True
     """Whether an executor's credential is enough."""
@@ -98,6 +99,7 @@ _FRONTEND: Final[Mapping[str, Rule]] = {
     "ResumeJob": Rule(Verb.OPERATE, Over.FOUND),
     "RunJobNow": Rule(Verb.SCHEDULE, Over.FOUND),
     "PreviewSchedule": Rule(Verb.READ, Over.NOTHING),
+    "GetCaller": Rule(None, Over.NOTHING),
     "FindDaprApp": Rule(Verb.WORK, Over.NOTHING),
     "CreateToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
     "ListTokens": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
@@ -165,6 +167,8 @@ def check_method(path: str, who: Caller) -> None:
         raise PermissionDenied(f"{name} is in no row of the table of who may call what, so nobody may")
     if who.kind is CallerKind.EXECUTOR and not rule.executors:
         raise PermissionDenied(f"{who.name}: no {name}: what an executor holds is for its own claims alone")
+    if rule.verb is None:
+        return
     if not who.grant.can(rule.verb):
         raise PermissionDenied(f"{who.name}: no {rule.verb}, which {name} needs")
     if rule.over is Over.CLUSTER:

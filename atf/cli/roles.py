@@ -157,10 +157,10 @@ def executor(apps: tuple[str, ...], events_fd: int | None, stand_by: bool, **fla
 
 
 @click.command()
-@settings_flags(UiSettings, LogSettings)
+@settings_flags(UiSettings, LogSettings, SecuritySettings)
 def ui(**flags: Any) -> int:
     """Serve the pages on which people see and steer tasks, for browsers on this machine.
 
     They talk to the frontend alone. Reach them from elsewhere by a tunnel, or by a proxy that signs people in.
     """
-    return _run("ui", (UiSettings, LogSettings), flags)
+    return _run("ui", (UiSettings, LogSettings, SecuritySettings), flags)

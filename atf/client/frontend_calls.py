@@ -58,4 +58,5 @@ class FrontendCalls(RepeatingCalls):
     list_tokens = repeated(api.Frontend.list_tokens)
     rotate_token = repeated(api.Frontend.rotate_token)
     revoke_token = repeated(api.Frontend.revoke_token)
+    get_caller = repeated(api.Frontend.get_caller)
     find_dapr_app = repeated(api.Frontend.find_dapr_app)

@@ -50,7 +50,7 @@ _ROLES: Final[dict[str, tuple[type[Any], ...]]] = {
     "hsc": (HscSettings, *_SHARED),
     "controller": (ControllerSettings, *_SHARED),
     "executor": (ExecutorSettings, Timing, LogSettings),
-    "ui": (UiSettings, LogSettings),
+    "ui": (UiSettings, LogSettings, SecuritySettings),
     "server": (ServerSettings, *_SHARED),
     "worker": (WorkerHostSettings, *_SHARED),
 }

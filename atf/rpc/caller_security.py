@@ -12,7 +12,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Protocol, TypedDict, Unpack, cast
 
@@ -28,6 +30,23 @@ _monotonic: Final = SystemClocks().monotonic
 _log: Final = logging.getLogger(__name__)
 
 Metadata = tuple[tuple[str, str], ...] | None
+_shown_here: ContextVar[Metadata] = ContextVar("shown_here", default=None)
+
+
+@contextmanager
+def showing(token: str) -> Iterator[None]:
+    """Calls that are made within, and in asyncio tasks that are begun within, show this token in place of the process's own."""
+    before = _shown_here.set(_shown(token, "the token"))
+    try:
+        yield
+    finally:
+        _shown_here.reset(before)
+
+
+def shown_here() -> str:
+    """The header that `showing` makes; empty: nothing is shown."""
+    found = _shown_here.get()
+    return found[0][1] if found else ""
 
 
 class CallerSecurity(Protocol):
@@ -86,6 +105,9 @@ class Security:
         self._version = 0
 
     def metadata(self) -> Metadata:
+        here = _shown_here.get()
+        if here is not None:
+            return here
         if self._token_file is not None:
             try:
                 if self._token_file.changed() or self._shown is None:

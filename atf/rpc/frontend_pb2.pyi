@@ -1488,3 +1488,21 @@ class RevokeTokenRequest(_message.Message):
     who: str
     why: str
     def __init__(self, id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class GetCallerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CallerInfo(_message.Message):
+    __slots__ = ("name", "everything", "verbs", "scopes", "pools")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVERYTHING_FIELD_NUMBER: _ClassVar[int]
+    VERBS_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    everything: bool
+    verbs: _containers.RepeatedScalarFieldContainer[str]
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    pools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., everything: bool = ..., verbs: _Optional[_Iterable[str]] = ..., scopes: _Optional[_Iterable[str]] = ..., pools: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -7,7 +7,7 @@ has got an answer only reads it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar, cast
 
@@ -31,10 +31,14 @@ class LocalChannel:
     Args:
         service: what it is.
         logic: the object that answers its calls, as `serve` takes it.
+        let_in: lets pass a call, by its path; None: all.
     """
 
-    def __init__(self, service: ServiceDescriptor, logic: object) -> None:
+    def __init__(
+        self, service: ServiceDescriptor, logic: object, let_in: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
         self.address = "this process"
+        self._let_in = let_in
         self._methods: dict[str, Any] = {
             f"/{service.full_name}/{name}": getattr(logic, snake_case(name)) for name in service.methods_by_name
         }
@@ -63,6 +67,8 @@ class LocalChannel:
     ) -> AsyncGenerator[R, None]:
         """As of StreamingChannel."""
         deadline = _Deadline(path, timeout)
+        if self._let_in is not None:
+            await self._let_in(path)
         async with aclosing(self._methods[path](request)) as answers:
             while True:
                 async with deadline.kept():
@@ -76,6 +82,8 @@ class LocalChannel:
 
     async def _answered(self, path: str, asked: object, timeout: float) -> Any:
         async with _Deadline(path, timeout).kept():
+            if self._let_in is not None:
+                await self._let_in(path)
             return await self._methods[path](asked)
 
 

@@ -13,6 +13,8 @@ from atf.auth.secrets import shown_in
 from atf.auth.wrong_tries import WrongTries
 from atf.errors import Unauthenticated
 
+from .caller_security import shown_here
+
 Check = Callable[[Any], Awaitable[None]]
 """Lets pass a call by its gRPC context, and notes who makes it; else raises Unauthenticated or PermissionDenied."""
 _NAMES: Final = ("x509_subject_alternative_name", "x509_common_name")
@@ -46,15 +48,27 @@ class ServerSecurity:
             # A certificate counts where nothing else is shown; to read it for each call would cost more than the rest.
             subjects = () if shown else subjects_of(context)
             try:
-                who = await authenticator.caller(shown, subjects)
+                await self._let_in(authenticator, path, shown, subjects)
             except Unauthenticated as error:
                 if self.wrong_tries is not None:
                     await self.wrong_tries.after(context.peer(), str(error))
                 raise
-            self.check_method(path, who)
-            called_by(who)
 
         return check
+
+    async def let_in(self, path: str) -> None:
+        """Lets pass a call from within this process, by what it shows (caller_security.showing), and notes who makes it.
+
+        Raises:
+            Unauthenticated, PermissionDenied: as over a connection.
+        """
+        if self.authenticator is not None:
+            await self._let_in(self.authenticator, path, shown_here(), ())
+
+    async def _let_in(self, authenticator: Authenticator, path: str, shown: str, subjects: Sequence[str]) -> None:
+        who = await authenticator.caller(shown, subjects)
+        self.check_method(path, who)
+        called_by(who)
 
 
 OPEN_TO_ALL: Final = ServerSecurity()

@@ -49,6 +49,7 @@ class ServerRoles:
         self._scheduler = SchedulerService(frontend=self.frontend, store=store, timing=timing, runtime=runtime)
         self._store, self._settings, self._runtime = store, settings, runtime
         self._listeners: Listeners
+        self._security = OPEN_TO_ALL
         self._pages = AsyncExitStack()
 
     @property
@@ -71,6 +72,7 @@ class ServerRoles:
         Raises:
             ConfigError: an address can't be listened on.
         """
+        self._security = security
         self._listeners = await Listeners.open(
             self.frontend,
             self._scheduler,
@@ -93,8 +95,9 @@ class ServerRoles:
         """
         from atf.ui.main import pages  # here: it loads aiohttp and jinja2, which a process without pages can spare
 
-        channel = LocalChannel(f.DESCRIPTOR.services_by_name["Frontend"], self.frontend)
-        served = pages(FrontendStub(channel), settings, self._runtime, serves)
+        login = self._security.authenticator is not None
+        channel = LocalChannel(f.DESCRIPTOR.services_by_name["Frontend"], self.frontend, self._security.let_in)
+        served = pages(FrontendStub(channel), settings, self._runtime, serves, login=login)
         return await self._pages.enter_async_context(served)
 
     async def end(self) -> None:

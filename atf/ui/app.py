@@ -12,28 +12,36 @@ from urllib.parse import urlencode
 from aiohttp import web
 from markupsafe import Markup
 
+from atf.auth.secrets import MAX_CHARS
 from atf.client.whoami import whoami
 from atf.config.settings import UiSettings
 from atf.config.web import host_names
-from atf.errors import AtfError, DeadlineExceeded, NotFound, Unavailable
+from atf.errors import AtfError, ConfigError, DeadlineExceeded, NotFound, Unauthenticated, Unavailable
 from atf.log import get_logger
-from atf.rpc import api
+from atf.rpc import api, frontend_pb2 as f
+from atf.rpc.caller_security import showing
 from atf.runtime import Runtime, new_id
 from atf.task import clip
 
 from .actions.action import Action, command_words, read_values
-from .actions.table import ACTIONS
-from .log_watch import LogWatches
+from .actions.table import ACTIONS, CALLS
 from .pages.table import PAGES, Page
-from .reads import SharedReads
 from .rendering import make_environment, with_values
 from .samples import Samples
 from .security import CSRF_COOKIE, CSRF_FIELD, HEADERS, Refused, check_host, check_origin, check_token
+from .sessions import COOKIE, Desk, Session, Sessions
 from .static_files import load_static
 from .texts import command_line
 from .visit import PageView, Visit, check_query
 from .zones import Instants, zone_named
 
+SESSION: Final = web.RequestKey("session", Session)
+"""Of a request: who has made it, where people sign in."""
+_OPEN: Final = frozenset({"/login", "/prefs", "/livez", "/readyz", "/metrics"})
+"""Paths that are answered to everybody."""
+LOGIN: Final = "login"
+"""In the place of a page's name in the navigation, of which that page shows nothing."""
+_OF_SESSIONS: Final = ("/login", "/logout")
 MAX_FORM_BYTES: Final = 64 << 10
 ZONE_COOKIE: Final = "atf_zone"
 THEME_COOKIE: Final = "atf_theme"
@@ -46,6 +54,7 @@ _TASK_ID: Final = re.compile(r"[0-9]{1,5}-[A-Za-z0-9_-]{1,64}")
 _YEAR_S: Final = 31_536_000
 _STATUS: Final = {
     "INVALID_ARGUMENT": 400,
+    "UNAUTHENTICATED": 401,
     "PERMISSION_DENIED": 403,
     "NOT_FOUND": 404,
     "ALREADY_EXISTS": 409,
@@ -60,7 +69,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(
-    frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples | None = None
+    frontend: api.Frontend,
+    settings: UiSettings,
+    runtime: Runtime,
+    samples: Samples | None = None,
+    *,
+    login: bool = False,
 ) -> web.Application:
     """The pages as an application of aiohttp.
 
@@ -69,8 +83,9 @@ def make_app(
         settings: under which path and which names, and whether they only show.
         runtime: clocks and chance.
         samples: of the same frontend; None: none have been taken.
+        login: whether each reader has to show a token first, and sees what that may.
     """
-    site = _Pages(frontend, settings, runtime, samples or Samples(frontend, SharedReads(runtime), runtime))
+    site = _Pages(frontend, settings, runtime, samples, login)
     app = web.Application(client_max_size=MAX_FORM_BYTES, middlewares=[site.guard])
     root = settings.root
     for page in PAGES:
@@ -78,6 +93,10 @@ def make_app(
     if root:
         app.router.add_get(root, site.to_first_page)
         app.router.add_get("/", site.to_first_page)
+    if login:
+        app.router.add_get(f"{root}/login", site.ask_who)
+        app.router.add_post(f"{root}/login", site.sign_in)
+        app.router.add_post(f"{root}/logout", site.sign_out)
     app.router.add_get(f"{root}/find", site.find)
     app.router.add_get(f"{root}/prefs", site.preferences)
     app.router.add_get(f"{root}/static/{{path:.+}}", site.static)
@@ -86,11 +105,13 @@ def make_app(
 
 
 class _Pages:
-    def __init__(self, frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples) -> None:
+    def __init__(
+        self, frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples | None, login: bool
+    ) -> None:
         self._frontend, self._settings, self._runtime = frontend, settings, runtime
         self._public = host_names(settings.public_hosts)
-        self._samples, self._read = samples, samples.read
-        self._logs = LogWatches(frontend, runtime)
+        self._sessions = Sessions(frontend, runtime) if login else None
+        self._desk = Desk(frontend, runtime, samples)
         self._static = load_static()
         self._templates = make_environment(settings.root)
 
@@ -104,7 +125,7 @@ class _Pages:
             if request.method not in {"GET", "HEAD"}:
                 await self._check_form(request)
             check_query(request.query)
-            answer = await handler(request)
+            answer = await self._answered(request, handler)
         except AtfError as error:
             answer = self._failed(request, error)
         except web.HTTPException as error:
@@ -120,8 +141,33 @@ class _Pages:
             answer.headers.setdefault(name, value)
         return answer
 
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """What a handler answers, whose calls show the token of whoever asks; or the way to the page that asks for one."""
+        inside = request.path.removeprefix(self._settings.root)
+        if self._sessions is None or inside in _OPEN or inside.startswith("/static/"):
+            return await handler(request)
+        cookie = request.cookies.get(COOKIE, "")
+        session = self._sessions.of(cookie)
+        if session is None:
+            return self._to_login(request)
+        request[SESSION] = session
+        with showing(session.token):
+            try:
+                return await handler(request)
+            except Unauthenticated:  # revoked, or at its end
+                self._sessions.end(cookie)
+                del request[SESSION]
+                return self._to_login(request)
+
+    def _to_login(self, request: web.Request) -> web.Response:
+        here = request.rel_url.raw_path_qs if request.method == "GET" and PARTIAL not in request.headers else ""
+        path = f"{self._settings.root}/login" + (f"?{urlencode({'next': here})}" if here else "")
+        if PARTIAL in request.headers:  # a script would put the login page into the middle of the one that is open
+            return web.Response(status=401, headers={"HX-Redirect": path})
+        return _see(path)
+
     async def _check_form(self, request: web.Request) -> None:
-        if self._settings.read_only:
+        if self._settings.read_only and not request.path.endswith(_OF_SESSIONS):
             raise Refused("These pages are read-only: atf ui runs with --read-only.")
         check_origin(request.headers.get("Origin", ""), request.host, self._public)
         form = await request.post()
@@ -149,11 +195,12 @@ class _Pages:
         """Answers with one of the pages."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
+            desk = self._desk_of(request)
             visit = Visit(
                 self._frontend,
-                self._read,
-                self._samples,
-                self._logs,
+                desk.read,
+                desk.samples,
+                desk.logs,
                 dict(request.query),
                 dict(request.match_info),
                 self._instants(request),
@@ -164,7 +211,7 @@ class _Pages:
         return handler
 
     def _page(self, request: web.Request, nav: str, view: PageView, status: int = 200) -> web.Response:
-        instants = self._instants(request)
+        instants, session = self._instants(request), request.get(SESSION)
         cookie = request.cookies.get(CSRF_COOKIE, "")
         token = cookie if _is_token(cookie) else new_id(self._runtime.random, 256)
         partial = PARTIAL in request.headers
@@ -188,6 +235,8 @@ class _Pages:
             away=instants.away,
             csrf=token,
             read_only=self._settings.read_only,
+            may_do=self._may_do(request),
+            signed_in=session.caller.name if session is not None else "",
             editor_url=self._settings.editor_url,
             theme=_theme(request),
             zone=zone_named(request.cookies.get(ZONE_COOKIE, "")).key,
@@ -200,6 +249,16 @@ class _Pages:
             answer.del_cookie(SAID_COOKIE, path=self._cookie_path)
         return answer
 
+    def _desk_of(self, request: web.Request) -> Desk:
+        session = request.get(SESSION)
+        return session.desk if session is not None else self._desk
+
+    def _may_do(self, request: web.Request) -> Callable[[str], bool]:
+        session = request.get(SESSION)
+        if self._settings.read_only or (self._sessions is not None and session is None):
+            return lambda _action: False
+        return lambda action: session is None or session.may_call(CALLS[action])
+
     def _instants(self, request: web.Request) -> Instants:
         return Instants(zone_named(request.cookies.get(ZONE_COOKIE, "")), self._runtime.wall_us())
 
@@ -207,8 +266,12 @@ class _Pages:
     def _cookie_path(self) -> str:
         return self._settings.root or "/"
 
-    def _set_cookie(self, answer: web.StreamResponse, name: str, value: str, seconds: int | None = None) -> None:
-        answer.set_cookie(name, value, path=self._cookie_path, httponly=True, samesite="Strict", max_age=seconds)
+    def _set_cookie(
+        self, answer: web.StreamResponse, name: str, value: str, seconds: int | None = None, *, secure: bool = False
+    ) -> None:
+        answer.set_cookie(
+            name, value, path=self._cookie_path, httponly=True, samesite="Strict", max_age=seconds, secure=secure
+        )
 
     async def to_first_page(self, _request: web.Request) -> web.StreamResponse:
         """The base path without its slash."""
@@ -244,6 +307,39 @@ class _Pages:
         headers = {"Cache-Control": f"public, max-age={_YEAR_S}, immutable", "ETag": f'"{found.digest}"'}
         return web.Response(body=found.body, content_type=found.content_type, charset="utf-8", headers=headers)
 
+    # --- who reads ----------------------------------------------------------------------------------------------------
+
+    async def ask_who(self, request: web.Request) -> web.StreamResponse:
+        """The page that asks for a token."""
+        return self._login_page(request, self._way_back(request.query.get("next", "")))
+
+    def _login_page(self, request: web.Request, back: str, said: str = "", status: int = 200) -> web.Response:
+        view = PageView("login.html", "Sign in", {"said": clip(said, 600), "next": back}, live=False)
+        return self._page(request, LOGIN, view, status)
+
+    async def sign_in(self, request: web.Request) -> web.StreamResponse:
+        """Begins a session, if whoever answers calls knows the token."""
+        assert self._sessions is not None
+        form = await request.post()
+        token, back = str(form.get("token", "")).strip()[:MAX_CHARS], self._way_back(str(form.get("next", "")))
+        try:
+            with showing(token):
+                caller = await self._frontend.get_caller(f.GetCallerRequest())
+        except (Unauthenticated, ConfigError) as error:  # ConfigError: no header could carry it
+            return self._login_page(request, back, str(error), 401)
+        answer = _see(back)
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        self._set_cookie(answer, COOKIE, self._sessions.begin(token, caller), secure=request.secure)
+        return answer
+
+    async def sign_out(self, request: web.Request) -> web.StreamResponse:
+        """Ends the session."""
+        assert self._sessions is not None
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        answer = _see(f"{self._settings.root}/login")
+        answer.del_cookie(COOKIE, path=self._cookie_path)
+        return answer
+
     # --- actions ------------------------------------------------------------------------------------------------------
 
     async def act(self, request: web.Request) -> web.StreamResponse:
@@ -253,16 +349,18 @@ class _Pages:
             raise NotFound(f"there is no action {request.match_info['action'][:80]!r}")
         form = await request.post()
         answer = _see(self._way_back(str(form.get("next", ""))))
-        self._set_cookie(answer, SAID_COOKIE, _kept(await self._carried_out(action, form)), 60)
+        self._set_cookie(answer, SAID_COOKIE, _kept(await self._carried_out(request, action, form)), 60)
         return answer
 
-    async def _carried_out(self, action: Action, form: Mapping[str, object]) -> dict[str, str]:
+    async def _carried_out(self, request: web.Request, action: Action, form: Mapping[str, object]) -> dict[str, str]:
         try:
             values = read_values(action, form)
             done = await action.do(self._frontend, values, f"{whoami()} (atf ui)")
+        except Unauthenticated:
+            raise
         except AtfError as error:
             return {"tone": "bad", "text": clip(f"{action.label}: {error}", 600), "command": ""}
-        self._read.forget()
+        self._desk_of(request).read.forget()
         command = command_line(command_words(action, values))
         _log.info("action", action=action.name, command=clip(command, 600))
         return {"tone": "good", "text": clip(done, 600), "command": clip(command, 600)}

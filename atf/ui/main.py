@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from atf.config.settings import LogSettings, UiSettings
+from atf.config.settings import LogSettings, SecuritySettings, UiSettings
 from atf.errors import ConfigError
 from atf.log import get_logger
 from atf.process.role import Process, run_role
@@ -29,13 +29,14 @@ WAITING: Final = 128
 """Connections that nobody has taken yet, at most."""
 
 
-def main(settings: UiSettings, logs: LogSettings) -> int:
+def main(settings: UiSettings, logs: LogSettings, security: SecuritySettings) -> int:
     """Runs until it is asked to end; returns the exit code."""
 
     async def body(process: Process) -> None:
         channel = open_channel(settings.frontend)
         try:
-            async with pages(FrontendStub(channel), settings, process.runtime, lambda: process.serves) as address:
+            stub, login = FrontendStub(channel), security.auth != "off"
+            async with pages(stub, settings, process.runtime, lambda: process.serves, login=login) as address:
                 process.ready(address)
                 await process.stopping.wait()
         finally:
@@ -46,7 +47,7 @@ def main(settings: UiSettings, logs: LogSettings) -> int:
 
 @asynccontextmanager
 async def pages(
-    frontend: api.Frontend, settings: UiSettings, runtime: Runtime, serves: Callable[[], bool]
+    frontend: api.Frontend, settings: UiSettings, runtime: Runtime, serves: Callable[[], bool], *, login: bool
 ) -> AsyncIterator[str]:
     """Serves the pages; gives their host:port. What makes them is loaded when somebody first connects: it takes 15 MiB.
 
@@ -55,6 +56,7 @@ async def pages(
         settings: where.
         runtime: clocks, spawning.
         serves: whether the process serves now, for /readyz.
+        login: whether each reader has to show a token first.
 
     Raises:
         ConfigError: they can't be served there, or a package is missing.
@@ -70,16 +72,15 @@ async def pages(
         try:
             # On a thread: the loop may have other roles' work to do.
             site = await asyncio.to_thread(importlib.import_module, "atf.ui.site")  # noqa: TID251
-            await site.serve(frontend, settings, runtime, samples, serves, listening)
+            await site.serve(frontend, settings, runtime, samples, serves, listening, login)
         except Exception:  # noqa: BLE001  whoever has connected can't be told, and the process may have roles that go on
             _log.exception("the pages can't be served")
             listening.close()
 
     loop.add_reader(listening, visited.set)
-    duties = [
-        runtime.spawn(keep_sampling(samples), name="samples of counts"),
-        runtime.spawn(serve(), name="pages"),
-    ]
+    duties = [runtime.spawn(serve(), name="pages")]
+    if not login:  # else each reader sees other tasks, and nobody's are counted in their absence
+        duties.append(runtime.spawn(keep_sampling(samples), name="samples of counts"))
     try:
         yield f"{host}:{listening.getsockname()[1]}"
     finally:

@@ -28,9 +28,10 @@ async def serve(
     samples: Samples,
     serves: Callable[[], bool],
     listening: socket.socket,
+    login: bool,
 ) -> None:
     """Serves until it is cancelled, and what is under way then for DRAIN_S more. Arguments as of main.pages."""
-    app = make_app(frontend, settings, runtime, samples)
+    app = make_app(frontend, settings, runtime, samples, login=login)
     add_probes(app, serves)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
     await runner.setup()

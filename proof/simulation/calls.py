@@ -57,7 +57,14 @@ EXCEPTED: Final = {
         (
             *(
                 f"rpc {each}"
-                for each in ("create_token", "list_tokens", "rotate_token", "revoke_token", "issue_credential")
+                for each in (
+                    "get_caller",
+                    "create_token",
+                    "list_tokens",
+                    "rotate_token",
+                    "revoke_token",
+                    "issue_credential",
+                )
             ),
             *("store list_tokens", "store set_token"),
         ),

@@ -213,7 +213,7 @@ def _of_sidecar(kind: Any, name: str) -> Message:
 def expected(path: str, verbs: frozenset[Verb], name: str) -> str:
     """What the table says of a token for the namespace `own` that has these verbs."""
     rule = RULES[path]
-    if rule.verb not in verbs and Verb.ADMIN not in verbs:
+    if rule.verb is not None and rule.verb not in verbs and Verb.ADMIN not in verbs:
         return DENIED
     if rule.over is Over.CLUSTER:
         return DENIED

@@ -476,6 +476,10 @@ async def revoke_token(world: World) -> None:
     assert (await world.sure(lambda: world.frontend.revoke_token(f.RevokeTokenRequest(id=_TOKEN)))).revoked_us
 
 
+async def get_caller(world: World) -> None:
+    assert (await world.sure(lambda: world.frontend.get_caller(f.GetCallerRequest()))).everything
+
+
 async def _runs_once(world: World, task_id: str) -> None:
     await world.client.wait([task_id], timeout=20)
     await asyncio.sleep(2)
@@ -495,7 +499,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule),
-        *(create_token, list_tokens, rotate_token, revoke_token, find_dapr_app),
+        *(create_token, list_tokens, rotate_token, revoke_token, get_caller, find_dapr_app),
     )
 }
 

@@ -275,6 +275,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("note",): Rule(_at_most(200), "note"),
     },
     "Frontend.ListTokens": {},
+    "Frontend.GetCaller": {},
     "Frontend.RotateToken": {
         **_ASKED,
         ("id",): Rule(lambda text: OK if text == TOKEN_ID else NOT_FOUND, "token"),

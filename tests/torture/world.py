@@ -472,6 +472,10 @@ class _Valid:
         return token(pools=["gpu"], note="web", expires_in_us=1)
 
     @staticmethod
+    def Frontend_GetCaller(_w: World) -> Message:  # noqa: N802
+        return f.GetCallerRequest()
+
+    @staticmethod
     def Frontend_ListTokens(_w: World) -> Message:  # noqa: N802
         return f.ListTokensRequest()
 

@@ -11,7 +11,7 @@ from atf.cli.commands import cli
 from atf.cli.task_filter import task_filter
 from atf.rpc import frontend_pb2 as f
 from atf.ui.actions.action import command_template, command_words
-from atf.ui.actions.table import ACTIONS
+from atf.ui.actions.table import ACTIONS, CALLS
 from atf.ui.task_filter import AS_OF, read_filter
 from atf.ui.texts import command_line
 from tests.recorder import Recorder
@@ -19,15 +19,6 @@ from tests.recorder import Recorder
 from .conftest import Browser, browsing, example
 from .hostile import EVIL, Hostile
 from .test_pages import ALL, Elements
-
-CALLS = {
-    "cancel-task": "CancelTasks", "retry-task": "RetryTasks", "pause-lambda": "PauseLambda", "resume-lambda": "ResumeLambda",
-    "set-lambda": "SetLambda", "unset-lambda": "SetLambda", "forget-lambda": "DeleteLambda", "gate-pause": "SetGate", "gate-delay": "SetGate",
-    "gate-admit": "SetGate", "gate-drop": "SetGate", "lift-gate": "LiftGate", "resume-key": "ResumeKey", "skip-key": "SkipKey",
-    "run-job": "RunJobNow", "pause-job": "PauseJob", "resume-job": "ResumeJob", "delete-job": "DeleteJob", "cancel-batch": "CancelBatch",
-    "retry-batch": "RetryBatch", "retry-matching": "Redrive", "cancel-matching": "CancelMatching", "delete-batch": "DeleteBatch", "drain-host": "DrainHost", "resume-host": "DrainHost", "set-cores": "SetCapacity",
-}  # fmt: skip
-"""The call of the frontend that each action makes."""
 
 
 def parsed(words: list[str]) -> click.Context:
