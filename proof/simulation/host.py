@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 EXECUTORS: Final = 2
 SLOTS: Final = 300
-TOKEN: Final = "of the controllers"
+TOKEN: Final = f"atf_{'a' * 10}_{'s' * 43}"  # of the controllers; nobody knows it
 SETTINGS: Final = ExecutorSettings(async_tasks=8, drain_timeout=10)
 
 
