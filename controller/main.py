@@ -138,7 +138,7 @@ def main(
             duty.result()  # raises what ended it
         executors.result()  # raises that none can start
 
-    return run_role("controller", body, logs, metrics_listen=metrics_address(settings))
+    return run_role("controller", body, logs, metrics_listen=metrics_address(settings), security=security)
 
 
 def _follower(server: Server, starts: Starts, process: Process) -> Callable[[], None]:

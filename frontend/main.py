@@ -26,7 +26,9 @@ def main(
         opened = await process.open_store(store, timing)
         service = FrontendService(store=opened, settings=settings, runtime=process.runtime)
         scheduler = SchedulerService(frontend=service, store=opened, timing=timing, runtime=process.runtime)
-        secured = server_security(security, settings.listen, opened, process.runtime)
+        if settings.dapr_http:
+            security.check_listen(settings.dapr_http, "dapr_http")
+        secured = server_security(security, settings.listen, opened, process)
         listeners = await Listeners.open(
             service, scheduler, settings, DRAIN_S, of_store(opened), process.metrics, security=secured
         )
@@ -35,4 +37,4 @@ def main(
         await listeners.close()
         await opened.close()
 
-    return run_role("frontend", body, logs, metrics_listen=metrics_address(settings))
+    return run_role("frontend", body, logs, metrics_listen=metrics_address(settings), security=security)

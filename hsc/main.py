@@ -25,7 +25,7 @@ def main(
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)
         role = HscRole(opened, settings, timing, process.runtime)
-        secured = server_security(security, settings.listen, opened, process.runtime)
+        secured = server_security(security, settings.listen, opened, process)
         server = await serve(
             settings.listen, role.services, details=of_store(opened), metrics=process.metrics, security=secured
         )
@@ -39,4 +39,4 @@ def main(
         await role.end()
         await opened.close()
 
-    return run_role("hsc", body, logs, metrics_listen=metrics_address(settings))
+    return run_role("hsc", body, logs, metrics_listen=metrics_address(settings), security=security)

@@ -49,6 +49,7 @@ def main(
         )
         try:
             opened, role = await opened_role(process)
+            server_security(security, settings.listen, opened, process)  # who may read its metrics
             details |= of_store(opened)
             role.start()
             await server.set_serving(True)
@@ -61,7 +62,7 @@ def main(
 
     async def _poll(process: Process) -> None:
         opened, role = await opened_role(process)
-        secured = server_security(security, settings.listen, opened, process.runtime)
+        secured = server_security(security, settings.listen, opened, process)
         server = await serve(
             settings.listen, role.services, details=of_store(opened), metrics=process.metrics, security=secured
         )
@@ -70,4 +71,4 @@ def main(
         await server.stop(DRAIN_S)
         await opened.close()
 
-    return run_role("store-consumer", body, logs, metrics_listen=metrics_address(settings))
+    return run_role("store-consumer", body, logs, metrics_listen=metrics_address(settings), security=security)

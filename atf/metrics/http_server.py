@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -44,9 +45,11 @@ class HttpServer(ThreadingWSGIServer):
     Args:
         listening: the socket, which listens already.
         answer: answers a request, on a thread of its own.
+        tls: what connections are wrapped with; None: they are plain.
     """
 
-    def __init__(self, listening: socket.socket, answer: Answer) -> None:
+    def __init__(self, listening: socket.socket, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self.address_family = listening.family
         super().__init__(listening.getsockname(), _Handler, bind_and_activate=False)
@@ -57,6 +60,12 @@ class HttpServer(ThreadingWSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
         self.set_app(answer)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        accepted, address = self.socket.accept()
+        if self._tls is not None:  # the handshake comes with the first read, on the connection's own thread
+            accepted = self._tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+        return accepted, address
 
     def verify_request(self, _request: Any, _client: Any) -> bool:
         return self._room.acquire(blocking=False)

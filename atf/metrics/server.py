@@ -1,6 +1,6 @@
 """Serves /metrics, /livez and /readyz on threads beside the role's loop, which waits for none of it.
 
-    /metrics   every metric of the process, as text
+    /metrics   every metric of the process, as text; where auth is on, for a token that may read every namespace
     /livez     200 while the loop turns; it never asks the task store
     /readyz    200 from when the role serves until it is asked to end, also while the task store is away: calls are answered with UNAVAILABLE then
 
@@ -25,6 +25,8 @@ from atf.rpc.listen_address import free_address
 from .metrics import Metrics
 
 if TYPE_CHECKING:
+    import ssl
+
     from .http_server import Answer
 
 LIVE_S: Final = 5.0
@@ -51,6 +53,10 @@ class Watched(Protocol):
         """Brings gauges up to date; runs on the role's loop."""
         ...
 
+    def may_read(self, shown: str) -> Coroutine[Any, Any, str]:
+        """Why whoever shows this may not read them; empty: they may. Runs on the role's loop."""
+        ...
+
 
 class MetricsServer:
     """The HTTP server of one process.
@@ -58,14 +64,15 @@ class MetricsServer:
     Args:
         process: what it tells of.
         loop: the process's.
+        tls: what connections are wrapped with; None: they are plain.
 
     Attributes:
         address: host:port.
     """
 
-    def __init__(self, process: Watched, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, process: Watched, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None = None) -> None:
         self.address = ""
-        self._process, self._loop = process, loop
+        self._process, self._loop, self._tls = process, loop, tls
         self._socket: socket.socket | None = None
         self._ended = False
         self._render: Answer
@@ -109,7 +116,7 @@ class MetricsServer:
             from .http_server import HttpServer, rendering
 
             self._render = rendering(self._process.metrics)
-            server = HttpServer(listening, self.answer)
+            server = HttpServer(listening, self.answer, self._tls)
             while not self._ended:
                 server.handle_request()
 
@@ -117,6 +124,12 @@ class MetricsServer:
         """One request; runs on a thread of its own."""
         path = asked["PATH_INFO"]
         if path == "/metrics":
+            if why_not := self._why_not(asked.get("HTTP_AUTHORIZATION", "")):
+                start(
+                    "401 Unauthorized",
+                    [("Content-Type", "text/plain; charset=utf-8"), ("WWW-Authenticate", 'Bearer realm="atf"')],
+                )
+                return [f"{why_not}\n".encode()]
             self._bring_up_to_date()
             return self._render({**asked, "QUERY_STRING": ""}, start)
         if path == "/livez":
@@ -125,6 +138,12 @@ class MetricsServer:
             return _say(start, self._process.serves, "serves", "it does not serve yet, or is about to end")
         start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"here are /metrics, /livez and /readyz\n"]
+
+    def _why_not(self, shown: str) -> str:
+        try:
+            return asyncio.run_coroutine_threadsafe(self._process.may_read(shown), self._loop).result(READ_S)
+        except (TimeoutError, RuntimeError):
+            return "whether this token may read can't be known now: the process is busy, or about to end"
 
     def _turns(self) -> bool:
         turned = threading.Event()

@@ -19,7 +19,7 @@ import uvloop
 
 from atf import __version__, log
 from atf.calls.retry import RetryPolicy, retry
-from atf.config.settings import LogSettings, StoreSettings, Timing
+from atf.config.settings import LogSettings, SecuritySettings, StoreSettings, Timing
 from atf.errors import AtfError, DeadlineExceeded, Internal, InvalidArgument, NotFound, ResourceExhausted, Unavailable
 from atf.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_NOT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, READY_FD
 from atf.metrics.metrics import Metrics, no_gauges
@@ -29,6 +29,7 @@ from . import streams
 from .descriptors import error_text, is_out_of_descriptors, watch
 from .forks import keep_signals_from_children
 from .memory import give_memory_back
+from .metrics_access import MayRead, everybody, holders_of_own_token
 from .stops import StopRequests, stop_signals
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_SECURITY: Final = SecuritySettings()
 _UNTIL_THERE: Final = RetryPolicy(
     first=0.1, most=2.0, errors=(Unavailable, DeadlineExceeded, ResourceExhausted, OSError)
 )
@@ -62,6 +64,7 @@ class Process:
         log: says events in the role's name.
         metrics: what it counts and measures.
         read_gauges: brings gauges up to date when somebody scrapes them.
+        may_read: see MayRead.
         at_once: called when the process is to end at once. Returns whether the body ends by itself now, which may take _AT_ONCE_S;
             else the process ends there and then, as it does where this is None.
     """
@@ -71,6 +74,7 @@ class Process:
         self.stopping = asyncio.Event()
         self.metrics = Metrics()
         self.read_gauges: Callable[[], Coroutine[Any, Any, None]] = no_gauges
+        self.may_read: MayRead = everybody
         self.metrics_address = ""
         self.at_once: Callable[[], bool] | None = None
         self._asked = StopRequests()
@@ -97,16 +101,24 @@ class Process:
         """Whether it has said that it is ready, and was not asked to end since."""
         return self._serves and not self.stopping.is_set()
 
-    async def serve_metrics(self, listen: str) -> None:
+    async def serve_metrics(self, listen: str, security: SecuritySettings) -> None:
         """Serves /metrics, /livez and /readyz until the process ends.
 
         Raises:
-            ConfigError: it can't listen there.
+            ConfigError: it can't listen there, or may not without TLS and tokens.
         """
         from atf.metrics.server import MetricsServer
 
+        security.check_listen(listen, "metrics_listen")
+        tls = None
+        if security.tls_cert:
+            from atf.rpc.http_tls import http_context
+
+            tls = http_context(security)
+        if security.auth != "off" and self.may_read is everybody:
+            self.may_read = holders_of_own_token
         self.metrics.begin(self.parts, __version__, platform.python_version())
-        server = MetricsServer(self, asyncio.get_running_loop())
+        server = MetricsServer(self, asyncio.get_running_loop(), tls)
         await server.start(listen)
         self.metrics_address = server.address
 
@@ -209,6 +221,7 @@ def run_role(
     *,
     parts: Sequence[str] = (),
     metrics_listen: str = "",
+    security: SecuritySettings = NO_SECURITY,
     first: Callable[[], None] | None = None,
     told: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -220,6 +233,7 @@ def run_role(
         settings: what is said, and how.
         parts: the roles whose work it does; default: its own alone.
         metrics_listen: where to serve what it counts, host:port; empty: nowhere.
+        security: who may read that, and how it is encrypted.
         first: called before any event loop runs: user code is imported there, which may run one of its own. A stop that comes meanwhile is
             carried out after it.
         told: whether somebody else says at ERROR why the role can't go on; its own line is then one at INFO.
@@ -240,7 +254,7 @@ def run_role(
             process._signalled(number)
         process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
         if metrics_listen:
-            await process.serve_metrics(metrics_listen)
+            await process.serve_metrics(metrics_listen, security)
         try:
             code = await body(process) or EXIT_OK
         except StoppedEarly:

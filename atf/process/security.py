@@ -12,11 +12,14 @@ from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import TokenRecord
 from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings
+from atf.process.metrics_access import readers_of_everything
+from atf.rpc.http_tls import http_context
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.server_tls import server_credentials
 from atf.runtime import Runtime
 
 if TYPE_CHECKING:
+    from atf.process.role import Process
     from atf.store.store import Store
 
 
@@ -34,8 +37,8 @@ def known_tokens(store: Store, runtime: Runtime) -> KnownTokens:
     return KnownTokens(read, runtime)
 
 
-def server_security(settings: SecuritySettings, listen: str, store: Store, runtime: Runtime) -> ServerSecurity:
-    """Whom a role answers that has the store.
+def server_security(settings: SecuritySettings, listen: str, store: Store, process: Process) -> ServerSecurity:
+    """Whom a role answers that has the store; and who may read its metrics.
 
     Raises:
         ConfigError: it would listen for other machines without TLS and tokens, or a file can't be read.
@@ -43,7 +46,10 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, runti
     settings.check_listen(listen)
     authenticator = None
     if settings.auth != "off":
-        known = known_tokens(store, runtime)
-        runtime.spawn(known.run(), name="tokens")
-        authenticator = TokenAuthenticator(known, runtime)
-    return ServerSecurity(authenticator, server_credentials(settings), WrongTries(runtime))
+        known = known_tokens(store, process.runtime)
+        process.runtime.spawn(known.run(), name="tokens")
+        authenticator = TokenAuthenticator(known, process.runtime)
+        process.may_read = readers_of_everything(authenticator)
+    return ServerSecurity(
+        authenticator, server_credentials(settings), WrongTries(process.runtime), http=http_context(settings)
+    )

@@ -28,12 +28,14 @@ class ServerSecurity:
         authenticator: knows callers; None: everybody may do everything.
         credentials: gRPC's, of a server; None: what is said can be read by whoever carries it.
         wrong_tries: limits those who show what is not valid; None: nobody is limited.
+        http: wraps connections of what the role serves by HTTP; None: as `credentials`.
         check_method: lets pass what a caller may call, by its path.
     """
 
     authenticator: Authenticator | None = None
     credentials: Any | None = None
     wrong_tries: WrongTries | None = None
+    http: Any | None = None
     check_method: Callable[[str, Caller], None] = check_method
 
     def checks(self, path: str) -> Check | None:

@@ -52,7 +52,9 @@ def main(
         opened = await process.open_store(store, timing)
         here = ServerRoles(opened, roles, timing, process.runtime)
         process.read_gauges = here.consumer.read_gauges
-        await here.start(security=server_security(security, settings.listen, opened, process.runtime))
+        if roles.frontend.dapr_http:
+            security.check_listen(roles.frontend.dapr_http, "dapr_http")
+        await here.start(security=server_security(security, settings.listen, opened, process))
         try:
             pages = await here.serve_pages(ui, lambda: process.serves) if ui is not None else ""
             process.ready(here.address, ui=pages, dapr_http=here.dapr_http)
@@ -63,4 +65,4 @@ def main(
             await here.end()
             await opened.close()
 
-    return run_role("server", body, logs, parts=PARTS, metrics_listen=metrics_address(settings))
+    return run_role("server", body, logs, parts=PARTS, metrics_listen=metrics_address(settings), security=security)

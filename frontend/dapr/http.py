@@ -61,7 +61,7 @@ class HttpPort:
     Args:
         runtime: answers the calls.
         grace: seconds that calls which run have when it ends.
-        security: whom it answers.
+        security: whom it answers, and how connections are encrypted.
     """
 
     def __init__(self, runtime: DaprRuntime, grace: float, security: ServerSecurity = OPEN_TO_ALL) -> None:
@@ -87,7 +87,7 @@ class HttpPort:
             app.router.add_delete(f"{path}/{{name}}", self._delete)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=self._grace)
         await runner.setup()
-        await web.TCPSite(runner, host.strip("[]"), port).start()
+        await web.TCPSite(runner, host.strip("[]"), port, ssl_context=self._security.http).start()
         self._runner = runner
         return f"{host}:{runner.addresses[0][1]}"
 

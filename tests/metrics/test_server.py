@@ -5,18 +5,31 @@ from __future__ import annotations
 import asyncio
 import http.client
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from atf.errors import ConfigError
+from atf.auth.caller import Caller, CallerKind
+from atf.auth.dev_certificates import DevAuthority, Pair
+from atf.auth.grants import TokenGrant, Verb
+from atf.config.settings import SecuritySettings
+from atf.errors import ConfigError, Unauthenticated
 from atf.metrics import server as module
 from atf.metrics.http_server import MAX_CONNECTIONS
 from atf.metrics.metrics import Metrics
 from atf.metrics.server import MetricsServer
 from atf.metrics.table import LEASES_LOST, RPC_SECONDS, TASKS
+from atf.process import metrics_access
+from atf.process.metrics_access import holders_of_own_token, readers_of_everything
+from atf.process.role import Process
+from atf.rpc import tls_files
+from atf.rpc.caller_security import Security
+from atf.rpc.http_tls import http_context
 
 
 class Role:
@@ -30,6 +43,9 @@ class Role:
     async def read_gauges(self) -> None:
         self.reads += 1
         self.metrics.replace(TASKS, {("a/b", "NEW"): self.reads})
+
+    async def may_read(self, shown: str) -> str:
+        return "" if shown in {"", "Bearer right"} else "that token may not read everything"
 
 
 class Site:
@@ -133,3 +149,78 @@ async def test_after_its_end_nobody_answers() -> None:
     server.close()
     with pytest.raises(OSError):  # noqa: PT011  refused or reset
         await Site(role, server.address).ask("/livez")
+
+
+async def test_metrics_are_for_tokens_that_may_read_and_the_rest_for_everybody(site: Site) -> None:
+    def get(path: str, shown: str) -> int:
+        connection = http.client.HTTPConnection(site.address, timeout=20)
+        connection.request("GET", path, headers={"Authorization": shown})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    site.role.serves = True
+    wrong, right = "Bearer wrong", "Bearer right"
+    found = [
+        await asyncio.to_thread(get, *each)
+        for each in (("/metrics", wrong), ("/metrics", right), ("/livez", wrong), ("/readyz", wrong))
+    ]
+    assert found == [401, 200, 200, 200]
+
+
+async def test_metrics_are_served_by_tls_and_a_new_certificate_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_files, "LOOK_EVERY_S", 0.0)
+    one, two = (DevAuthority(datetime.now(UTC)) for _ in range(2))
+
+    def put(pair: Pair) -> None:
+        (tmp_path / "c").write_bytes(pair.certificate)
+        (tmp_path / "k").write_bytes(pair.key)
+
+    put(one.server())
+    context = http_context(SecuritySettings(tls_cert=str(tmp_path / "c"), tls_key=str(tmp_path / "k")))
+    server = MetricsServer(Role(), asyncio.get_running_loop(), context)
+    await server.start("127.0.0.1:0")
+
+    def get(authority: DevAuthority) -> int:
+        trusts = ssl.create_default_context(cadata=authority.pair.certificate.decode())
+        connection = http.client.HTTPSConnection(server.address, timeout=20, context=trusts)
+        connection.request("GET", "/livez")
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    assert await asyncio.to_thread(get, one) == 200
+    put(two.server())
+    assert await asyncio.to_thread(get, two) == 200
+    with pytest.raises(ssl.SSLError):
+        await asyncio.to_thread(get, one)
+    server.close()
+
+
+@pytest.mark.parametrize(("scopes", "may"), [({"*"}, True), ({"photos"}, False)])
+async def test_a_role_with_the_store_lets_read_whose_token_reads_everything(scopes: set[str], may: bool) -> None:
+    class Knows:
+        async def caller(self, shown: str, _subjects: object) -> Caller:
+            if shown != "Bearer x":
+                raise Unauthenticated("who is that?")
+            return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset({Verb.READ}), frozenset(scopes)))
+
+    may_read = readers_of_everything(Knows())
+    assert (await may_read("Bearer x") == "") is may
+    assert "who is that" in await may_read("Bearer y")
+
+
+async def test_a_role_without_the_store_lets_read_who_has_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_access, "own", lambda: Security(token="mine"))
+    assert await holders_of_own_token("Bearer mine") == ""
+    assert "the token of this process" in await holders_of_own_token("Bearer other")
+    monkeypatch.setattr(metrics_access, "own", Security)
+    assert await holders_of_own_token("") != ""
+
+
+async def test_a_process_that_others_reach_serves_metrics_with_tls_and_tokens_alone() -> None:
+    process = Process("hsc")
+    with pytest.raises(ConfigError, match=r"metrics_listen = 0\.0\.0\.0:0: other machines reach that"):
+        await process.serve_metrics("0.0.0.0:0", SecuritySettings())

@@ -15,6 +15,7 @@ from atf.cli.output import say
 from atf.metrics.metrics import Metrics
 from atf.metrics.server import MetricsServer
 from atf.metrics.table import ROLES
+from atf.process.metrics_access import MayRead, everybody
 from atf.store.store import Store
 
 from .ports import metrics_if_taken
@@ -26,6 +27,7 @@ class _OneProcess:
 
     metrics: Metrics
     read_gauges: Callable[[], Coroutine[Any, Any, None]]
+    may_read: MayRead = everybody
     serves: bool = True
 
 
