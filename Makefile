@@ -107,6 +107,10 @@ lists: .venv/.ready ## measure every list and filter over a store with very many
 hosts: .venv/.ready ## measure what very many idle worker hosts cost, and what one task does among them: HOSTS=1000
 	PYTHONPATH=. .venv/bin/python -P -m proof.hosts $(if $(HOSTS),--hosts "$(HOSTS)") $(ARGS)
 
+.PHONY: rotation
+rotation: .venv/.ready ## replace certificates and token every 5 s under 500 calls a second, none of which may fail: SECONDS=300; an ended run goes on
+	PYTHONPATH=. .venv/bin/python -P -m proof.rotation $(if $(SECONDS),--seconds "$(SECONDS)") $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py

@@ -219,6 +219,25 @@ def test_a_new_token_is_good_at_once_and_wrong_ones_cause_no_work() -> None:
     assert on_virtual_time(play) <= 3 + LOOKS
 
 
+def test_a_new_secret_is_good_at_once_for_all_that_show_it_at_the_same_time() -> None:
+    tokens = Tokens(record())
+
+    async def play(runtime: VirtualRuntime) -> None:
+        known = KnownTokens(tokens.read, runtime)
+        door = TokenAuthenticator(known, runtime)
+        await door.caller(bearer(TOKEN), ())
+        await known.refresh()  # just now, by the clock
+        tokens.now_has(
+            record(digest=secrets.digest_of(OTHER), before=secrets.digest_of(TOKEN), before_until_us=1 << 60)
+        )
+        read = tokens.reads
+        found = await asyncio.gather(*(door.caller(bearer(each), ()) for each in (OTHER, OTHER, TOKEN)))
+        assert [each.token_id for each in found] == [ID] * 3
+        assert tokens.reads == read + 1
+
+    on_virtual_time(play)
+
+
 def test_what_was_revoked_is_not_believed_for_long_while_the_store_is_away() -> None:
     async def play(runtime: VirtualRuntime) -> None:
         tokens = Tokens(record())
