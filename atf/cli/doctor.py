@@ -19,6 +19,7 @@ from atf.config.settings import (
     FrontendSettings,
     HscSettings,
     LogSettings,
+    SecuritySettings,
     ServerSettings,
     StoreConsumerSettings,
     StoreSettings,
@@ -39,6 +40,7 @@ from atf.store.servers.modes import open_link
 from atf.store.servers.permissions import acl_user
 
 from .json_values import print_json
+from .link_checks import certificates, now, plain_links
 from .options import as_json, no_header, read, refuse_unused, settings_flags, wants_json
 from .output import print_table
 
@@ -103,6 +105,8 @@ def doctor(acl: bool, **flags: Any) -> int:
 def _examine(flags: dict[str, Any]) -> tuple[list[CheckResult], int]:
     """The results, and the exit code that they have beyond their own: 0, or that of a store that can't be reached."""
     here = _settings()
+    if worst(here) is not State.REFUSE:
+        here += _links(flags)
     try:
         settings, timing = _chosen(flags), read(Timing, {})
     except ConfigError as error:
@@ -188,6 +192,14 @@ def _settings() -> list[CheckResult]:
     file = os.environ.get("ATF_CONFIG", "atf.toml")
     sound = ok("settings", file if Path(file).exists() else "no file", "every setting here is one, and keeps its rules")
     return list(found.values()) or [sound]
+
+
+def _links(flags: dict[str, Any]) -> list[CheckResult]:
+    """What there is to say of certificates and of plain links, by this host's settings."""
+    security, roles = read(SecuritySettings, {}), {name: cls for name, cls in _ROLES.items() if name}
+    store = _chosen(flags)
+    named = [(name, read(cls, {}, name)) for name, cls in roles.items()]
+    return certificates(security, store.redis_url, now()) + plain_links(security, named, store)
 
 
 def _refused_settings(error: ConfigError) -> CheckResult:
