@@ -97,6 +97,8 @@ class Connection:
         self._security = security or own()
         self._connect = connect
         self._live: _Live | None = None
+        self._following: tuple[_Live, Callable[[], bool]] | None = None
+        """What takes the place of the channel, since a certificate has changed; and whether it is connected."""
         self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
         """Of which calls are still under way: each holds its channel."""
         self._replaced = False
@@ -112,18 +114,31 @@ class Connection:
             raise Unavailable(f"the connection to {self.address} is closed")
         # Another thread may give the channel up meanwhile: so each is read once, and a method is never kept beside another channel.
         live, version = self._live, self._security.version()
-        if live is not None and live.version != version:
-            self._give_up(live.channel)  # a certificate has changed; calls under way end where they are
-            live = None
         if live is None:
-            more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
-            made = self._connect([*CHANNEL_OPTIONS, *more], self._security.credentials())
-            live = self._live = _Live(made, {}, version)
+            live = self._live = self._made(version)
+        elif live.version != version:
+            live = self._renewed(live, version)
         method = live.methods.get(path)
         if method is None:
             of_kind = getattr(live.channel, kind)
             method = live.methods[path] = of_kind(path, request_serializer=request.SerializeToString)
         return method, live.channel
+
+    def _made(self, version: int) -> _Live:
+        more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
+        return _Live(self._connect([*CHANNEL_OPTIONS, *more], self._security.credentials()), {}, version)
+
+    def _renewed(self, live: _Live, version: int) -> _Live:
+        """A channel with the new certificate once it is connected; until then the one that there is, whose connection holds."""
+        following = self._following
+        if following is None or following[0].version != version:
+            made = self._made(version)
+            following = self._following = made, _readiness(made.channel)
+        if not following[1]():
+            return live
+        self._given_up.add(live.channel)  # calls under way end where they are
+        self._live, self._following = following[0], None
+        return following[0]
 
     def _failed(self, error: Any, channel: Any, heard: int) -> None:
         """Learns from a call that has failed what its connection is worth.
@@ -161,7 +176,9 @@ class Connection:
 
     def _channels(self) -> list[Any]:
         """All on which calls may be under way."""
-        return [*([self._live.channel] if self._live is not None else []), *self._given_up]
+        following = [self._following[0]] if self._following is not None else []
+        live = [self._live] if self._live is not None else []
+        return [*(each.channel for each in (*live, *following)), *self._given_up]
 
     def _decoded(self, path: str, reply: type[R], data: bytes) -> R:
         self._heard += 1
@@ -171,6 +188,14 @@ class Connection:
         except DecodeError as error:
             method, name = path.rpartition("/")[2], reply.DESCRIPTOR.name
             raise Internal(f"{method}: what {self.address} answered is no {name}: {error}") from None
+
+
+def _readiness(channel: Any) -> Callable[[], bool]:
+    """Has a channel connect; what says whether it is connected."""
+    if isinstance(channel, grpc.aio.Channel):
+        return lambda: channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
+    done: Callable[[], bool] = grpc.channel_ready_future(channel).done
+    return done
 
 
 def changed(options: Sequence[tuple[str, Any]], others: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
