@@ -19,7 +19,7 @@ _MOST_ERRORS: Final = 20
 
 
 @dataclass
-class Tally:
+class RotationTally:
     """What became of the calls."""
 
     calls: int = 0
@@ -31,9 +31,9 @@ class Tally:
 
 async def rotate_under_load(
     secured: Secured, authority: DevAuthority, *, seconds: float, every: float, rate: int
-) -> Tally:
+) -> RotationTally:
     """Schedules `rate` tasks a second for `seconds`, while certificates and token are replaced each `every` seconds."""
-    tally, (frontend, channel) = Tally(), secured.open()
+    tally, (frontend, channel) = RotationTally(), secured.open()
     async with asyncio.TaskGroup() as group:
         rotating = group.create_task(_rotate(secured, authority, frontend, every, tally))
         began = time.monotonic()
@@ -48,7 +48,7 @@ async def rotate_under_load(
 
 
 async def _rotate(
-    secured: Secured, authority: DevAuthority, frontend: api.Frontend, every: float, tally: Tally
+    secured: Secured, authority: DevAuthority, frontend: api.Frontend, every: float, tally: RotationTally
 ) -> None:
     while True:
         await asyncio.sleep(every)
@@ -56,7 +56,7 @@ async def _rotate(
         tally.rotations += 1
 
 
-async def _call(frontend: api.Frontend, tally: Tally, number: int) -> None:
+async def _call(frontend: api.Frontend, tally: RotationTally, number: int) -> None:
     spec = t.TaskSpec()
     setattr(spec, "lambda", LAMBDA)
     began = time.monotonic()
