@@ -155,6 +155,12 @@ STORE_CHECK_FAILED: Final = _gauge(
     OF_THE_STORE,
     "How a check of the task store's servers stands: 0 well, 1 it warns, 2 it refuses. `atf doctor` says what it found and what to do.",
 )
+CERTIFICATE_EXPIRES: Final = _gauge(
+    "atf_certificate_expires_seconds",
+    ("file",),
+    ROLES,
+    "Seconds until the first certificate of a file ends: of `tls_cert`, `tls_client_ca` or `tls_ca`. Below 0: it has ended. -1 where it can't be read.",
+)
 CLOCK_STEPS: Final = _counter(
     "atf_clock_steps_total",
     (),
@@ -236,6 +242,7 @@ METRICS: Final = (
     STORE_CALLS,
     STORE_CALL_SECONDS,
     STORE_CHECK_FAILED,
+    CERTIFICATE_EXPIRES,
     CLOCK_STEPS,
     TASKS,
     TASKS_DUE,

@@ -115,6 +115,10 @@ class Process:
             from atf.rpc.http_tls import http_context
 
             tls = http_context(security)
+        if security.tls_cert or security.tls_ca:
+            from .certificates import watch_certificates
+
+            self.runtime.spawn(watch_certificates(security, self.metrics, self.runtime), name="certificates")
         if security.auth != "off" and self.may_read is everybody:
             self.may_read = holders_of_own_token
         self.metrics.begin(self.parts, __version__, platform.python_version())

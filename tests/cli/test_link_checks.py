@@ -10,6 +10,7 @@ import pytest
 from atf.auth.dev_certificates import DevAuthority
 from atf.cli.link_checks import certificates, plain_links
 from atf.config.settings import ControllerSettings, FrontendSettings, SecuritySettings, StoreSettings
+from atf.process.certificates import seconds_left
 from atf.store.servers.check_results import State
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -64,3 +65,10 @@ def test_links_with_other_machines_that_are_plain_are_named() -> None:
     assert plain_links(SecuritySettings(), [("frontend", FrontendSettings())], StoreSettings()) == []
     many = StoreSettings(redis_url="redis+sentinel://10.0.0.1:1,10.0.0.2:1/tasks")
     assert len(plain_links(safe, [], many)) == 1
+
+
+def test_what_certificates_have_left_is_measured(tmp_path: Path) -> None:
+    settings = secured(tmp_path)
+    assert seconds_left(settings, int(NOW.timestamp() * 1e6)) == {("tls_cert",): 40 * 86_400}
+    (tmp_path / "c.pem").unlink()
+    assert seconds_left(settings, 0) == {("tls_cert",): -1}

@@ -109,7 +109,7 @@ def test_an_alert_is_tested_both_firing_and_silent(rule: Rule) -> None:
 
 def test_a_rule_groups_by_nothing_that_grows() -> None:
     """At most so many alerts at once: of each lambda one, and some of what there are few of."""
-    bounded = {"lambda", "le", "status", "pool", "state", "check", "role", "priority"}
+    bounded = {"file", "lambda", "le", "status", "pool", "state", "check", "role", "priority"}
     grouped = {
         label.strip()
         for each in ALL_RULES

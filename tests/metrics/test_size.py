@@ -64,6 +64,7 @@ def labels_of(spec: MetricSpec, role: str) -> list[tuple[str, ...]]:
         "code": ["OK", "UNAVAILABLE", "INVALID_ARGUMENT"],
         "function": [f"function_number_{number}" for number in range(FUNCTIONS[role])],
         "check": [f"check-{number}" for number in range(20)],
+        "file": ["tls_cert", "tls_client_ca", "tls_ca"],
         "role": [role],
         "version": ["0.2.0"],
         "python": ["3.11.7"],

@@ -44,6 +44,7 @@ def test_no_label_names_a_host_an_executor_or_a_task() -> None:
         "method",
         "code",
         "function",
+        "file",
         "check",
         "le",
     }
