@@ -14,13 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from atf.cli.local.cluster import Cluster
 from atf.metrics import table
-from atf.metrics.table import METRICS, ROLES, MetricSpec
+from atf.metrics.table import CERTIFICATE_EXPIRES, METRICS, ROLES, MetricSpec
 
 from .test_up import env, folder, results, running, schedule  # noqa: F401  fixtures among them
 
 pytestmark = pytest.mark.timeout(120)
 
 RARE: Final = {
+    CERTIFICATE_EXPIRES,
     *(table.TICKS_MISSED, table.TASKS_DUE, table.QUEUE_DEPTH, table.DUE_OLDEST, table.LAMBDA_GATED),
     table.SLO_RATIO,
 }
