@@ -150,9 +150,6 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """By path. The controller's own calls are not here: it knows its executors by itself (atf/controller)."""
 
-OPEN: Final = frozenset({"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"})
-"""Answered to everybody: whether a role is well is no secret, and balancers have no token."""
-
 
 def check_method(path: str, who: Caller) -> None:
     """Lets pass a call whose verb the caller has for anything at all; the method itself looks at what it concerns.

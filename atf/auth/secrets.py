@@ -59,8 +59,3 @@ def parse(text: str) -> ShownToken | None:
     """What a caller has shown; None: it is no token."""
     found = _FORM.fullmatch(text) if len(text) <= MAX_CHARS else None
     return ShownToken(found[1], digest_of(text)) if found else None
-
-
-def without_secrets(text: str) -> str:
-    """A text in which tokens are named by their ids alone."""
-    return _FORM.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)

@@ -87,7 +87,6 @@ def bearer(token: str) -> str:
 def test_a_token_names_itself_and_hides_its_secret() -> None:
     shown = secrets.parse(TOKEN)
     assert shown == (ID, secrets.digest_of(TOKEN))
-    assert secrets.without_secrets(f"it said {TOKEN}!") == f"it said atf_{ID}_…!"
     assert TOKEN != OTHER
 
 

@@ -218,7 +218,6 @@ def test_whatever_a_caller_shows_is_a_token_or_none(text: str) -> None:
     found = secrets.parse(text)
     assert found is None or (len(found.id), len(found.digest)) == (10, 64)
     assert executor_credentials.check(text, [b"k" * 32]) is None
-    assert "_…" in secrets.without_secrets(text) or found is None
 
 
 @fuzz

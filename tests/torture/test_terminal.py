@@ -321,6 +321,9 @@ LEFT_OUT: Final = {
     "demo": "starts a store and roles; it prints figures of its own",
     "verify": "starts roles on a store; it prints figures of its own",
     "bench": "starts roles on a store; it prints figures of its own",
+    **dict.fromkeys(
+        ("certs dev", "keyfile new", "keyfile add", "keyfile rotate"), "makes files; it prints their names, of its own"
+    ),
     "ui": "serves pages; it prints its address, and what its log says",
 }
 """Commands that no line above calls, with the reason."""
