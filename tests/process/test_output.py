@@ -16,7 +16,7 @@ from atf.executor.output import capture, current_run
 from atf.executor.output.log_handlers import take_logging
 
 class Run:
-    task_id, lambda_name, redact, ended_at, keeps_log = "id-1", "shop/print", str, 0.0, False
+    task_id, lambda_name, redact, ended_at, keeps_log, encrypts = "id-1", "shop/print", str, 0.0, False, False
 
 protect(); protect_stdout()
 log.setup(LogSettings(log_format="json"), "executor")
@@ -36,7 +36,7 @@ from atf import log
 from atf.executor.output import capture, current_run
 
 class Run:
-    task_id, lambda_name, redact, ended_at, keeps_log = "id-1", "shop/print", str, 0.0, False
+    task_id, lambda_name, redact, ended_at, keeps_log, encrypts = "id-1", "shop/print", str, 0.0, False, False
 
 
 def child():
