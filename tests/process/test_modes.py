@@ -8,15 +8,16 @@ import os
 import random
 import signal
 import ssl
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from atf.auth.dev_certificates import dev_certificates
 from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
 from atf.client import AsyncClient, Handle
@@ -320,18 +321,11 @@ def _calls(server: TcpServer, command: str) -> int:
 
 async def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
     """The server of the tests has no TLS: a proxy has it in its place."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    try:
-        subprocess.run(  # noqa: ASYNC221  a moment
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
-             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
-            check=True, capture_output=True,
-        )  # fmt: skip
-    except FileNotFoundError:
-        pytest.skip("not run: no openssl to make a certificate with")
+    for name, text in dev_certificates([], datetime.now(UTC)).items():
+        (tmp_path / name).write_bytes(text)
     server = TcpServer(str(find_binary().path), tmp_path, [])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server-key.pem")
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner, outer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -341,7 +335,7 @@ async def test_tls_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
         server.start()
         proxy = await asyncio.start_server(forward, "127.0.0.1", ssl=context)
         port = proxy.sockets[0].getsockname()[1]
-        store = await opened(f"rediss://{WHO}localhost:{port}?ssl_ca_certs={certificate}")
+        store = await opened(f"rediss://{WHO}localhost:{port}?ssl_ca_certs={tmp_path}/ca.pem")
         world = World(store, Clock())
         assert (await store.schedule([world.task("a")]))[0].id.endswith("-a")
         assert await store.queues() == []

@@ -19,7 +19,6 @@ from atf.rpc import frontend_pb2 as f
 from atf.rpc.local_channel import LocalChannel
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import FrontendStub
-from atf.ui.actions.table import ACTIONS, CALLS
 from atf.ui.app import make_app
 from atf.ui.security import CSRF_COOKIE, CSRF_FIELD
 from atf.ui.sessions import COOKIE, IDLE_S, LIFE_S, MOST, Sessions
@@ -189,7 +188,3 @@ def test_there_are_so_many_sessions_at_most() -> None:
     sessions = Sessions(Recorder(), TurnedClock())  # type: ignore[arg-type]
     names = [sessions.begin("t", f.CallerInfo()) for _ in range(MOST + 1)]
     assert [sessions.of(names[0]), sessions.of(names[1]) is not None] == [None, True]
-
-
-def test_every_action_has_its_call() -> None:
-    assert CALLS.keys() == ACTIONS.keys()
