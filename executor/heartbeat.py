@@ -64,7 +64,7 @@ class Heartbeats:
         self._began: list[HeldTask] = []
         self._all = False
         self._stopping = False
-        self._watched: set[HeldTask] = set()
+        self._watched: dict[HeldTask, None] = {}
         """Whose logs somebody watches, as the last answers said."""
         self._look: asyncio.TimerHandle | None = None
 
@@ -190,14 +190,15 @@ class Heartbeats:
             # UNKNOWN: the claim's part of the store is away. What was said of it is not stored, and is said again.
             if verdict != h.UNKNOWN and task.progress is progress:
                 task.progress = ""
-        self._watch([task for task, _ in answers], {task for task, verdict in answers if verdict == h.WATCHED})
+        self._watch([task for task, _ in answers], [task for task, verdict in answers if verdict == h.WATCHED])
         lost = [task for task, verdict in answers if verdict == h.LOST]
         self.heard(lost, [task for task, verdict in answers if verdict == h.CANCEL])
 
-    def _watch(self, asked: list[HeldTask], watched: set[HeldTask]) -> None:
+    def _watch(self, asked: list[HeldTask], watched: list[HeldTask]) -> None:
         """Somebody watches the logs of some of the runs that were asked of: says soon what they have printed."""
         if watched or self._watched:
-            self._watched = self._watched.difference(asked) | watched
+            asked_now = set(asked)
+            self._watched = dict.fromkeys([task for task in self._watched if task not in asked_now] + watched)
             for task in watched:
                 task.kept_log().watched = True
             if self._look is None and self._loop is not None:
@@ -205,7 +206,7 @@ class Heartbeats:
 
     def _tell_logs(self) -> None:
         self._look = None
-        self._watched = {task for task in self._watched if task.outcome is None and not task.lost}
+        self._watched = {task: None for task in self._watched if task.outcome is None and not task.lost}
         if self._watched and self._loop is not None:
             self._look = self._loop.call_later(_LOG_S, self._tell_logs)
             if changed := [

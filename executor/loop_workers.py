@@ -35,7 +35,7 @@ class LoopWorkers:
     def __init__(self, limit: int) -> None:
         self.capacity = limit
         self._waiting: deque[HeldTask] = deque()
-        self._running: set[HeldTask] = set()
+        self._running: dict[HeldTask, None] = {}
         self._runners = 0
         """That have not made their first step."""
         self._most = limit
@@ -144,7 +144,7 @@ class LoopWorkers:
         if task is None:
             return
         self._began += 1
-        self._running.add(task)
+        self._running[task] = None
         aio = task.aio = asyncio.current_task(self._loop)
         if aio is not None:  # it is, unless lambdas have given the loop a factory of another kind
             aio.set_name(task.task_id)
@@ -154,7 +154,7 @@ class LoopWorkers:
 
     async def finish(self, task: HeldTask, left: Unawaited) -> Outcome:
         """Awaits, on the loop, what a `def` has returned in another worker."""
-        self._running.add(task)
+        self._running[task] = None
         outcome = await self._performer.finish(task, left)
         self._left(task)
         return outcome
@@ -163,7 +163,7 @@ class LoopWorkers:
         """The task runs no more: another may begin."""
         if os.getpid() != self._pid:
             os._exit(EXIT_FORKED)
-        self._running.discard(task)
+        self._running.pop(task, None)
         if self._waiting and not self._called:
             self._again()
 

@@ -44,8 +44,9 @@ class TaskWaits:
         self._store = store
         self._runtime = runtime
         self._poll = store.settings.poll_interval
-        self._calls: dict[str, set[_Waiter]] = {}
-        self._notified: dict[str, set[asyncio.Event]] = {}
+        self._calls: dict[str, dict[_Waiter, None]] = {}
+        """By task, in the order in which they came: in that order they wake. The same holds for those below."""
+        self._notified: dict[str, dict[asyncio.Event, None]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._draining = False
 
@@ -57,7 +58,7 @@ class TaskWaits:
         """
         call = _Waiter(ids, want_all)
         for each in call.open:
-            self._calls.setdefault(each, set()).add(call)
+            self._calls.setdefault(each, {})[call] = None
         try:
             if seconds > 0 and not self._draining:
                 self._listen()  # before the first look, so that no end falls between the two
@@ -74,13 +75,13 @@ class TaskWaits:
     def notification_of(self, name: str) -> Iterator[asyncio.Event]:
         """Within the block the event is set at a notification for this name. A notification may be lost."""
         notified = asyncio.Event()
-        self._notified.setdefault(name, set()).add(notified)
+        self._notified.setdefault(name, {})[notified] = None
         if not self._draining:
             self._listen()
         try:
             yield notified
         finally:
-            self._notified[name].discard(notified)
+            del self._notified[name][notified]
             if not self._notified[name]:
                 del self._notified[name]
 
@@ -98,8 +99,8 @@ class TaskWaits:
 
     def _forget(self, call: _Waiter) -> None:
         for each in call.open | call.done:
-            calls = self._calls.get(each, set())
-            calls.discard(call)
+            calls = self._calls.get(each, {})
+            calls.pop(call, None)
             if not calls:
                 self._calls.pop(each, None)
 

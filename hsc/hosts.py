@@ -101,8 +101,8 @@ class Hosts:
         self._sets = sets
         self._runtime = runtime
         self._permitted = PermittedSets()
-        self._news: dict[str, set[asyncio.Event]] = {}
-        """By host, of each report that is open."""
+        self._news: dict[str, dict[asyncio.Event, None]] = {}
+        """By host, of each report that is open, in the order in which they came: in that order they wake."""
         self._told: dict[str, _HostNews] = {}
         self._trouble = Trouble(_log, "store")
         self._closed = False
@@ -125,7 +125,7 @@ class Hosts:
         self._permitted.permit(request.pool, [each for some in runs.values() for each in some])
         permit(Verb.WORK, *quarantined_lambdas(request))
         news = asyncio.Event()
-        self._news.setdefault(request.host, set()).add(news)
+        self._news.setdefault(request.host, {})[news] = None
         answered = False
         try:
             self._note(request, runs)
@@ -134,7 +134,7 @@ class Hosts:
             return reply
         finally:
             self._pools.of(request.pool).here.report_ended(request.host)
-            self._news[request.host].discard(news)
+            del self._news[request.host][news]
             if not self._news[request.host]:
                 del self._news[request.host]
                 if not answered:  # it may say something else at another HSC

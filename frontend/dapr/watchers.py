@@ -121,15 +121,15 @@ class Watchers:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, deque[Watcher]] = defaultdict(deque)
-        self.open: set[Watcher] = set()
+        self.open: dict[Watcher, None] = {}
 
     def add(self, watcher: Watcher) -> None:
-        self.open.add(watcher)
+        self.open[watcher] = None
         for each in watcher.lambdas:
             self._waiting[each].append(watcher)
 
     def remove(self, watcher: Watcher) -> None:
-        self.open.discard(watcher)
+        self.open.pop(watcher, None)
         for each in watcher.lambdas:
             self._waiting[each].remove(watcher)
             if not self._waiting[each]:

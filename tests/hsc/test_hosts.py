@@ -248,6 +248,25 @@ async def test_one_that_ends_sends_its_hosts_to_others(w: World) -> None:
     assert w.runtime.monotonic() == 1
 
 
+@virtual(world())
+async def test_reports_of_one_host_wake_in_the_order_in_which_they_came(w: World) -> None:
+    """By their addresses the last word would be another one's in each run, and no seed of the simulation could be played again."""
+    host = Host(w, "one", sets(["e1"]))
+    await asyncio.sleep(0.1)
+    await end([host.duty])
+    answered: list[int] = []
+
+    async def report(number: int) -> None:
+        await w.hsc.report_host(host.request())
+        answered.append(number)
+
+    reports = [w.runtime.spawn(report(number), name="report") for number in range(20)]
+    await asyncio.sleep(0.1)
+    await w.store.drain_host("one", drains=True)
+    await asyncio.gather(*reports)
+    assert answered == list(range(20))
+
+
 @virtual(world(partitions=2))
 async def test_the_store_is_told_again_only_what_is_new_or_will_be_forgotten_soon(w: World) -> None:
     told, serve = list[float](), w.store.serve
