@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from atf.auth.caller import permit
+from atf.auth.caller import caller, permit
 from atf.auth.grants import Verb
 from atf.calls.retry import Trouble
 from atf.errors import AtfError, InvalidArgument, Unavailable
@@ -116,7 +116,8 @@ class Hosts:
             Unavailable: this HSC ends; report to another one.
         """
         check(request)
-        until = self._runtime.monotonic() + request.wait_us / US
+        wait = caller().longest(request.wait_us / US)
+        until = self._runtime.monotonic() + wait
         for each in request.sets:
             self._sets.learn(LambdaSet.named(each.digest, each.lambdas, each.signatures))
         runs, unknown = self._runs(request)
@@ -128,7 +129,7 @@ class Hosts:
         self._news.setdefault(request.host, {})[news] = None
         answered = False
         try:
-            self._note(request, runs)
+            self._note(request, runs, wait)
             reply = await self._answer(request, runs, news, until)
             answered = True
             return reply
@@ -176,13 +177,13 @@ class Hosts:
                     unknown.add(digest)
         return runs, unknown
 
-    def _note(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]]) -> None:
+    def _note(self, request: h.ReportHostRequest, runs: Mapping[str, list[LambdaSet]], wait: float) -> None:
         cores = self._pools.of(request.pool)
         if request.leaves:
             cores.here.left(request.host)
             cores.left()
             return
-        if cores.here.reported(request.host, runs, request.wait_us / US):
+        if cores.here.reported(request.host, runs, wait):
             cores.came()
         elif cores.here.gone:
             cores.left()

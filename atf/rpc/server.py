@@ -34,7 +34,7 @@ from atf.task import clip
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 from .health import Detail, Health
 from .listen_address import free_address
-from .server_security import OPEN_TO_ALL, Check, ServerSecurity
+from .server_security import OPEN_TO_ALL, ServerSecurity
 from .stub import snake_case
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
@@ -125,7 +125,7 @@ async def serve(
     for service in services:
         name = service.name or service.descriptor.full_name
         methods = {
-            each.name: _handler(each, service, counted, security.checks(f"/{name}/{each.name}"))
+            each.name: _handler(each, f"/{name}/{each.name}", service, counted, security)
             for each in service.descriptor.methods
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
@@ -164,7 +164,8 @@ def _reflection(names: Sequence[str]) -> Any:
     return grpc.method_handlers_generic_handler(_REFLECTION, {"ServerReflectionInfo": handler})
 
 
-def _handler(method: MethodDescriptor, service: Service, metrics: Metrics, check: Check | None) -> Any:
+def _handler(method: MethodDescriptor, path: str, service: Service, metrics: Metrics, security: ServerSecurity) -> Any:
+    check = security.checks(path)
     answer = getattr(service.logic, snake_case(method.name))
     encode = GetMessageClass(method.output_type).SerializeToString
     if method.server_streaming:
@@ -177,12 +178,18 @@ def _handler(method: MethodDescriptor, service: Service, metrics: Metrics, check
     else:
         kind, handle = grpc.unary_unary_rpc_method_handler, _unary(method, answer, service.metadata)
 
+    streams, streamed = method.server_streaming or method.client_streaming, security.while_let_in
+
     async def guarded(asked: Any, context: Any) -> Any:
         began, code = time.perf_counter(), "CANCELLED"  # what ends otherwise has no caller any more
         try:
-            if check is not None:  # before what was sent is read
-                await check(context)
-            answered = await handle(asked, context)
+            if check is None:
+                answered = await handle(asked, context)
+            else:
+                await check(context)  # before what was sent is read
+                answered = await (
+                    streamed(handle(asked, context), check, context) if streams else handle(asked, context)
+                )
             code = "OK"
             return answered
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from atf.auth.authenticator import Authenticator
 from atf.auth.caller import Caller, called_by
@@ -12,9 +13,14 @@ from atf.auth.methods import check_method
 from atf.auth.secrets import shown_in
 from atf.auth.wrong_tries import WrongTries
 from atf.errors import Unauthenticated
+from atf.runtime import end
 
 from .caller_security import shown_here
 
+T = TypeVar("T")
+
+AGAIN_S: Final = 10.0
+"""With the seconds after which a server knows that a token was revoked (known_tokens.READ_EVERY_S), a stream ends within 30 s of that."""
 Check = Callable[[Any], Awaitable[None]]
 """Lets pass a call by its gRPC context, and notes who makes it; else raises Unauthenticated or PermissionDenied."""
 _NAMES: Final = ("x509_subject_alternative_name", "x509_common_name")
@@ -30,6 +36,7 @@ class ServerSecurity:
         wrong_tries: limits those who show what is not valid; None: nobody is limited.
         http: wraps connections of what the role serves by HTTP; None: as `credentials`.
         check_method: lets pass what a caller may call, by its path.
+        again_s: seconds after which an open stream is checked once more.
     """
 
     authenticator: Authenticator | None = None
@@ -37,6 +44,7 @@ class ServerSecurity:
     wrong_tries: WrongTries | None = None
     http: Any | None = None
     check_method: Callable[[str, Caller], None] = check_method
+    again_s: float = AGAIN_S
 
     def checks(self, path: str) -> Check | None:
         """What lets pass the calls of one method."""
@@ -57,6 +65,20 @@ class ServerSecurity:
                 raise
 
         return check
+
+    async def while_let_in(self, streaming: Awaitable[T], check: Check, context: Any) -> T:
+        """Answers a stream for as long as its caller would be let in anew: until its token is revoked or expires, or may no longer do this.
+
+        Raises:
+            Unauthenticated, PermissionDenied, Unavailable: it would not; the stream was ended.
+        """
+        answering = asyncio.ensure_future(streaming)  # noqa: TID251  it ends with this call
+        try:
+            while not (await asyncio.wait({answering}, timeout=self.again_s))[0]:
+                await check(context)
+            return await answering
+        finally:
+            await end([answering])
 
     async def let_in(self, path: str) -> None:
         """Lets pass a call from within this process, by what it shows (caller_security.showing), and notes who makes it.

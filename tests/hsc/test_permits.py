@@ -86,6 +86,15 @@ async def test_who_may_wait_is_looked_at_again_in_time(w: World) -> None:
 
 
 @virtual(world())
+async def test_a_report_is_open_no_longer_than_a_revoked_token_may_count(w: World) -> None:
+    ours, began = Host(w, "one", sets(["e1"])), w.runtime.monotonic()
+    with acting_for(token("shop")):
+        await w.hsc.report_host(ours.request(wait=60))
+    assert w.runtime.monotonic() - began == pytest.approx(MOST_WAIT_S, abs=1)
+    await ours.leave()
+
+
+@virtual(world())
 async def test_a_host_reports_for_its_pools_and_namespaces_alone(w: World) -> None:
     ours = Host(w, "one", sets(["e1"]), pool="gpu")
     request = ours.request(wait=0)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from atf.auth.caller import Caller, CallerKind, caller
 from atf.auth.grants import TokenGrant, Verb
+from atf.auth.known_tokens import MOST_AGE_S, READ_EVERY_S
 from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError, PermissionDenied, Unauthenticated
-from atf.rpc import hsc_pb2 as h
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, hsc_pb2 as h
 from atf.rpc.caller_security import Security
 from atf.rpc.channel import open_channel
 from atf.rpc.server import Service, serve
-from atf.rpc.server_security import ServerSecurity
+from atf.rpc.server_security import AGAIN_S, ServerSecurity
 from atf.rpc.server_tls import server_credentials
-from atf.rpc.stubs import HSCStub
+from atf.rpc.stubs import FrontendStub, HSCStub
 
+FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
 HSC = h.DESCRIPTOR.services_by_name["HSC"]
 
 
@@ -101,3 +104,68 @@ def test_a_certificate_that_is_not_there_stops_the_start(tmp_path: Path) -> None
         server_credentials(SecuritySettings(tls_cert=str(tmp_path / "c"), tls_key=str(tmp_path / "k")))
     with pytest.raises(ConfigError, match="belong together"):
         SecuritySettings(tls_cert="c")
+
+
+class Opens:
+    """A frontend whose streams stay open: one that sends, one that is sent to."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    async def watch_log(self, request: f.WatchLogRequest) -> AsyncGenerator[f.GetLogReply, None]:  # noqa: ARG002
+        try:
+            yield f.GetLogReply(why_none=caller().name)
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append("watch_log")
+
+    async def schedule_batch(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+        try:
+            async for _ in requests:
+                pass
+        finally:
+            self.ended.append("schedule_batch")
+        return b.ScheduleBatchReply()
+
+    def __getattr__(self, name: str) -> object:
+        return None  # the other methods, which nobody calls here
+
+
+class ShortLived:
+    """Knows a token until it is revoked."""
+
+    revoked = False
+
+    async def caller(self, shown: str, subjects: Sequence[str]) -> Caller:  # noqa: ARG002
+        if self.revoked:
+            raise Unauthenticated("the token x was revoked")
+        return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset({Verb.ADMIN}), frozenset({"photos"})))
+
+
+async def test_an_open_stream_ends_when_its_token_is_revoked() -> None:
+    logic, door = Opens(), ShortLived()
+    security = ServerSecurity(door, again_s=0.02)
+    server = await serve("127.0.0.1:0", [Service(FRONTEND, logic)], security=security)
+    channel = open_channel(server.address, security=Security(token="t"))
+    stub = FrontendStub(channel)
+    watching = stub.watch_log(f.WatchLogRequest(id="0-a"))
+    assert (await anext(watching)).why_none == "token x"
+
+    async def sent() -> AsyncIterator[b.ScheduleBatchRequest]:
+        yield b.ScheduleBatchRequest()
+        await asyncio.Event().wait()
+
+    sending = asyncio.ensure_future(stub.schedule_batch(sent()))
+    await asyncio.sleep(0.1)  # both are checked some times, and stay open
+    assert not logic.ended
+    door.revoked = True
+    for each in (anext(watching), sending):
+        with pytest.raises(Unauthenticated, match="was revoked"):
+            await asyncio.wait_for(each, 5)
+    assert sorted(logic.ended) == ["schedule_batch", "watch_log"]
+    await channel.close()
+    await server.stop(0)
+
+
+def test_a_revoked_token_is_of_no_use_to_a_stream_after_30_seconds() -> None:
+    assert READ_EVERY_S + AGAIN_S < MOST_AGE_S == 30
