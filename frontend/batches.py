@@ -22,6 +22,7 @@ from atf.task import US, Status
 from . import batch_view as view
 from .audit import AuditDraft, batch_detail
 from .found import permit_found
+from .page_tokens import opened, sealed
 from .parts import FrontendParts
 from .validate import bad_page_token, lambda_of, page_size, shown
 
@@ -58,7 +59,7 @@ class BatchRpcs(FrontendParts):
         name = lambda_of(request)
         if name:
             permit(Verb.READ, rules.check_lambda(shown(name)))
-        last = parse_token(request.page_token, self._store.partitions)
+        last = parse_token(opened("list_batches", request.page_token), self._store.partitions)
         reply, who, looked_at = b.ListBatchesReply(), caller(), 0
         while len(reply.batches) < size and looked_at < _LOOKED_AT * size:
             some = min(size - len(reply.batches), _READ_TOGETHER)
@@ -71,7 +72,7 @@ class BatchRpcs(FrontendParts):
                 return reply
             last = found[-1]
         if last is not None:
-            reply.next_page_token = f"{last.created_at_us}:{last.partition}:{last.id}"
+            reply.next_page_token = sealed("list_batches", f"{last.created_at_us}:{last.partition}:{last.id}")
         return reply
 
     async def list_batch_items(self, request: b.ListBatchItemsRequest, *, timeout: float = 10) -> b.ListBatchItemsReply:

@@ -23,6 +23,7 @@ from atf.store.values.jobs import JobAnswer, JobRecord, MadeJob, NewJob, PausedJ
 from .audit import CHANGED_NOTHING, AuditDraft, signature, some_of
 from .found import permit_found
 from .new_job import new_job
+from .page_tokens import opened, sealed
 from .scheduling import MAX_REQUESTS, ScheduleRpcs
 from .validate import bad_page_token, check_count, lambda_of, page_size, shown
 from .view import set_error, stored
@@ -147,7 +148,7 @@ class JobRpcs(ScheduleRpcs):
     async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
         """A page of jobs, partition by partition."""
         prefix = _check_prefix(request.prefix)
-        partition, last = parse_token(request.page_token, self._store.partitions)
+        partition, last = parse_token(opened("list_jobs", request.page_token), self._store.partitions)
         left = page_size(request.page_size)
         reply, who, looks = f.ListJobsReply(), caller(), 0
         while partition < self._store.partitions and left > 0 and looks < _MOST_LOOKS:
@@ -164,7 +165,7 @@ class JobRpcs(ScheduleRpcs):
             partition, last = (partition, names[-1]) if names else (partition + 1, "")
         await self._redaction.jobs(reply.jobs, unredacted=request.unredacted)
         if partition < self._store.partitions:
-            reply.next_page_token = f"{partition}:{last}"
+            reply.next_page_token = sealed("list_jobs", f"{partition}:{last}")
         return reply
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:

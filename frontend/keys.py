@@ -14,6 +14,7 @@ from atf.store.values.keys import KeyAnswer, KeyRecord, MendedKey, SlotsRecord
 from atf.task import check_key, key_held
 
 from .audit import AuditDraft
+from .page_tokens import opened, sealed
 from .parts import FrontendParts
 from .redaction import is_withheld
 from .validate import check_stored_id, checked_lambda, lambda_of, page_size
@@ -31,8 +32,10 @@ class KeyRpcs(FrontendParts):
         if request.key:
             found = await self._store.get_key(name, check_key(request.key, "key"))
             return f.ListKeysReply(keys=[self._info(name, found)] if found else [])
-        records, token = await self._store.list_keys(name, size, request.page_token)
-        return f.ListKeysReply(keys=[self._info(name, each) for each in records], next_page_token=token)
+        records, token = await self._store.list_keys(name, size, opened("list_keys", request.page_token))
+        return f.ListKeysReply(
+            keys=[self._info(name, each) for each in records], next_page_token=sealed("list_keys", token)
+        )
 
     async def list_concurrency_keys(
         self, request: f.ListConcurrencyKeysRequest, *, timeout: float = 10
@@ -42,8 +45,11 @@ class KeyRpcs(FrontendParts):
         if request.key:
             found = await self._store.get_concurrency_key(name, check_key(request.key, "key"))
             return f.ListConcurrencyKeysReply(keys=[_slots(found)] if found else [])
-        records, token = await self._store.list_concurrency_keys(name, size, request.page_token)
-        return f.ListConcurrencyKeysReply(keys=[_slots(each) for each in records], next_page_token=token)
+        behind = opened("list_concurrency_keys", request.page_token)
+        records, token = await self._store.list_concurrency_keys(name, size, behind)
+        return f.ListConcurrencyKeysReply(
+            keys=[_slots(each) for each in records], next_page_token=sealed("list_concurrency_keys", token)
+        )
 
     async def resume_key(self, request: f.ResumeKeyRequest, *, timeout: float = 10) -> f.ResumeKeyReply:
         """The task that stopped it starts afresh."""

@@ -15,6 +15,7 @@ from atf.store.values.lists import FailureGroupRecord, FailurePage, ListedTask, 
 from atf.store.values.tasks import TaskRecord
 
 from .filters import task_query
+from .page_tokens import opened, sealed
 from .parts import FrontendParts
 from .validate import bad_page_token, lambda_of, page_size
 
@@ -31,7 +32,7 @@ class FailureRpc(FrontendParts):
     async def list_failures(self, request: f.ListFailuresRequest, *, timeout: float = 10) -> f.ListFailuresReply:
         """A page of the groups of dead letters."""
         query = task_query(f.TaskFilter(since_at_us=request.since_at_us, **of_lambda(lambda_of(request))))
-        size, behind = page_size(request.page_size), parse_token(request.page_token)
+        size, behind = page_size(request.page_size), parse_token(opened("list_failures", request.page_token))
         if query.lambda_name:
             permit(Verb.READ, query.lambda_name)
             await self._lambdas.known(query.lambda_name)
@@ -40,7 +41,7 @@ class FailureRpc(FrontendParts):
         shown = [None if each is None else self._redaction.record(each) for each in newest]
         return f.ListFailuresReply(
             groups=[_group(group, task) for group, task in zip(page.groups, shown, strict=True)],
-            next_page_token=f"{page.next.at_us:.0f}/{page.next.id}" if page.next else "",
+            next_page_token=sealed("list_failures", f"{page.next.at_us:.0f}/{page.next.id}" if page.next else ""),
         )
 
     async def _permitted_failures(self, query: TaskQuery, size: int, behind: ListedTask | None) -> FailurePage:

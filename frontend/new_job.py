@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from atf import task as rules
-from atf.auth.caller import permit
+from atf.auth.caller import permit, permit_some
 from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
@@ -52,7 +52,7 @@ def new_job(
     Raises:
         InvalidArgument: what is wrong, with the field and the place.
         UnknownLambda: its lambda is not registered.
-        PermissionDenied: the caller may not schedule it.
+        PermissionDenied: the caller may not schedule it, or nothing in the namespace of the job's name.
     """
     if request.request_id:
         rules.check_id(shown(request.request_id))
@@ -61,6 +61,7 @@ def new_job(
     _check_policies(asked)
     check_spec(asked.task)
     permit(Verb.SCHEDULE, lambda_of(asked.task))
+    permit_some(Verb.SCHEDULE, asked.name.partition("/")[0])
     _check_task(asked.task)
     if request.anew and not request.overwrite:
         raise InvalidArgument("anew: it says how overwrite replaces a job; set overwrite as well, or leave anew out")

@@ -14,6 +14,7 @@ from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import MAX_NOTE, MAX_SUBJECT, TokenRecord
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f
+from atf.runtime import new_id
 from atf.task import MAX_AHEAD_US, US, check_pool
 from atf.times import length
 
@@ -29,6 +30,7 @@ _ID: Final = re.compile(r"[a-z2-7]{10}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _DAY_US: Final = 86_400 * US
 _MOST_SCOPES: Final = 100
+_SEAL_BITS: Final = 256
 _TRIES: Final = 10
 
 
@@ -163,6 +165,7 @@ class TokenRpcs(FrontendParts):
             created_us=now_us,
             by=by,
             note=request.note,
+            seal=new_id(self._runtime.random, _SEAL_BITS),
         )
 
 

@@ -15,19 +15,6 @@ from atf.rpc.lambda_sets import LambdaSet
 _MOST_KNOWN: Final = 4_096
 
 
-def permit_namespaces(namespaces: Iterable[str]) -> None:
-    """Lets pass who may work on something in each of these namespaces.
-
-    Raises:
-        PermissionDenied: it may not.
-    """
-    who = caller()
-    if who.grant is not None:
-        for each in set(namespaces):
-            if not who.grant.touches(Verb.WORK, each):
-                who.permit(Verb.WORK, each)
-
-
 class PermittedSets:
     """The sets of lambdas that callers may run. A set of thousands is looked through once for each grant."""
 

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from atf import task as rules
-from atf.auth.caller import permit_executor
+from atf.auth.caller import permit_executor, permit_some
+from atf.auth.grants import Verb
 from atf.config.settings import HscSettings, Timing
 from atf.errors import AtfError, FailedPrecondition, InvalidArgument
 from atf.intake.asks import FRESH_S
@@ -38,7 +39,6 @@ from .encoding import (
 )
 from .hosts import Hosts
 from .next_claims import NextClaims
-from .permits import permit_namespaces
 from .pools import Pools
 
 T = TypeVar("T")
@@ -207,7 +207,7 @@ class HscService:
             partition_of(each.task_id, self._store.partitions)
             rules.check_name(each.namespace, "namespace")
             rules.check_first_time(each.key, each.ttl_us)
-        permit_namespaces(each.namespace for each in request.keys)
+        permit_some(Verb.WORK, *{each.namespace for each in request.keys})
         asked = [FirstTimeKey(each.task_id, each.namespace, each.key, each.ttl_us) for each in request.keys]
         return h.FirstTimeReply(first=await self._store.first_time(asked) if asked else [])
 

@@ -77,7 +77,7 @@ class TokenAuthenticator:
             return known[1]
         if len(self._holders) >= _MOST_HOLDERS:
             self._holders.clear()
-        made = Caller(CallerKind.TOKEN, record.name, record.grant, token_id=record.id)
+        made = Caller(CallerKind.TOKEN, record.name, record.grant, token_id=record.id, seal=record.seal)
         self._holders[record.id] = (record, made)
         return made
 
@@ -86,7 +86,7 @@ class TokenAuthenticator:
             record = await self._known.of_subject(each)
             if record is not None:
                 self._check(record)
-                return Caller(CallerKind.CERTIFICATE, each, record.grant, token_id=record.id)
+                return Caller(CallerKind.CERTIFICATE, each, record.grant, token_id=record.id, seal=record.seal)
         if subjects:
             raise Unauthenticated(
                 f"the certificate of {subjects[0][:200]} is granted nothing: atf token create --subject {subjects[0][:200]} …"
@@ -109,7 +109,7 @@ class TokenAuthenticator:
         verbs = frozenset(each for each in _OF_EXECUTORS if grant.can(each))
         name = f"executor {credential.executor_id} by {record.name}"
         own = TokenGrant(verbs, grant.scopes, grant.pools)
-        return Caller(CallerKind.EXECUTOR, name, own, credential.executor_id, record.id)
+        return Caller(CallerKind.EXECUTOR, name, own, credential.executor_id, record.id, record.seal)
 
     def _check(self, record: TokenRecord) -> None:
         why = record.ended(self._runtime.wall_us())

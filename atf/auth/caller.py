@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -39,6 +39,7 @@ class Caller:
         grant: what it may do; None: everything.
         executor_id: of an executor's credential.
         token_id: of the token that is behind it.
+        seal: of that token; see TokenRecord. No `repr` shows it.
     """
 
     kind: CallerKind = CallerKind.ANYBODY
@@ -46,6 +47,7 @@ class Caller:
     grant: TokenGrant | None = None
     executor_id: str = ""
     token_id: str = ""
+    seal: str = field(default="", repr=False)
 
     def longest(self, seconds: float) -> float:
         """For how long a call may wait that would wait so long for anybody."""
@@ -149,6 +151,19 @@ def permit(verb: Verb, *lambda_names: str) -> None:
     if who.grant is not None:
         for each in lambda_names:
             who.permit(verb, each)
+
+
+def permit_some(verb: Verb, *namespaces: str) -> None:
+    """Lets pass what the caller may do to something at least in each of these namespaces.
+
+    Raises:
+        PermissionDenied: in one it may not.
+    """
+    who = _now.get()
+    if who.grant is not None:
+        for each in namespaces:
+            if not who.grant.touches(verb, each):
+                who.permit(verb, each)
 
 
 def permit_executor(executor_id: str) -> None:

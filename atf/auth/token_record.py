@@ -27,6 +27,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         expires_us: when it ends by itself; 0: never.
         revoked_us: when it was revoked; 0: it is not.
         created_us, by, note: for people.
+        seal: what only frontends know, by which they seal what its holder is to bring back (frontend/page_tokens.py).
     """
 
     id: str
@@ -42,6 +43,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     created_us: int = 0
     by: str = ""
     note: str = ""
+    seal: str = ""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,10 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def same_as(self, other: TokenRecord) -> bool:
         """Whether both were asked for by the same request; its repeat comes later."""
         return (
-            msgspec.structs.replace(other, created_us=self.created_us, expires_us=self.expires_us, by=self.by) == self
+            msgspec.structs.replace(
+                other, created_us=self.created_us, expires_us=self.expires_us, by=self.by, seal=self.seal
+            )
+            == self
         )
 
     def is_shown(self, shown: ShownToken, now_us: int) -> bool:

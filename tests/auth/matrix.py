@@ -138,7 +138,7 @@ class World:
 
 
 def _job(name: str, of: dict[str, Any]) -> j.JobSpec:
-    return j.JobSpec(name=f"jobs/{name}", schedule="@every 1h", task=t.TaskSpec(**of))
+    return j.JobSpec(name=f"{name}/job", schedule="@every 1h", task=t.TaskSpec(**of))
 
 
 async def _batch(batch_id: str, of: dict[str, Any]) -> AsyncIterator[b.ScheduleBatchRequest]:
@@ -183,8 +183,8 @@ def requests_of(world: World, service: str, method: MethodDescriptor, name: str)
         "lambda": of["lambda"],
         "ids": [world.tasks[name]],
         "id": world.batches[name] if "Batch" in own else world.tasks[name],
-        "name": f"jobs/{name}",
-        "prefix": f"jobs/{name}",
+        "name": f"{name}/job",
+        "prefix": f"{name}/j",
         "key": "k",
         "who": "me",
         "dry_run": True,
@@ -237,7 +237,7 @@ def verdict(path: str, code: str, answers: list[Any], name: str) -> str:
         return LET_IN
     told = b"".join(each.SerializeToString() for each in answers)
     if RULES[path].over is Over.LISTED:
-        return HIDDEN if OTHER.encode() not in told and b"-other" not in told and b"jobs/other" not in told else LET_IN
+        return HIDDEN if OTHER.encode() not in told and b"-other" not in told and b"other/job" not in told else LET_IN
     return HIDDEN if all(_nothing(each) for each in answers) else LET_IN
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from atf.auth.caller import MOST_WAIT_S, Caller, CallerKind, acting_for
 from atf.auth.grants import TokenGrant, Verb
-from atf.errors import AlreadyExists, FailedPrecondition, NotFound, PermissionDenied, TaskNotFound
+from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, TaskNotFound
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.store.values.claims import Outcome
+from tests.claiming import claim_ids, pop_ids
 
 from .conftest import Bench, request
 
@@ -19,7 +22,7 @@ OWN, OTHER, BUILT_IN = "photos/thumbnail", "mail/send", "atf/command"
 
 
 def token(*verbs: Verb, scopes: Iterable[str] = ("photos",)) -> Caller:
-    return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset(verbs), frozenset(scopes)))
+    return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset(verbs), frozenset(scopes)), seal="s")
 
 
 ALL = (Verb.SCHEDULE, Verb.READ, Verb.READ_PAYLOAD, Verb.OPERATE, Verb.WORK)
@@ -96,24 +99,27 @@ async def test_every_step_behind_a_batch_is_permitted_by_its_own_lambda(two: Ben
 
 
 async def test_jobs_are_permitted_by_their_lambdas(two: Bench) -> None:
-    await two.frontend.schedule_job(job("any/theirs", OTHER))
+    for name in ("mail/theirs", "photos/theirs"):
+        await two.frontend.schedule_job(job(name, OTHER))
     with acting_for(PHOTOS):
-        asked = [job("any/mine", OWN), job("any/yours", OTHER), job("any/theirs", OWN, overwrite=True)]
+        asked = [job("photos/mine", OWN), job("photos/yours", OTHER), job("mail/theirs", OWN, overwrite=True)]
+        asked += [job("photos/theirs", OWN, overwrite=True), job("mail/none", OWN)]
         results = (await two.frontend.schedule_jobs(f.ScheduleJobsRequest(requests=asked))).results
-        assert [each.error.code for each in results] == ["", "PERMISSION_DENIED", "ALREADY_EXISTS"]
+        denied = ["PERMISSION_DENIED"] * 2
+        assert [each.error.code for each in results] == ["", *denied, "ALREADY_EXISTS", "PERMISSION_DENIED"]
         for call in (
-            two.frontend.get_job(f.GetJobRequest(name="any/theirs")),
-            two.frontend.pause_job(f.PauseJobRequest(name="any/theirs")),
-            two.frontend.resume_job(f.ResumeJobRequest(name="any/theirs")),
-            two.frontend.run_job_now(f.RunJobNowRequest(name="any/theirs")),
+            two.frontend.get_job(f.GetJobRequest(name="mail/theirs")),
+            two.frontend.pause_job(f.PauseJobRequest(name="mail/theirs")),
+            two.frontend.resume_job(f.ResumeJobRequest(name="mail/theirs")),
+            two.frontend.run_job_now(f.RunJobNowRequest(name="mail/theirs")),
         ):
-            with pytest.raises(NotFound, match="there is no job 'any/theirs'"):
+            with pytest.raises(NotFound, match="there is no job 'mail/theirs'"):
                 await call
-        assert not (await two.frontend.delete_job(f.DeleteJobRequest(name="any/theirs"))).existed
+        assert not (await two.frontend.delete_job(f.DeleteJobRequest(name="mail/theirs"))).existed
         assert (await two.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="*"))).deleted == 1
         with pytest.raises(AlreadyExists):
-            await two.frontend.schedule_job(job("any/theirs", OWN, overwrite=True))
-    left = await two.frontend.get_job(f.GetJobRequest(name="any/theirs"))
+            await two.frontend.schedule_job(job("photos/theirs", OWN, overwrite=True))
+    left = await two.frontend.get_job(f.GetJobRequest(name="mail/theirs"))
     assert getattr(left.spec.task, "lambda") == OTHER
     assert not left.paused
 
@@ -291,7 +297,7 @@ async def test_to_search_by_arguments_is_to_read_them(two: Bench) -> None:
 
 async def test_status_counts_and_registry_show_what_their_caller_may_see(two: Bench) -> None:
     front = two.frontend
-    await front.schedule_jobs(f.ScheduleJobsRequest(requests=[job("any/mine", OWN), job("any/theirs", OTHER)]))
+    await front.schedule_jobs(f.ScheduleJobsRequest(requests=[job("photos/mine", OWN), job("mail/theirs", OTHER)]))
     await batch(two, "mine")
     await batch(two, "theirs", OTHER)
     for name in (OWN, OTHER):
@@ -301,14 +307,14 @@ async def test_status_counts_and_registry_show_what_their_caller_may_see(two: Be
         assert [getattr(each, "lambda") for each in status.lambdas] == [OWN]
         assert (status.lambdas_known, status.counts["NEW"]) == (1, 1)
         assert not status.hosts
-        assert [each.name for each in status.jobs] == ["any/mine"]
+        assert [each.name for each in status.jobs] == ["photos/mine"]
         assert [each.spec.name for each in (await front.list_lambdas(f.ListLambdasRequest())).lambdas] == [OWN]
         counts = (await front.count_tasks(f.CountTasksRequest())).lambdas
         assert [getattr(each, "lambda") for each in counts] == [OWN]
         assert [getattr(each, "lambda") for each in (await front.list_gates(f.ListGatesRequest())).gates] == [OWN]
         assert [each.id for each in (await front.list_batches(b.ListBatchesRequest())).batches] == ["mine"]
         jobs = await front.list_jobs(f.ListJobsRequest(page_size=1))
-        assert [each.spec.name for each in jobs.jobs] == ["any/mine"]
+        assert [each.spec.name for each in jobs.jobs] == ["photos/mine"]
         noted = (await front.list_audit(f.ListAuditRequest())).entries
         assert {getattr(each, "lambda") for each in noted} == {OWN}
         for call in (
@@ -334,8 +340,8 @@ async def test_groups_of_failures_are_those_that_their_caller_may_see(two: Bench
 
 
 async def test_a_lambda_stays_while_a_job_that_its_caller_may_not_read_needs_it(two: Bench) -> None:
-    await two.frontend.schedule_job(job("any/mine", OWN))
-    with acting_for(token(Verb.OPERATE)), pytest.raises(FailedPrecondition, match="the job any/mine makes tasks"):
+    await two.frontend.schedule_job(job("photos/mine", OWN))
+    with acting_for(token(Verb.OPERATE)), pytest.raises(FailedPrecondition, match="the job photos/mine makes tasks"):
         await two.frontend.delete_lambda(f.DeleteLambdaRequest(who="me", **of(OWN)))
     with acting_for(token(Verb.OPERATE)):
         info = await two.frontend.set_lambda(f.SetLambdaRequest(set={"queue_limit": "7"}, **of(OWN)))
@@ -387,7 +393,7 @@ async def test_a_task_without_what_it_holds(two: Bench) -> None:
 async def test_jobs_batches_keys_and_callbacks_without_what_they_hold(two: Bench) -> None:
     front = two.frontend
     await two.register(stop_on_fatal=True)
-    asked = job("any/mine", OWN)
+    asked = job("photos/mine", OWN)
     asked.job.task.MergeFrom(t.TaskSpec(**holds()))
     keyed = await two.schedule(ordering_key="k", **holds())
     await two.finish(keyed, Outcome.FAILED_FATAL, error=f"ValueError: {SECRET}\nTraceback (most recent call last):\n")
@@ -411,9 +417,9 @@ async def test_jobs_batches_keys_and_callbacks_without_what_they_hold(two: Bench
             item,
             key,
             listed,
-            await front.get_job(f.GetJobRequest(name="any/mine", unredacted=True)),
+            await front.get_job(f.GetJobRequest(name="photos/mine", unredacted=True)),
         ]
-        replies.append(await front.pause_job(f.PauseJobRequest(name="any/mine")))
+        replies.append(await front.pause_job(f.PauseJobRequest(name="photos/mine")))
         assert key.error.startswith("ValueError")
     for who in (READER, PHOTOS):  # the callback is of another lambda
         with acting_for(who):
@@ -422,7 +428,7 @@ async def test_jobs_batches_keys_and_callbacks_without_what_they_hold(two: Bench
         assert each.withheld
         assert SECRET.encode() not in each.SerializeToString()
     with acting_for(PHOTOS):
-        assert not (await front.get_job(f.GetJobRequest(name="any/mine", unredacted=True))).withheld
+        assert not (await front.get_job(f.GetJobRequest(name="photos/mine", unredacted=True))).withheld
 
 
 # --- who and how long -------------------------------------------------------------------------------------------------
@@ -448,3 +454,62 @@ async def test_a_stream_ends_before_a_revoked_token_would_be_good_for_long(two: 
             await anext(watch)
     assert PHOTOS.longest(60.0) == MOST_WAIT_S
     assert Caller().longest(60.0) == 60.0
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+async def _pages(call: Any, asked: Any) -> list[Any]:
+    """All pages of a call, one entry each."""
+    pages = [await call(asked)]
+    while pages[-1].next_page_token and len(pages) < 50:
+        asked.page_token = pages[-1].next_page_token
+        pages.append(await call(asked))
+    return pages
+
+
+async def test_no_token_of_a_page_bears_a_foreign_name_or_is_of_use_to_another(two: Bench) -> None:
+    front = two.frontend
+    for number in range(12):
+        for name, word in ((OWN, "mine"), (OTHER, "secret")):
+            await front.schedule_job(job(f"photos/{word}-{number}", name))
+            await batch(two, f"{word}-{number}", name)
+            for _ in range(2):  # the second waits
+                await two.schedule(name=name, concurrency=t.Concurrency(key=f"{word}-{number}", limit=1))
+    for kind in ("KeyError", "ValueError", "OSError"):
+        await _fail(two, OWN, f"{kind}: no")
+        await _fail(two, OTHER, f"{kind}: secret")
+    calls: list[tuple[Any, Any]] = [
+        (front.list_jobs, f.ListJobsRequest(page_size=1)),
+        (front.list_batches, b.ListBatchesRequest(page_size=1)),
+        (front.list_failures, f.ListFailuresRequest(page_size=1)),
+        (front.list_concurrency_keys, f.ListConcurrencyKeysRequest(page_size=1, **of(OWN))),
+    ]
+    mine = replace(token(*ALL, scopes=["photos", "video"]), seal="one")
+    neighbour = replace(mine, name="token y", seal="two")
+    for call, asked in calls:
+        with acting_for(mine):
+            pages = await _pages(call, asked)
+        tokens = [each.next_page_token for each in pages if each.next_page_token]
+        assert tokens, call
+        for text in (*(each.SerializeToString() for each in pages), *map(_decoded, tokens)):
+            assert b"secret" not in text
+            assert OTHER.encode() not in text
+        for each in tokens:
+            asked.page_token = each
+            with acting_for(neighbour), pytest.raises(InvalidArgument, match="page_token"):
+                await call(asked)
+
+
+def _decoded(page_token: str) -> bytes:
+    return base64.urlsafe_b64decode(page_token + "=" * (-len(page_token) % 4))
+
+
+async def _fail(bench: Bench, name: str, error: str) -> None:
+    """A dead letter of a lambda."""
+    task_id = await bench.schedule(name=name)
+    await bench.enqueue()
+    for partition in range(bench.store.partitions):
+        await pop_ids(bench.store, partition, [[f"{name}:1"]], 100)
+    (claim,) = (await claim_ids(bench.store, "executor-1", "", [task_id])).claims
+    await bench.end(claim, Outcome.FAILED_FATAL, error=error)

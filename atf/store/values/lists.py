@@ -46,7 +46,7 @@ class TaskQuery(NamedTuple):
     @property
     def digest(self) -> str:
         """What tells a page token of this query from those of others."""
-        return f"{zlib.crc32(json.dumps(self._replace(lambdas=(), scopes=())).encode()):08x}"
+        return f"{zlib.crc32(json.dumps(self._replace(lambdas=())).encode()):08x}"
 
 
 class ListedTask(NamedTuple):
