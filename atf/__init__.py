@@ -39,7 +39,6 @@ __all__ = [
     "KeyInfo",
     "Lambda",
     "LambdaInfo",
-    "NotDecrypted",
     "NotFound",
     "PermissionDenied",
     "Prepared",

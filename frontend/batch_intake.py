@@ -91,6 +91,7 @@ class ScheduleBatchRpc(FrontendParts):
             made.options.retention_us,
             extend=header.extend,
             single_partition=needs_single_partition(made),
+            within=caller().scopes(Verb.SCHEDULE),
         )
         _check_found(header.id, opened.found)
         if opened.found is BatchAnswer.SAME:

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from itertools import compress, islice
 from typing import Final
@@ -80,7 +80,7 @@ class JobRpcs(ScheduleRpcs):
                 answers[place] = error
             if place % _PLANNED_AT_ONCE == _PLANNED_AT_ONCE - 1:
                 await asyncio.sleep(0)
-        answers |= await self._others_jobs({place: job for place, (job, _) in asked.items()})
+        answers |= await self._bound_to_own(asked)
         asked = {place: each for place, each in asked.items() if place not in answers}
         made = await self._store_jobs([(requests[place], job) for place, (job, _) in asked.items()])
         before: list[int] = []
@@ -105,16 +105,17 @@ class JobRpcs(ScheduleRpcs):
             answers[place] = _job(record) if record is not None else _none(name)
         return [answers[place] for place in range(len(requests))]
 
-    async def _others_jobs(self, asked: Mapping[int, NewJob]) -> dict[int, AtfError]:
-        """What would replace a job whose lambda the caller may not schedule: by its place, why not."""
-        if caller().is_unbounded(Verb.SCHEDULE):
+    async def _bound_to_own(self, asked: dict[int, tuple[NewJob, j.JobSpec]]) -> dict[int, AtfError]:
+        """Lets each job replace, in place, the one alone that has its name now. Of those whose lambda the caller may not schedule: why not, by place."""
+        if caller().grant is None:
             return {}
         refusals: dict[int, AtfError] = {}
-        records = await self._store.get_jobs([job.name for job in asked.values()])
-        for (place, job), record in zip(asked.items(), records, strict=True):
+        records = await self._store.get_jobs([job.name for job, _ in asked.values()])
+        for (place, (job, spec)), record in zip(list(asked.items()), records, strict=True):
             try:
                 if record is not None:
                     permit_found(Verb.SCHEDULE, _lambda_of_job(record), partial(_taken, job.name))
+                asked[place] = job._replace(may_replace=record.generation if record is not None else 0), spec
             except AtfError as error:
                 refusals[place] = error
         return refusals
@@ -135,15 +136,15 @@ class JobRpcs(ScheduleRpcs):
 
     async def get_job(self, request: f.GetJobRequest, *, timeout: float = 10) -> j.Job:
         """A job's record."""
-        job = await self._job(request.name, Verb.READ)
+        job = _job(await self._job_record(request.name, Verb.READ))
         return await self._redaction.job(job, unredacted=request.unredacted)
 
-    async def _job(self, name: str, verb: Verb) -> j.Job:
+    async def _job_record(self, name: str, verb: Verb) -> JobRecord:
         (record,) = await self._store.get_jobs([rules.check_job(name)])
         if record is None:
             raise _none(name)
         permit_found(verb, _lambda_of_job(record), partial(_none, name))
-        return _job(record)
+        return record
 
     async def list_jobs(self, request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:
         """A page of jobs, partition by partition."""
@@ -170,13 +171,14 @@ class JobRpcs(ScheduleRpcs):
 
     async def delete_job(self, request: f.DeleteJobRequest, *, timeout: float = 10) -> f.DeleteJobReply:
         """Deletes a job, and with it its tasks that have not started; it need not exist."""
-        if not caller().may_everywhere(Verb.SCHEDULE):
-            try:
-                await self._job(request.name, Verb.SCHEDULE)
-            except NotFound:
-                return f.DeleteJobReply(existed=False)
-        async with self._audit.write("delete_job", request, detail=f"job {shown(request.name)}") as draft:
-            (existed,) = await self._store.delete_jobs([rules.check_job(request.name)])
+        name = rules.check_job(request.name)
+        mine, generations = await self._permitted_jobs(Verb.SCHEDULE, [name])
+        if not mine:
+            with suppress(NotFound):
+                await self._job_record(name, Verb.SCHEDULE)  # raises where it is there and may be seen
+            return f.DeleteJobReply(existed=False)
+        async with self._audit.write("delete_job", request, detail=f"job {shown(name)}") as draft:
+            (existed,) = await self._store.delete_jobs([name], generations)
             draft.changed = existed
         return f.DeleteJobReply(existed=existed)
 
@@ -196,18 +198,25 @@ class JobRpcs(ScheduleRpcs):
                         begin, partition, last, rules.MAX_BATCH, with_tasks=with_tasks
                     ):
                         last = names[-1]
-                        deleted += sum(await self._store.delete_jobs(await self._permitted_jobs(Verb.SCHEDULE, names)))
+                        mine, generations = await self._permitted_jobs(Verb.SCHEDULE, names)
+                        deleted += sum(await self._store.delete_jobs(mine, generations))
                         draft.detail = f"{said}: {deleted}"
             draft.changed = deleted > 0
         return f.DeleteJobsByPrefixReply(deleted=deleted)
 
-    async def _permitted_jobs(self, verb: Verb, names: Sequence[str]) -> Sequence[str]:
-        """Those of some jobs to which the caller may do it. Of one that has ended only its ticks are left, so nobody knows whose it was."""
+    async def _permitted_jobs(self, verb: Verb, names: Sequence[str]) -> tuple[Sequence[str], Mapping[str, int]]:
+        """Those of some jobs to which the caller may do it, and their generations where it may not do it to all. Of one that has ended only its
+        ticks are left, so nobody knows whose it was: they are for who may do it everywhere.
+        """
         who = caller()
-        if who.may_everywhere(verb):
-            return names
-        records = await self._store.get_jobs(names)
-        return [each.name for each in records if each is not None and who.may(verb, _lambda_of_job(each))]
+        if who.is_unbounded(verb):
+            return names, {}
+        everywhere, mine, generations = who.may_everywhere(verb), list[str](), dict[str, int]()
+        for name, record in zip(names, await self._store.get_jobs(names), strict=True):
+            if everywhere if record is None else who.may(verb, _lambda_of_job(record)):
+                mine.append(name)
+                generations |= {name: record.generation} if record is not None else {}
+        return mine, generations
 
     async def pause_job(self, request: f.PauseJobRequest, *, timeout: float = 10) -> j.Job:
         """Stops a job's ticks, those among them that wait."""
@@ -218,26 +227,33 @@ class JobRpcs(ScheduleRpcs):
         return await self._change_job_pause("resume_job", request, self._store.resume_job)
 
     async def _change_job_pause(
-        self, what: str, request: f.PauseJobRequest | f.ResumeJobRequest, verb: Callable[[str], Awaitable[PausedJob]]
+        self,
+        what: str,
+        request: f.PauseJobRequest | f.ResumeJobRequest,
+        verb: Callable[[str, int | None], Awaitable[PausedJob]],
     ) -> j.Job:
-        name = rules.check_job(request.name)
+        name, generation = rules.check_job(request.name), None
         if not caller().is_unbounded(Verb.OPERATE):
-            await self._job(name, Verb.OPERATE)
+            generation = (await self._job_record(name, Verb.OPERATE)).generation
         async with self._audit.write(what, request, detail=f"job {name}") as draft:
-            answer = await verb(name)
+            answer = await verb(name, generation)
             if not answer.found:
                 raise _none(name, answer.tasks)
-            job = await self._job(name, Verb.OPERATE)
+            job = _job(await self._job_record(name, Verb.OPERATE))
             draft.lambda_name = lambda_of(job.spec.task)
         return await self._redaction.job(job)
 
     async def run_job_now(self, request: f.RunJobNowRequest, *, timeout: float = 10) -> f.ScheduleReply:
         """Makes a task of a job beside its ticks."""
-        job = await self._job(request.name, Verb.SCHEDULE)
-        tick = t.TickInfo(job=request.name, at_us=await self._store.time_us())
+        record = await self._job_record(request.name, Verb.SCHEDULE)
+        job, tick = _job(record), t.TickInfo(job=request.name, at_us=await self._store.time_us())
         name, said = lambda_of(job.spec.task), f"job {request.name}"
         async with self._audit.write("run_job_now", request, name, detail=said) as draft:
-            made = await self._schedule_one(f.ScheduleRequest(id=request.task_id, spec=job.spec.task), tick)
+            made = await self._schedule_one(
+                f.ScheduleRequest(id=request.task_id, spec=job.spec.task),
+                tick,
+                None if caller().grant is None else record.generation,
+            )
             if made is None:
                 raise _none(request.name)
             draft.tasks, draft.changed = [made.id], not made.existed

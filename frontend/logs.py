@@ -80,6 +80,8 @@ class LogRpcs(FrontendParts):
     async def _shown(self, task_id: str, log: TaskLog | None, redact: Redactor) -> f.GetLogReply:
         if log is None:
             raise view.no_task(task_id)
+        # Once more by its lambda: since the watch began, another task may have been made of its id.
+        permit_found(Verb.READ_PAYLOAD, log.lambda_name, partial(view.no_task, task_id))
         runs = [
             t.RunLog(run=each.run, attempt=each.attempt, text=redact(each.text), cut_bytes=each.cut_bytes)
             for each in log.runs

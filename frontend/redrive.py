@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from atf.auth.caller import permit
+from atf.auth.caller import caller, permit
 from atf.auth.grants import Verb
 from atf.errors import InvalidArgument
 from atf.log import get_logger
@@ -24,7 +24,7 @@ from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_BATCH, US, Status, sources
 
 from .audit import check_who
-from .filters import next_token
+from .filters import next_token, parse_token
 from .listing import ListRpcs
 from .matching import MOST_IDS, check_condition, check_dry_run, named_lambda, of_statuses, words_of
 from .validate import bad_page_token, lambda_of
@@ -69,7 +69,9 @@ class RedriveRpc(ListRpcs):
         asked = of_statuses(request.filter, _ENDED, [Status.FATAL_FAILURE], "runs again")
         query = await self._query(asked, verb=Verb.OPERATE, oldest_first=True)
         at = parse_position(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
-        page, of = await self._page(asked, query, MAX_BATCH, at.page)
+        behind, of = parse_token(at.page, query)
+        page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)
+        of = page.of if of < 0 else of
         found = await self._matching(page.tasks, request, at.begun_us)
         reply = f.RedriveReply(
             matched=len(found.tasks),
@@ -119,7 +121,8 @@ class RedriveRpc(ListRpcs):
         async with self._audit.write(
             "redrive", request, named_lambda(asked), labels=asked.labels, tasks=list(tasks), detail=_detail(request)
         ) as draft:
-            done = await self._store.redrive(list(zip(tasks, after, strict=True)), at.begun_us)
+            due = list(zip(tasks, after, strict=True))
+            done = await self._store.redrive(due, at.begun_us, caller().scopes(Verb.OPERATE))
             draft.done_to(each for each, redriven in zip(tasks.items(), done, strict=True) if redriven)
         reply.redriven = sum(done)
         reply.last_due_at_us = at.begun_us + max(after)

@@ -220,7 +220,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         cancelled, query, behind = 0, TaskQuery(name, statuses=_WAITING, oldest_first=True), None
         while cancelled < _CANCELLED_AT_ONCE:
             page = await self._store.list_tasks(query, MAX_BATCH, behind)
-            results = await self._store.cancel_tasks([each.id for each in page.tasks]) if page.tasks else []
+            results = await self._store.cancel_tasks([each.id for each in page.tasks], [name]) if page.tasks else []
             cancelled += sum(each.cancelled for each in results)
             behind = page.next
             if behind is None:

@@ -64,8 +64,10 @@ class ScheduleRpcs(FrontendParts):
         label = name if self._lambdas.knows(name) else OTHER
         self._store.metrics.counter(TASKS_SCHEDULED, label, result).inc(count)
 
-    async def _schedule_one(self, request: f.ScheduleRequest, tick: t.TickInfo | None) -> f.ScheduleReply | None:
-        """One task, perhaps of a job; None: there is none of this name any more."""
+    async def _schedule_one(
+        self, request: f.ScheduleRequest, tick: t.TickInfo | None, generation: int | None = None
+    ) -> f.ScheduleReply | None:
+        """One task, perhaps of a job, of this generation; None: there is none any more."""
         await self._lambdas.load([lambda_of(request.spec)])
         task = self._new_task(request, tick)
         known = self._lambdas.get(task.lambda_name)
@@ -80,7 +82,7 @@ class ScheduleRpcs(FrontendParts):
             if tick is None:
                 (scheduled,) = await self._store.schedule([task])
             else:
-                scheduled = await self._store.run_job_now(tick.job, task)
+                scheduled = await self._store.run_job_now(tick.job, task, generation)
             failed = False
         finally:
             entry.ended(int(failed or (scheduled is not None and scheduled.new)))

@@ -70,7 +70,7 @@ class Caller:
         return self.grant is None or self.grant.sees(lambda_name.partition("/")[0])
 
     def scopes(self, verb: Verb) -> list[str]:
-        """For which namespaces, which end with a slash, and lambdas it has a verb; empty: for all.
+        """For which namespaces, which end with a slash, and lambdas it has a verb; empty: for all. As the store takes them (scopes.lua).
 
         Raises:
             PermissionDenied: for none.
@@ -79,7 +79,7 @@ class Caller:
             return []
         if not self.grant.can(verb):
             self.permit(verb, ALL)
-        return sorted(each if "/" in each else f"{each}/" for each in self.grant.scopes)
+        return self.grant.scopes_of(verb)
 
     def permit(self, verb: Verb, lambda_name: str) -> None:
         """Lets pass what it may do.

@@ -62,6 +62,11 @@ class TokenGrant:
             return lambda_name in self.scopes
         return ALL in self.scopes or namespace in self.scopes or lambda_name in self.scopes
 
+    def scopes_of(self, verb: Verb) -> list[str]:
+        """The scopes that count for a verb: namespaces, which end with a slash, and lambdas."""
+        by_name = {BUILT_IN} if verb in _BY_NAME else set()
+        return sorted(each if "/" in each else f"{each}/" for each in self.scopes - by_name)
+
     def touches(self, verb: Verb, namespace: str) -> bool:
         """Whether it has a verb for a namespace, or for one lambda of it at least."""
         return self.allows(verb, namespace) or (

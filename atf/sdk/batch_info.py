@@ -13,7 +13,7 @@ from atf.task import US
 
 from .batch import BatchStatus, ItemStatus
 from .messages import value_of
-from .payload import decode_result, decoded, short
+from .payload import decode_result, short
 
 _WINDOW_US: Final = 10 * US
 """Over which a rate is reckoned."""
@@ -89,8 +89,7 @@ class ItemInfo:
     task_id: str
     status: ItemStatus
     result: Any
-    """Of one that is done: what the handler returned, in the type of its annotation where the batch was made of the lambda itself. A
-    `NotDecrypted`, not raised, where it is encrypted and can't be read here."""
+    """Of one that is done: what the handler returned, in the type of its annotation where the batch was made of the lambda itself."""
     error: str
     """Of the last failure: type and message, then the traceback."""
     error_type: str
@@ -115,9 +114,9 @@ class ItemInfo:
             cls,
             item,
             status=ItemStatus(item.status),
-            result=decoded(lambda: decode(item.result, item.result_encoding)) if done else None,
+            result=decode(item.result, item.result_encoding) if done else None,
             arguments=tuple(item.arguments),
-            payload=decoded(lambda: decode_result(item.task_id, item.payload, 0)) if item.payload else None,
+            payload=decode_result(item.task_id, item.payload, 0) if item.payload else None,
         )
 
 

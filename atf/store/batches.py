@@ -42,6 +42,7 @@ class BatchVerbs(BatchReading):
         *,
         extend: bool = False,
         single_partition: bool = False,
+        within: Sequence[str] = (),
     ) -> OpenedBatch:
         """Makes a batch, or finds it. Idempotent by its id.
 
@@ -53,9 +54,10 @@ class BatchVerbs(BatchReading):
             retention_us: from its end.
             extend: it must exist.
             single_partition: its items all lie in the batch's own partition, since they share keys. Of a batch that exists, what it was made with holds.
+            within: namespaces (with their slashes) and lambdas: where no digest is given, a batch of another one does not exist. Empty: of all.
         """
         args: list[Arg] = [batch_id, digest, spec, lambda_name, retention_us]
-        args += (self.partitions, int(single_partition), int(extend))
+        args += (self.partitions, int(single_partition), int(extend), " ".join(within))
         what, total, prefix, first, alone, spec = await self._durable_call("open_batch", batch_id, args)
         return OpenedBatch(BatchAnswer(what), int(total), int(prefix), int(first), alone == 1, bytes(spec))
 
@@ -136,20 +138,26 @@ class BatchVerbs(BatchReading):
         if not keep_open:
             await self._durable_call("close_batch", batch_id, [batch_id, total])
 
-    async def cancel_batch(self, batch_id: str) -> BatchCommandAnswer:
-        """Has all items of a batch cancelled. As the other commands it is done bit by bit, by who applies the outbox."""
-        return await self._command_batch(batch_id, "cancel")
+    async def cancel_batch(self, batch_id: str, within: Sequence[str] = ()) -> BatchCommandAnswer:
+        """Has all items of a batch cancelled. As the other commands it is done bit by bit, by who applies the outbox.
 
-    async def retry_batch(self, batch_id: str) -> BatchCommandAnswer:
+        Args:
+            batch_id: which.
+            within: as of `open_batch`.
+        """
+        return await self._command_batch(batch_id, "cancel", within)
+
+    async def retry_batch(self, batch_id: str, within: Sequence[str] = ()) -> BatchCommandAnswer:
         """Has the items started afresh that failed for good."""
-        return await self._command_batch(batch_id, "retry")
+        return await self._command_batch(batch_id, "retry", within)
 
-    async def delete_batch(self, batch_id: str) -> BatchCommandAnswer:
+    async def delete_batch(self, batch_id: str, within: Sequence[str] = ()) -> BatchCommandAnswer:
         """Has a batch deleted, with its items."""
-        return await self._command_batch(batch_id, "delete")
+        return await self._command_batch(batch_id, "delete", within)
 
-    async def _command_batch(self, batch_id: str, command: str) -> BatchCommandAnswer:
-        return BatchCommandAnswer(await self._durable_call("command_batch", batch_id, [batch_id, command]))
+    async def _command_batch(self, batch_id: str, command: str, within: Sequence[str]) -> BatchCommandAnswer:
+        args: list[Arg] = [batch_id, command, " ".join(within)]
+        return BatchCommandAnswer(await self._durable_call("command_batch", batch_id, args))
 
     async def _durable_call(self, verb: str, batch_id: str, args: Sequence[Arg]) -> Any:
         """Calls a function on a batch's own partition; what it writes is as safe as the store is to be."""

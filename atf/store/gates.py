@@ -148,11 +148,14 @@ class GateVerbs(LambdaVerbs):
             return None
         return Gate(answer.number, name, GateAction.PAUSE, {}, 0, 0, AUTOMATIC, why, True, 0, 0, 0)
 
-    async def redrive(self, tasks: Sequence[tuple[str, int]], begun_us: int) -> list[bool]:
-        """FATAL_FAILURE, CANCELLED → NEW, each due so many µs after the redrive began, at `begun_us`. Which were one of these."""
+    async def redrive(self, tasks: Sequence[tuple[str, int]], begun_us: int, within: Sequence[str] = ()) -> list[bool]:
+        """FATAL_FAILURE, CANCELLED → NEW, each due so many µs after the redrive began, at `begun_us`. Which were one of these. `within` as of
+        `cancel_tasks`.
+        """
+        bound = " ".join(within)
 
         async def call(partition: int, batch: list[tuple[str, int]]) -> list[bool]:
-            args: list[Arg] = [begun_us, *(each for task in batch for each in task)]
+            args: list[Arg] = [bound, begun_us, *(each for task in batch for each in task)]
             return [each == 1 for each in await self._call("redrive", partition, args)]
 
         return await by_partition(tasks, lambda task: self._partition(task[0]), call)

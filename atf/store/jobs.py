@@ -5,8 +5,9 @@ When a job ticks, and what a tick is, is for the caller to say; the store sees t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 from atf.errors import AtfError
 from atf.rpc.stored_spec import packed
@@ -19,6 +20,7 @@ from .partitions import Partitions
 from .values.jobs import DueJob, JobAnswer, JobRecord, MadeJob, NewJob, PausedJob, Tick
 from .values.tasks import NewTask, Scheduled
 
+NO_GENERATIONS: Final[Mapping[str, int]] = MappingProxyType({})
 _READ_BATCH = 64
 """Jobs read by one call: each may hold a payload."""
 _DUE_FIELDS = 8
@@ -44,7 +46,7 @@ class JobVerbs(Partitions):
             for job in batch:
                 first: Arg = "" if job.first_us is None else job.first_us
                 args += (job.name, job.request_id, int(job.replace), job.spec, job.overlap, first)
-                args += (job.ticks, int(job.paused), job.base_us, job.rhythm)
+                args += (job.ticks, int(job.paused), job.base_us, job.rhythm, _bound(job.may_replace))
             try:
                 reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)
                 return [MadeJob(JobAnswer(what), int(generation), int(made_at)) for what, generation, made_at in reply]
@@ -83,42 +85,53 @@ class JobVerbs(Partitions):
         args: list[Arg] = [prefix, last, size, int(with_tasks)]
         return [text(name) for name in await self._call("list_jobs", partition, args)]
 
-    async def delete_jobs(self, names: Sequence[str]) -> list[bool]:
+    async def delete_jobs(self, names: Sequence[str], generations: Mapping[str, int] = NO_GENERATIONS) -> list[bool]:
         """Deletes jobs, and cancels their tasks that have not started; those that run do not run again. Whether each existed.
 
         A job with many tasks is deleted when the last of them is cancelled: where this fails, call it again.
+
+        Args:
+            names: of the jobs.
+            generations: by name, of those of which one of another generation does not exist for this call.
         """
 
         async def call(partition: int, batch: list[str]) -> list[bool]:
             deleted = dict.fromkeys(batch, False)
             left = batch
             while left:
-                replies = dict(zip(left, await self._call("delete_jobs", partition, left), strict=True))
+                args: list[Arg] = [each for name in left for each in (name, _bound(generations.get(name)))]
+                replies = dict(zip(left, await self._call("delete_jobs", partition, args), strict=True))
                 deleted.update({name: True for name, what in replies.items() if what})
                 left = [name for name, what in replies.items() if what == _MORE]
             return [deleted[name] for name in batch]
 
         return await by_partition(names, self.job_partition, call)
 
-    async def pause_job(self, name: str) -> PausedJob:
+    async def pause_job(self, name: str, generation: int | None = None) -> PausedJob:
         """Stops the ticks of a job, those among them that wait as tasks.
 
         One with many such tasks takes several calls of the store: where this fails, call it again.
+
+        Args:
+            name: of the job.
+            generation: a job of another one does not exist for this call; None: whichever it has.
         """
-        return await self._set_job_paused(name, paused=True)
+        return await self._set_job_paused(name, generation, paused=True)
 
-    async def resume_job(self, name: str) -> PausedJob:
+    async def resume_job(self, name: str, generation: int | None = None) -> PausedJob:
         """Lets the ticks of a job go on. As `pause_job` otherwise."""
-        return await self._set_job_paused(name, paused=False)
+        return await self._set_job_paused(name, generation, paused=False)
 
-    async def _set_job_paused(self, name: str, *, paused: bool) -> PausedJob:
+    async def _set_job_paused(self, name: str, generation: int | None, *, paused: bool) -> PausedJob:
+        args: list[Arg] = [name, int(paused), _bound(generation)]
         while True:
-            what, tasks = await self._call("pause_job", self.job_partition(name), [name, int(paused)])
+            what, tasks = await self._call("pause_job", self.job_partition(name), args)
             if what != _MORE:
                 return PausedJob(what == 1, tasks)
 
-    async def run_job_now(self, name: str, task: NewTask) -> Scheduled | None:
-        """(no record) → NEW: a task of a job beside its ticks, due now, in the job's partition; None: there is no such job.
+    async def run_job_now(self, name: str, task: NewTask, generation: int | None = None) -> Scheduled | None:
+        """(no record) → NEW: a task of a job beside its ticks, due now, in the job's partition; None: there is no such job, or it is of
+        another generation.
 
         Idempotent by id, as `schedule`.
         """
@@ -137,6 +150,7 @@ class JobVerbs(Partitions):
             task.affinity,
             task.labels,
             task.entries,
+            _bound(generation),
         ]
         what, at = await self._call("run_job_now", partition, args, demand=floor)
         if what == _NO_JOB:
@@ -205,3 +219,7 @@ def _record(name: str, reply: Sequence[Any]) -> JobRecord | None:
         rhythm=text(rhythm),
         running=text(running),
     )
+
+
+def _bound(generation: int | None) -> Arg:
+    return "" if generation is None else generation

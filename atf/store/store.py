@@ -223,11 +223,17 @@ class Store(
         at_registry = told[REGISTRY_PARTITION]
         return ServeAnswer(None if at_registry is None else at_registry == DRAINS, None not in told)
 
-    async def cancel_tasks(self, ids: Sequence[str]) -> list[CancelResult]:
-        """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged."""
+    async def cancel_tasks(self, ids: Sequence[str], within: Sequence[str] = ()) -> list[CancelResult]:
+        """NEW, ENQUEUED, RETRIABLE_FAILURE → CANCELLED; what runs is flagged.
+
+        Args:
+            ids: which.
+            within: namespaces (with their slashes) and lambdas: a task of another one does not exist for this call. Empty: of all.
+        """
+        bound = " ".join(within)
 
         async def call(partition: int, batch: list[str]) -> list[CancelResult]:
-            reply = await self._call("cancel_tasks", partition, batch)
+            reply = await self._call("cancel_tasks", partition, [bound, *batch])
             return [
                 CancelResult(_status(name), bool(cancelled), bool(flagged), of.decode())
                 for name, cancelled, flagged, of in reply
@@ -235,11 +241,12 @@ class Store(
 
         return await by_partition(ids, self._partition, call)
 
-    async def retry_tasks(self, ids: Sequence[str]) -> list[RetryResult]:
-        """FATAL_FAILURE, CANCELLED → NEW, due now, unless an unfinished task holds its unique key."""
+    async def retry_tasks(self, ids: Sequence[str], within: Sequence[str] = ()) -> list[RetryResult]:
+        """FATAL_FAILURE, CANCELLED → NEW, due now, unless an unfinished task holds its unique key. `within` as of `cancel_tasks`."""
+        bound = " ".join(within)
 
         async def call(partition: int, batch: list[str]) -> list[RetryResult]:
-            reply = await self._call("retry_tasks", partition, batch)
+            reply = await self._call("retry_tasks", partition, [bound, *batch])
             return [
                 RetryResult(_status(name), bool(done), holder.decode(), of.decode()) for name, done, holder, of in reply
             ]

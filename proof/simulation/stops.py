@@ -129,7 +129,7 @@ def cancels_in_between(world: World, executor: Executor) -> None:
         start(task)
         if task.lambda_name == leaver.name and step_of(plan_of(task.spec.payload), task.run) == CANCELLED:
             record = f"atf:{{{task.task_id.split('-', 1)[0]}}}"
-            world.server.execute("cancel_tasks", record, ["", task.task_id], server=False)
+            world.server.execute("cancel_tasks", record, ["", "", task.task_id], server=False)
             executor.interrupts.stop(task, timed_out=False)
 
     ledger.start = started  # type: ignore[method-assign]

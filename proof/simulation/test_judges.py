@@ -92,7 +92,7 @@ def test_a_task_that_is_redriven_stands_elsewhere_in_its_line_and_has_another_in
     asked = ["16000000", "1", "4096", "", "", "", "1", "h1-e1.1", "nonce", "1", "1", "sim/step:1"]
     (_, (_, _, counter, *_)), *_ = call("next_claims", "hsc-1", *asked)
     call("set_results", "0-a", counter, "nonce", "3", "", "0", "it failed", "0", "1", "0", "")
-    call("redrive", str(world.server.now_us()), "0-a", "5000000")
+    call("redrive", "", str(world.server.now_us()), "0-a", "5000000")
     assert [each for each in world.chronicle.events if isinstance(each, Rescheduled)] == [
         Rescheduled(0, "0-a", world.server.now_us() + 5_000_000)
     ]

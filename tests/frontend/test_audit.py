@@ -298,7 +298,7 @@ async def test_jobs_that_travel_together_are_noted_for_each_who_asks(bench: Benc
 
 
 async def test_what_failed_half_way_is_noted_as_that(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(_ids: Any) -> Any:
+    async def fails(_ids: Any, _within: Any) -> Any:
         raise Unavailable("partition 1 is away")
 
     ids = [await bench.schedule(name) for name in "ab"]
@@ -313,7 +313,7 @@ async def test_what_failed_half_way_is_noted_as_that(bench: Bench, monkeypatch: 
 async def test_a_caller_that_goes_away_leaves_an_entry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = asyncio.Event()
 
-    async def stays(_ids: Any) -> Any:
+    async def stays(_ids: Any, _within: Any) -> Any:
         begun.set()
         await asyncio.Event().wait()
 

@@ -262,9 +262,9 @@ async def test_a_job_that_is_deleted_while_it_is_run_by_hand_is_not_found(
     await make(bench)
     direct = bench.store.run_job_now
 
-    async def late(name: str, task: NewTask) -> Scheduled | None:
+    async def late(name: str, task: NewTask, generation: int | None) -> Scheduled | None:
         await bench.frontend.delete_job(f.DeleteJobRequest(name=name))
-        return await direct(name, task)
+        return await direct(name, task, generation)
 
     monkeypatch.setattr(bench.store, "run_job_now", late)
     with pytest.raises(NotFound, match="no job"):

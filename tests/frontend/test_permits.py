@@ -14,6 +14,8 @@ from atf.auth.grants import TokenGrant, Verb
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, TaskNotFound
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.store.values.claims import Outcome
+from atf.store.values.tasks import TaskRecord
+from atf.task import Status
 from tests.claiming import claim_ids, pop_ids
 
 from .conftest import Bench, request
@@ -223,6 +225,115 @@ async def batch_of_own(bench: Bench) -> None:
     with acting_for(PHOTOS):
         await batch(bench, "mine")
         await bench.frontend.get_batch(b.GetBatchRequest(id="mine"))
+
+
+async def test_what_has_become_anothers_since_it_was_permitted_is_not_changed(
+    two: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is read as it was a moment ago, when a task, batch or job of one's own had the name."""
+    front, store = two.frontend, two.store
+    new, gone = await two.schedule(name=OTHER), await two.schedule(name=OTHER)
+    await store.cancel_tasks([gone])
+    await batch(two, "theirs", OTHER)
+    for _ in range(2):
+        await front.schedule_job(job("photos/theirs", OTHER, overwrite=True, anew=True))
+    get_tasks, get_batch, get_jobs = store.get_tasks, store.get_batch, store.get_jobs
+
+    async def tasks_before(ids: Any) -> Any:
+        return [each and each._replace(lambda_name=OWN) for each in await get_tasks(ids)]
+
+    async def batch_before(batch_id: str) -> Any:
+        record = await get_batch(batch_id)
+        return record and record._replace(lambda_name=OWN)
+
+    async def jobs_before(names: Any) -> Any:
+        spec = job("photos/theirs", OWN).job.SerializeToString()
+        return [each and each._replace(spec=spec, generation=each.generation - 1) for each in await get_jobs(names)]
+
+    for name, before in {"get_tasks": tasks_before, "get_batch": batch_before, "get_jobs": jobs_before}.items():
+        monkeypatch.setattr(store, name, before)
+    with acting_for(PHOTOS):
+        assert (await front.cancel_tasks(f.CancelTasksRequest(ids=[new]))).results[0].status == 0
+        assert (await front.retry_tasks(f.RetryTasksRequest(ids=[gone]))).results[0].status == 0
+        named: dict[str, Any] = {"name": "photos/theirs"}
+        for call in (
+            front.cancel_batch(b.CancelBatchRequest(id="theirs")),
+            front.retry_batch(b.RetryBatchRequest(id="theirs")),
+            batch(two, "theirs", spec=False),
+            front.pause_job(f.PauseJobRequest(**named)),
+            front.resume_job(f.ResumeJobRequest(**named)),
+            front.run_job_now(f.RunJobNowRequest(**named)),
+            front.schedule_job(job("photos/theirs", OWN, overwrite=True)),
+        ):
+            with pytest.raises((NotFound, AlreadyExists)):
+                await call
+        assert not (await front.delete_batch(b.DeleteBatchRequest(id="theirs"))).existed
+        assert not (await front.delete_job(f.DeleteJobRequest(**named))).existed
+        assert not (await front.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="photos/"))).deleted
+    monkeypatch.undo()
+    assert [each.status for each in map(_found, await store.get_tasks([new, gone]))] == [Status.NEW, Status.CANCELLED]
+    left, kept = await store.get_batch("theirs"), (await store.get_jobs(["photos/theirs"]))[0]
+    assert left is not None
+    assert (left.items, left.cancel_requested, left.deleting) == (1, False, False)
+    assert kept is not None
+    assert (kept.paused, kept.generation) == (False, 2)
+
+
+async def test_what_a_filter_found_is_changed_only_while_it_is_of_ones_own(
+    two: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front, theirs = two.frontend, await two.schedule(name=OTHER)
+    mine = await two.schedule()
+
+    async def tasks_before(ids: Any) -> Any:
+        return [each and each._replace(lambda_name=OWN) for each in await get_tasks(ids)]
+
+    async def listed(query: Any, *args: Any, **more: Any) -> Any:
+        return await list_tasks(query._replace(scopes=()), *args, **more)
+
+    get_tasks, list_tasks = two.store.get_tasks, two.store.list_tasks
+    monkeypatch.setattr(two.store, "list_tasks", listed)
+    monkeypatch.setattr(two.store, "get_tasks", tasks_before)
+    with acting_for(PHOTOS):
+        asked = f.CancelMatchingRequest(filter=f.TaskFilter(statuses=[t.NEW]), dry_run=False, who="me")
+        assert (await front.cancel_matching(asked)).cancelled == 1
+    await two.store.cancel_tasks([theirs])
+    with acting_for(PHOTOS):
+        again = f.RedriveRequest(filter=f.TaskFilter(statuses=[t.CANCELLED]), dry_run=False, who="me")
+        assert (await front.redrive(again)).redriven == 1
+    found = map(_found, await get_tasks([mine, theirs]))
+    assert [each.status for each in found] == [Status.NEW, Status.CANCELLED]
+
+
+def _found(record: TaskRecord | None) -> TaskRecord:
+    assert record is not None
+    return record
+
+
+async def test_what_is_read_is_permitted_by_what_was_read(two: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait, a log and a page of items look twice: the second look may find what is another's by then."""
+    front, store = two.frontend, two.store
+    await _fail(two, OTHER, "ValueError: secret")
+    (theirs,) = [each.id for each in (await front.list_tasks(f.ListTasksRequest())).tasks]
+    await batch(two, "theirs", OTHER)
+    get_tasks, get_batch, looks = store.get_tasks, store.get_batch, [0]
+
+    async def first_before(ids: Any) -> Any:
+        looks[0] += 1
+        return [each and (each._replace(lambda_name=OWN) if looks[0] == 1 else each) for each in await get_tasks(ids)]
+
+    async def batch_before(batch_id: str) -> Any:
+        record = await get_batch(batch_id)
+        return record and record._replace(lambda_name=OWN)
+
+    monkeypatch.setattr(store, "get_tasks", first_before)
+    monkeypatch.setattr(store, "get_batch", batch_before)
+    with acting_for(PHOTOS):
+        assert not (await front.wait_tasks(f.WaitTasksRequest(ids=[theirs]))).tasks
+        looks[0] = 0
+        with pytest.raises(TaskNotFound):
+            await front.get_log(f.GetLogRequest(id=theirs))
+        assert not (await front.list_batch_items(b.ListBatchItemsRequest(id="theirs"))).items
 
 
 # --- listed -----------------------------------------------------------------------------------------------------------

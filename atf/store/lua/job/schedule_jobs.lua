@@ -3,7 +3,8 @@
 -- KEYS[1]  the partition's record
 -- ARGV     now, then per job: name, request id ("" = none), what of a job that has the name (see below), spec, overlap policy, the tick to
 --          come ("" = from now on it has none), ticks before it, 1 paused (a job that is replaced stays as it is), base (what the durations
---          of its timing count from), rhythm (two jobs with the same one tick alike from the same base)
+--          of its timing count from), rhythm (two jobs with the same one tick alike from the same base), the generation of the one job that it
+--          may replace ("" = any; "0" = none)
 -- RETURNS  per job: what, generation, when it was made: 0 made, 1 this very request had made it before, 2 the name is taken, 3 replaced,
 --          4 the job before it has more tasks than one call cancels: call again, 5 it would have to begin anew, and has no tick: nothing was
 --          stored; the generation is then that of the job that has the name (0 = there is none, or it has ended)
@@ -14,11 +15,12 @@
 --                           3  it is replaced as if it had been deleted: its tasks are cancelled, and the new one begins anew
 -- With 1 and 2 the ticks of the job before are the new one's.
 
-local function schedule_job(P, now, budget, name, request, how, spec, overlap, first_tick, count, begins_paused, base, rhythm)
+local function schedule_job(P, now, budget, name, request, how, spec, overlap, first_tick, count, begins_paused, base, rhythm, may_replace)
   local key = job_key(P, name)
   local generation, request_before, next_tick, paused, made_at, rhythm_before = fields_of(job_key(P, name), 'g', 'd', 'n', 'p', 'at', 'r')
   local lives = generation and next_tick ~= ''
   if generation and request ~= '' and request_before == request then return {1, tonumber(generation), made_at} end
+  if may_replace ~= '' and (generation or '0') ~= may_replace then return {2, tonumber(generation or 0), made_at or '0'} end
   if lives and how == '0' then return {2, tonumber(generation), made_at} end
   if how == '3' then
     local _, more = ticks.cancel(P, name, budget, now)
@@ -45,8 +47,8 @@ end
 
 register('schedule_jobs', {}, function(keys, args)
   local now, reply, budget = instant(args[1]), {}, {left = TICKS_PER_CALL}
-  for i = 2, #args, 10 do
-    reply[#reply + 1] = schedule_job(keys[1], now, budget, unpack(args, i, i + 9))
+  for i = 2, #args, 11 do
+    reply[#reply + 1] = schedule_job(keys[1], now, budget, unpack(args, i, i + 10))
   end
   return reply
 end)

@@ -23,7 +23,7 @@ local function words(text)
 end
 
 local function is_named(q, name)
-  if q.scopes and not (q.scopes[name] or q.scopes[string.match(name, '^[^/]*/')]) then return false end
+  if not scopes.has(q.scopes, name) then return false end
   if q.lambda then return name == q.lambda end
   return not q.namespace or string.sub(name, 1, #q.namespace) == q.namespace
 end
@@ -150,11 +150,7 @@ local function query(P, args)
   local q = {}
   for i = 8, #args, 2 do q[args[i]] = args[i + 1] end
   q.since, q.until_ = tonumber(q.since), tonumber(q['until'])
-  if q.scopes then
-    local may = {}
-    for _, scope in ipairs(words(q.scopes)) do may[scope] = true end
-    q.scopes = may
-  end
+  q.scopes = scopes.read(q.scopes)
   q.entries, q.live, q.of = words(q.entries), {}, {}
   for _, status in ipairs(words(q.statuses)) do q.of[status] = true end
   local by_status = q.statuses and not q.entries[1] and not q.made
