@@ -39,6 +39,7 @@ __all__ = [
     "KeyInfo",
     "Lambda",
     "LambdaInfo",
+    "NotDecrypted",
     "NotFound",
     "PermissionDenied",
     "Prepared",

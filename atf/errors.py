@@ -9,6 +9,7 @@
     │   └── UnknownLambda        no such lambda is registered
     ├── AlreadyExists            the id is taken by another request
     ├── FailedPrecondition       the call does not fit the state of the system
+    │   └── NotDecrypted         it is encrypted, and can't be decrypted here
     ├── Unauthenticated          the caller shows no token, or one that is not valid
     ├── PermissionDenied         the caller may not do this
     ├── ResourceExhausted        the task store is full
@@ -102,6 +103,18 @@ class FailedPrecondition(AtfError):
     """The call does not fit the state of the system."""
 
     code = "FAILED_PRECONDITION"
+
+
+class NotDecrypted(FailedPrecondition):
+    """A result or arguments that are encrypted, and can't be decrypted here; the message names the key and what to do.
+
+    Attributes:
+        key_id: of the key that it takes; empty where the data is damaged.
+        data: the result or the arguments as they are stored, encrypted.
+    """
+
+    key_id: str = ""
+    data: bytes = b""
 
 
 class Unauthenticated(AtfError):

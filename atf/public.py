@@ -43,6 +43,7 @@ from .errors import (
     HandBack as HandBack,
     Internal as Internal,
     InvalidArgument as InvalidArgument,
+    NotDecrypted as NotDecrypted,
     NotFound as NotFound,
     PermissionDenied as PermissionDenied,
     ResourceExhausted as ResourceExhausted,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from atf.codec.cipher import Cipher
+from atf.codec.cipher import Cipher, KeyMissing
 from atf.codec.texts import room_for, seal_error, seal_text
 from atf.codec.values import bare_id, open_arguments, seal_result
-from atf.errors import FailedPrecondition
+from atf.errors import NotDecrypted
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_LOG_BYTES, MAX_PROGRESS_BYTES, MAX_RESULT_BYTES, clip
 
@@ -31,13 +31,16 @@ class RunCipher:
         self._cipher, self._task_id, self._lambda_name = cipher, task_id, lambda_name
 
     def open(self, spec: t.TaskSpec) -> Outcome | None:
-        """Decrypts the arguments in place; an outcome where that can't be done.
+        """Decrypts the arguments in place; a failed attempt where they are damaged, or of another task.
 
-        It is a failed attempt, not the last: another executor may have the key, or this one when it is tried again.
+        Raises:
+            KeyMissing: this executor lacks the key.
         """
         try:
             payload, encoding = open_arguments(self._cipher, self._task_id, spec)
-        except FailedPrecondition as error:
+        except KeyMissing:
+            raise
+        except NotDecrypted as error:
             return RunFailed(f"{self._lambda_name} can't be called with its arguments: {error}")
         spec.payload, spec.encoding = payload, cast("t.Encoding", encoding)
         return None

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from atf.codec.cipher import Cipher
+from atf.codec.cipher import Cipher, KeyMissing
 from atf.config.settings import Timing
 from atf.errors import InvalidArgument, Misfit
+from atf.log import get_logger
 from atf.runtime import Runtime
 from atf.sdk.context import FirstTimeCheck, Flag
 from atf.sdk.redaction import NOTHING
@@ -56,7 +57,10 @@ if TYPE_CHECKING:
 
 NO_LAMBDA_S: Final = 1.0
 """Seconds that a task waits which came to an executor without its lambda."""
+NO_KEY_S: Final = 10.0
+"""Seconds that a task waits which came to an executor without its key. Then another one takes it, or this one, which may have the key by then."""
 _NO_KEYS: Final = "{name} can't be called with its arguments: they are encrypted, and this executor has no codec_keys: give it the key file (ATF_CODEC_KEYS)"
+_log = get_logger(duty="run")
 Call = partial[Any]
 """What runs the lambda, and gives what it returned; of an `async def` what has to be awaited."""
 
@@ -127,6 +131,7 @@ class Performer:
         self._isolated = isolated
         self._begin_span = begin_span
         self._cipher = cipher
+        self._said: set[str] = set()
         self._runtime = runtime
         self.monotonic = runtime.monotonic
 
@@ -201,13 +206,23 @@ class Performer:
         """Decrypts a task's arguments where this executor has keys; an outcome where it has not the right one."""
         if self._cipher is None:
             if is_sealed(task.spec.payload):
-                return RunFailed(_NO_KEYS.format(name=task.lambda_name))
+                return self._without_key(_NO_KEYS.format(name=task.lambda_name))
             return None
         cipher = RunCipher(self._cipher, task.task_id, task.lambda_name)
-        failed = cipher.open(task.spec)
+        try:
+            failed = cipher.open(task.spec)
+        except KeyMissing as error:
+            return self._without_key(f"{task.lambda_name} can't be called with its arguments: {error}")
         if failed is None:
             task.cipher = cipher
         return failed
+
+    def _without_key(self, why: str) -> Outcome:
+        """Gives a task back for which this executor lacks the key: an operator's slip costs no attempt, and ends no batch or chain."""
+        if why not in self._said:  # one line for each lambda and key
+            self._said.add(why)
+            _log.warning("tasks wait for a key", error=why)
+        return HandedBack(why, NO_KEY_S)
 
     def prepare(self, task: HeldTask) -> Call | Outcome:
         """The call of the task's lambda with its arguments; an outcome where it can't be called."""

@@ -16,6 +16,7 @@ from atf import task as rules
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.stored_spec import front
+from atf.sdk.sealed import is_sealed
 from atf.sdk.tracing import trace_of
 from atf.sdk.work_items import COMMAND, MAX_ITEMS, digest_of, texts_of
 from atf.store import keys
@@ -106,7 +107,7 @@ class ItemTemplate:
 
     def _item(self, number: int, asked: b.BatchItem) -> tuple[int, NewItem]:
         payload, arguments = asked.payload, asked.arguments
-        if self.lambda_name == COMMAND:
+        if self.lambda_name == COMMAND and not is_sealed(payload):
             payload = _command(payload, arguments)
         elif len(payload) > rules.MAX_PAYLOAD_BYTES:
             check_size("payload", len(payload))

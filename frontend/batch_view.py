@@ -110,9 +110,9 @@ def _chunk(task: TaskRecord, spec: t.TaskSpec) -> str:
 
 def _texts(task: TaskRecord, spec: t.TaskSpec) -> list[str]:
     try:
-        if task.lambda_name == COMMAND:
-            return _arguments(spec.payload)["argv"]
-        return [WORD] if is_sealed(spec.payload) else texts_of(spec.payload)
+        if is_sealed(spec.payload):
+            return [WORD]
+        return _arguments(spec.payload)["argv"] if task.lambda_name == COMMAND else texts_of(spec.payload)
     except (InvalidArgument, msgspec.MsgspecError, UnicodeDecodeError, LookupError):  # somebody has damaged it
         return []
 

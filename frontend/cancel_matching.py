@@ -18,7 +18,7 @@ from atf.rpc import frontend_pb2 as f
 from atf.task import HELD, LIVE, MAX_BATCH
 
 from .audit import check_who
-from .filters import next_token, parse_token
+from .filters import next_token
 from .listing import ListRpcs
 from .matching import MOST_IDS, check_condition, check_dry_run, named_lambda, of_statuses, words_of
 from .validate import bad_page_token
@@ -51,9 +51,7 @@ class CancelMatchingRpc(ListRpcs):
             of_statuses(request.filter, may, may, "can be cancelled"), verb=Verb.OPERATE, oldest_first=True
         )
         query = query._replace(by_made=_by_made(request.filter))
-        behind, of = parse_token(at.page, query)
-        page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)
-        of = page.of if of < 0 else of
+        page, of = await self._page(request.filter, query, MAX_BATCH, at.page)
         reply = f.CancelMatchingReply(
             matched=len(page.tasks),
             looked_at=page.looked_at,
@@ -65,7 +63,7 @@ class CancelMatchingRpc(ListRpcs):
         at = at._replace(cancelled=at.cancelled + reply.cancelled)
         if token := next_token(query, page, of):
             reply.next_page_token = f"{at.round}/{at.cancelled}/{token}"
-        elif behind and at.cancelled and at.round < _ROUNDS and _WAITING & set(query.statuses) and not query.by_made:
+        elif at.page and at.cancelled and at.round < _ROUNDS and _WAITING & set(query.statuses) and not query.by_made:
             reply.next_page_token = f"{at.round + 1}/0/"
         return reply
 

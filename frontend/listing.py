@@ -7,10 +7,12 @@ from typing import Final
 
 from atf.auth.caller import caller, permit, permitted
 from atf.auth.grants import Verb
-from atf.rpc import frontend_pb2 as f
+from atf.errors import FailedPrecondition
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.messages import of_lambda
+from atf.sdk.sealed import are_hashes, is_sealed
 from atf.store.status import NO_TASKS
-from atf.store.values.lists import ListedTask, TaskQuery
+from atf.store.values.lists import ListedTask, TaskPage, TaskQuery
 from atf.store.values.tasks import TaskRecord
 from atf.task import Status
 
@@ -20,11 +22,13 @@ from .lambdas import KnownLambda
 from .parts import FrontendParts
 from .search import declaring
 from .validate import lambda_of, page_size
-from .view import ANSWER_BYTES
+from .view import ANSWER_BYTES, stored
 
 _READ_TOGETHER: Final = 32
 _READ_WITH_SPEC: Final = 2
 """The same with their payloads, of 1 MiB each."""
+_LOOKED_AT: Final = 8
+"""Of a search that finds nothing: lambdas, and the newest tasks of each."""
 
 
 class ListRpcs(FrontendParts):
@@ -34,9 +38,7 @@ class ListRpcs(FrontendParts):
         """A page of tasks. It is shorter than asked for where large results or payloads would make it more than 4 MiB."""
         query = await self._query(request.filter, oldest_first=request.oldest_first)
         size = page_size(request.page_size)
-        behind, of = parse_token(request.page_token, query)
-        page = await self._store.list_tasks(query, size, behind, count=of < 0)
-        of = page.of if of < 0 else of
+        page, of = await self._page(request.filter, query, size, request.page_token)
         reply = f.ListTasksReply(looked_at=page.looked_at, of=of, next_page_token=next_token(query, page, of))
         step = _READ_WITH_SPEC if request.with_spec else _READ_TOGETHER
         for start in range(0, len(page.tasks), step):
@@ -84,6 +86,25 @@ class ListRpcs(FrontendParts):
         if asked.search:
             return query._replace(lambdas=declaring(asked.search, lambdas, query.lambda_name))
         return query._replace(lambdas=[each.record.name for each in lambdas]) if query.entries else query
+
+    async def _page(self, asked: f.TaskFilter, query: TaskQuery, size: int, token: str) -> tuple[TaskPage, int]:
+        """A page of what a filter finds, and of how many. A search of encrypted arguments is told so, and not that there are none."""
+        behind, of = parse_token(token, query)
+        page = await self._store.list_tasks(query, size, behind, count=of < 0)
+        if asked.search and not page.tasks and behind is None and not are_hashes(asked.search.values()):
+            await self._refuse_encrypted(query)
+        return page, page.of if of < 0 else of
+
+    async def _refuse_encrypted(self, query: TaskQuery) -> None:
+        for name in query.lambdas[:_LOOKED_AT]:
+            newest = await self._store.list_tasks(TaskQuery(name), _LOOKED_AT, None, count=False)
+            for each in await self._read(newest.tasks):
+                spec = stored(t.TaskSpec, each.spec)
+                if spec is not None and is_sealed(spec.payload):
+                    raise FailedPrecondition(
+                        f"search: arguments of {name} are encrypted, so a value is found by its hash alone. Search where the key file is:"
+                        " atf ls --search … --codec-keys FILE, or atf.Client(codec_keys=…)"
+                    )
 
     async def _read(self, tasks: Sequence[ListedTask]) -> list[TaskRecord]:
         """The records of listed tasks, without those that have gone meanwhile."""

@@ -24,7 +24,7 @@ from atf.store.values.tasks import TaskRecord
 from atf.task import MAX_BATCH, US, Status, sources
 
 from .audit import check_who
-from .filters import next_token, parse_token
+from .filters import next_token
 from .listing import ListRpcs
 from .matching import MOST_IDS, check_condition, check_dry_run, named_lambda, of_statuses, words_of
 from .validate import bad_page_token, lambda_of
@@ -69,9 +69,7 @@ class RedriveRpc(ListRpcs):
         asked = of_statuses(request.filter, _ENDED, [Status.FATAL_FAILURE], "runs again")
         query = await self._query(asked, verb=Verb.OPERATE, oldest_first=True)
         at = parse_position(request.page_token) or _RedrivePosition(await self._store.latest_time_us(), 0, "")
-        behind, of = parse_token(at.page, query)
-        page = await self._store.list_tasks(query, MAX_BATCH, behind, count=of < 0)
-        of = page.of if of < 0 else of
+        page, of = await self._page(asked, query, MAX_BATCH, at.page)
         found = await self._matching(page.tasks, request, at.begun_us)
         reply = f.RedriveReply(
             matched=len(found.tasks),

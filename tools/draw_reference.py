@@ -340,6 +340,7 @@ MENDS: Final = {
     "Unauthenticated": "Set ATF_TOKEN, or ATF_TOKEN_FILE, to a token that `atf token ls` shows as valid.",
     "PermissionDenied": "Ask whoever makes tokens for one with the verb and the namespace that the message names.",
     "FailedPrecondition": "Bring about what the message asks for, such as a resume or a deletion, and call again.",
+    "NotDecrypted": "Give this process the key file that has the key: ATF_CODEC_KEYS. The data stays in the store, and in `data` of the error.",
     "ResourceExhausted": "Wait until tasks have drained, delete what you do not need, or give the store more memory.",
     "TooManyPending": "Call again after `retry_after_s`, schedule less, or raise the lambda's `max_pending`.",
     "Unavailable": "Call again: it is safe. If it goes on, look at `atf status` and `atf doctor`.",

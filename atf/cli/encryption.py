@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from atf.codec.cipher import cipher_of
-from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.runtime import SystemRuntime, new_id
 
 from .options import option
@@ -17,13 +18,14 @@ codec_keys_flag: Final = option(
 )
 
 
-def decrypted(task: t.Task, codec_keys: str | None) -> t.Task:
-    """A task as its caller knows it, where there are keys."""
+def decrypt(codec_keys: str | None, *tasks: t.Task) -> None:
+    """Makes tasks, in place, what their caller knows, where there are keys."""
     if (cipher := cipher_of(codec_keys)) is None:
-        return task
+        return
     from atf.codec.results import open_task
 
-    return open_task(cipher, task)
+    for each in tasks:
+        open_task(cipher, each)
 
 
 def decrypted_log(task_id: str, log: f.GetLogReply, codec_keys: str | None) -> f.GetLogReply:
@@ -33,6 +35,25 @@ def decrypted_log(task_id: str, log: f.GetLogReply, codec_keys: str | None) -> f
     from atf.codec.results import open_log
 
     return open_log(cipher, task_id, log)
+
+
+def decrypt_items(codec_keys: str | None, items: Iterable[b.Item]) -> None:
+    """Makes items of a batch, in place, what its maker knows, where there are keys."""
+    if (cipher := cipher_of(codec_keys)) is None:
+        return
+    from atf.codec.results import open_item
+
+    for each in items:
+        open_item(cipher, each)
+
+
+def hashed_search(asked: f.TaskFilter, codec_keys: str | None) -> f.TaskFilter:
+    """A filter whose searched values are hashed as those of encrypted tasks are, in place, where there are keys."""
+    if (cipher := cipher_of(codec_keys)) is not None and asked.search:
+        from atf.codec.requests import seal_filter
+
+        seal_filter(cipher, asked)
+    return asked
 
 
 def encrypted_task(request: f.ScheduleRequest) -> f.ScheduleRequest:

@@ -1,10 +1,10 @@
-"""Commands on the key file of clients and executors: new, add, rotate. They ask nobody, and print no key."""
+"""Commands on the key file of clients and executors: new, add, rotate, drop. They ask nobody, and print no key."""
 
 from __future__ import annotations
 
 import click
 
-from atf.codec.key_file import Keys, new_keys, read_keys, rotated, with_key, write_keys
+from atf.codec.key_file import Keys, new_keys, read_keys, rotated, with_key, without_key, write_keys
 from atf.errors import InvalidArgument
 
 from .output import show
@@ -39,6 +39,14 @@ def rotate(path: str) -> None:
     if len(keys.by_id) == 1:
         raise InvalidArgument(f"{path} has one key. Add one first, and copy the file to all: atf keyfile add {path}")
     _write(path, rotated(keys))
+
+
+@keyfile.command()
+@click.argument("path", metavar="FILE")
+@click.argument("key_id", metavar="ID")
+def drop(path: str, key_id: str) -> None:
+    """Take the key ID out of FILE. Keep a copy: what that key encrypted can't be read without it, and its tasks wait until it is back."""
+    _write(path, without_key(read_keys(path), key_id))
 
 
 def _write(path: str, keys: Keys) -> None:

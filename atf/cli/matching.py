@@ -32,7 +32,7 @@ def lambda_meant(ids: Sequence[str], flags: Mapping[str, Any], more: Sequence[st
     if named and len(ids) > 1:
         raise InvalidArgument(f"{named[0]} is a lambda: give it alone")
     if ids and not named:
-        refuse_unused(flags, (*FLAGS, *more), "beside ids of tasks")
+        refuse_unused(flags, (*FLAGS, "codec_keys", *more), "beside ids of tasks")
         return None
     if not named and not any(flags[each] for each in (*FLAGS, *more)):
         raise InvalidArgument("give ids of tasks, a lambda, or flags that say which tasks, such as --status or --group")

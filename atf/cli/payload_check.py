@@ -11,9 +11,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from atf.client.paging import pages
 from atf.client.registration import every_lambda
-from atf.errors import AtfError
+from atf.codec.cipher import Cipher
+from atf.errors import AtfError, NotDecrypted
 from atf.rpc import api, batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.messages import of_lambda
+from atf.sdk.sealed import is_sealed
 from atf.task import LIVE, MAX_BATCH
 
 _ENDED: Final = frozenset({b.BATCH_DONE, b.BATCH_DONE_WITH_FAILURES, b.BATCH_CANCELLED, b.BATCH_DELETED})
@@ -45,8 +47,11 @@ class UnfitPayloads:
         looked_at: payloads.
     """
 
-    def __init__(self, code: Mapping[str, DecodingLambda], progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, code: Mapping[str, DecodingLambda], progress: Callable[[str], None], cipher: Cipher | None = None
+    ) -> None:
         self.looked_at = 0
+        self._cipher = cipher
         self._code = code
         self._progress = progress
         self._unfit: dict[tuple[str, str, str], tuple[int, str]] = {}
@@ -57,12 +62,13 @@ class UnfitPayloads:
         self.looked_at += 1
         code = self._code.get(name)
         try:
+            payload, encoding = self._decrypted(what, spec)
             if code is None:
                 why = "the code has no such lambda"
             elif without:
-                code.decode_without(without, spec.payload)
+                code.decode_without(without, payload)
             else:
-                code.decode(spec.payload, spec.encoding)
+                code.decode(payload, encoding)
         except AtfError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001  code of the user's types
@@ -72,6 +78,16 @@ class UnfitPayloads:
             self._unfit[name, what, why] = count + 1, first
         if self.looked_at % MAX_BATCH == 0:
             self.say()
+
+    def _decrypted(self, what: str, spec: t.TaskSpec) -> tuple[bytes, int]:
+        """Arguments as their lambda gets them. Where they belong its executor checks."""
+        if not is_sealed(spec.payload):
+            return spec.payload, spec.encoding
+        if self._cipher is None:
+            raise NotDecrypted(f"encrypted {what} can't be looked at without their key file: give --codec-keys")
+        from atf.codec.values import open_value, value_under_mark
+
+        return open_value(self._cipher, value_under_mark(spec.payload), lambda _: True)
 
     def say(self) -> None:
         """Tells where it stands."""
@@ -84,7 +100,10 @@ class UnfitPayloads:
 
 
 async def check_payloads(
-    stub: api.Frontend, code: Mapping[str, DecodingLambda], progress: Callable[[str], None]
+    stub: api.Frontend,
+    code: Mapping[str, DecodingLambda],
+    progress: Callable[[str], None],
+    cipher: Cipher | None = None,
 ) -> UnfitPayloads:
     """Holds all that waits on a cluster against a release's code.
 
@@ -92,8 +111,9 @@ async def check_payloads(
         stub: the cluster's frontend.
         code: its lambdas by name. Of the namespaces of these all lambdas are looked at: one that the code lacks was renamed or removed.
         progress: takes a line now and then.
+        cipher: decrypts what is encrypted; None: that can't be looked at, which counts as unfit.
     """
-    found = UnfitPayloads(code, progress)
+    found = UnfitPayloads(code, progress, cipher)
     namespaces = {name.partition("/")[0] for name in code}
     for info in await every_lambda(stub):
         if info.spec.name.partition("/")[0] not in namespaces:

@@ -43,7 +43,9 @@ from .tasks import code_of, wait_for
 @option("--unique", "NAME", "One task of a key within a window: a second call finds the first one's.")
 @click.option("--window", type=duration, help="The length of that window: seconds, or 500ms, 30s, 5m, 2h, 1d.")
 @click.option("--debounce", is_flag=True, help="Put that task off until a window has passed without a call.")
-@option("--label", "NAME=VALUE", "A note on the task. May be given again.", name="labels", multiple=True)
+@option(
+    "--label", "NAME=VALUE", "A note on the task, never encrypted. May be given again.", name="labels", multiple=True
+)
 @option(
     "--max-attempts", "N", "Give up after this many attempts.  [default: the lambda's]", click.IntRange(1, 2**31 - 1)
 )

@@ -13,6 +13,7 @@ from atf.sdk.durations import seconds_of
 from atf.sdk.messages import of_lambda
 from atf.task import US, WORDS, statuses_called
 
+from .encryption import hashed_search
 from .gate import labels_flag
 from .options import instant, option, pairs
 from .task_request import priority_of
@@ -44,6 +45,11 @@ _FLAGS: Final = (
         multiple=True,
     ),
     option("--group", "GROUP", "Only failures of this group."),
+    option(
+        "--codec-keys",
+        "FILE",
+        "Find encrypted tasks by --search, and decrypt what is shown, by this key file.  [default: ATF_CODEC_KEYS]",
+    ),
 )
 
 
@@ -63,6 +69,10 @@ def task_filter(lambda_name: str, flags: dict[str, Any]) -> f.TaskFilter:
         InvalidArgument: a text can't be read.
     """
     now_us = round(datetime.now(UTC).timestamp() * US)
+    return hashed_search(_asked(lambda_name, flags, now_us), flags.get("codec_keys"))
+
+
+def _asked(lambda_name: str, flags: dict[str, Any], now_us: int) -> f.TaskFilter:
     return f.TaskFilter(
         statuses=[each.name for each in statuses_called(flags["status"])] if flags["status"] else [],
         since_at_us=when_us(flags["since"], "--since", now_us),

@@ -23,7 +23,7 @@ from atf.sdk.messages import of_lambda
 from atf.task import MAX_BATCH, WORDS, Status, check_lambda
 from atf.visible import one_line
 
-from .encryption import codec_keys_flag, decrypted
+from .encryption import codec_keys_flag, decrypt
 from .json_values import message_json
 from .options import any_lambda_argument, asks, duration, limit_flag, lists, wants_json
 from .output import show, show_rows, when
@@ -62,7 +62,8 @@ def get(task_id: str, codec_keys: str | None) -> None:
     if of_lambda:
         check_lambda(task_id)
     task, of_failed, waits = ask(lambda stub: _last_failed(stub, task_id) if of_lambda else _get(stub, task_id))
-    show_task(decrypted(task, codec_keys), of_failed, waits)
+    decrypt(codec_keys, task)
+    show_task(task, of_failed, waits)
 
 
 async def _get(stub: api.Frontend, task_id: str, of_failed: int = 0) -> _Shown:
@@ -99,6 +100,7 @@ def ls(lambda_name: str, limit: int, oldest_first: bool, **flags: Any) -> None:
     """
     asked = task_filter(lambda_name, flags)
     found = ask(lambda stub: _list(stub, f.ListTasksRequest(filter=asked, oldest_first=oldest_first), limit))
+    decrypt(flags["codec_keys"], *found.tasks)
     narrow = sys.stdout.isatty() and not wants_json()
     if not wants_json():
         _say_which(found, lambda_name, flags, limit)
@@ -152,7 +154,7 @@ async def _list(stub: api.Frontend, request: f.ListTasksRequest, limit: int) -> 
 def _say_which(found: _Found, lambda_name: str, flags: dict[str, Any], limit: int) -> None:
     """What the table does not say, on stderr."""
     if not found.tasks:
-        others = any(value for name, value in flags.items() if name != "status")
+        others = any(value for name, value in flags.items() if name not in {"status", "codec_keys"})
         which = "matches" if others else f"is {flags['status'].lower()}" if flags["status"] else "is here"
         print(one_line(f"no task{f' of {lambda_name}' if lambda_name else ''} {which}"), file=sys.stderr)
     if len(found.tasks) >= limit:
@@ -181,10 +183,12 @@ def _narrow(lambda_name: str, asked: f.TaskFilter) -> Columns:
 @click.argument("ids", metavar="TASK...", nargs=-1, required=True)
 @click.option("--timeout", type=duration, help="Wait at most this long, then exit with 4.  [default: for ever]")
 @click.option("--any", "any_of", is_flag=True, help="Return when the first has finished, not when all have.")
+@codec_keys_flag
 @lists
-def wait(ids: tuple[str, ...], timeout: float | None, any_of: bool) -> int:
+def wait(ids: tuple[str, ...], timeout: float | None, any_of: bool, codec_keys: str | None) -> int:
     """Wait until tasks have finished; the exit code is 1 if one of them failed or was cancelled."""
     tasks = wait_for(ids, timeout, any_of=any_of)
+    decrypt(codec_keys, *tasks)
     names = ("task", "status", "finished", "error")
     show_rows(tasks, task_json, {name: _COLUMNS[name] for name in names})
     return code_of(tasks)
@@ -231,13 +235,15 @@ def code_of(tasks: Iterable[t.Task]) -> int:
 
 @click.command()
 @click.argument("task_id", metavar="TASK|LAMBDA")
+@codec_keys_flag
 @asks
-def explain(task_id: str) -> None:
+def explain(task_id: str, codec_keys: str | None) -> None:
     """Say why a task has not started, or what it does. Of LAMBDA: of one of its oldest tasks that wait now."""
     of_lambda = "/" in task_id
     if of_lambda:
         check_lambda(task_id)
     reply = ask(lambda stub: _explain_waiting(stub, task_id) if of_lambda else _explain(stub, task_id))
+    decrypt(codec_keys, reply.task)
     fields = message_json(reply, "reason sentence until_us position queue_depth queue_limit behind now_us")
     waited = [f"It has waited: {text}."] if (text := waits_text(reply.waits)) else []
     which = [f"Task {reply.task.id}:"] if of_lambda else []

@@ -10,6 +10,7 @@ import click
 
 from atf.client.registration import every_lambda, left_jobs, register_lambdas
 from atf.client.whoami import signed, whoami
+from atf.codec.cipher import cipher_of
 from atf.config.settings import ExecutorSettings
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import api, frontend_pb2 as f
@@ -17,6 +18,7 @@ from atf.sdk.lambdas import Lambda
 from atf.visible import one_line
 
 from .confirmation import confirm
+from .encryption import codec_keys_flag
 from .json_values import message_json, print_json
 from .options import as_json, bulk_flags, kept, lists, no_header, option, refuse_unused, wants_json, why_flag
 from .output import print_table, show_rows
@@ -83,24 +85,26 @@ async def _served(stub: api.Frontend) -> set[str]:
 @click.command()
 @click.argument("apps", metavar="MODULE:APP...", nargs=-1, required=True)
 @option("--against", "HOST:PORT", "the frontend of a cluster: say which of its waiting tasks the app can't read")
+@codec_keys_flag
 @as_json
 @no_header
-def check(apps: tuple[str, ...], against: str | None) -> int:
+def check(apps: tuple[str, ...], against: str | None, codec_keys: str | None) -> int:
     """Import an app as an executor would, and list its lambdas; nothing is registered.
 
     With --against, before a deploy: read every unfinished task, job and callback of a cluster's batches in the namespaces of the app, and
-    say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing.
+    say which payloads this code does not take, and why. Exits with 1 where some do not fit. It changes nothing. What is encrypted needs the
+    key file, and does not fit without it.
     """
     from atf.cli.local.user_code import run_in_child
 
-    return run_in_child(apps, lambda loaded: _check(loaded, against))
+    return run_in_child(apps, lambda loaded: _check(loaded, against, codec_keys))
 
 
-def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None) -> int:
+def _check(loaded: Mapping[str, Lambda[..., Any]], against: str | None, codec_keys: str | None) -> int:
     if against is None:
         _show_specs([each.spec() for each in loaded.values()])
         return EXIT_OK
-    found = ask(lambda stub: check_payloads(stub, loaded, on_terminal), at=against)
+    found = ask(lambda stub: check_payloads(stub, loaded, on_terminal, cipher_of(codec_keys)), at=against)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     unfit = found.unfit()

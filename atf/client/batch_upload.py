@@ -72,7 +72,7 @@ class BatchUploads(BatchCalls):
             max_attempts, max_losses, timeout, backoff, priority: of every item, as for `options`. The frontends bound max_attempts
                 (default 10).
             retention: seconds, a timedelta or text such as "5m" that the batch is kept after its end, with its items.
-            labels: of every item.
+            labels: of every item. Never encrypted.
             max_in_flight: items in queues and at work at once.
             pause: seconds, a timedelta or text such as "5m" between the end of an item and the start of the next one with the same target.
             target: what the pause is kept between: the name of an argument, or what makes a text of an element.

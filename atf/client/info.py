@@ -10,7 +10,7 @@ from typing import Any, Final
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.messages import value_of
 from atf.sdk.options import from_us
-from atf.sdk.payload import decode_result
+from atf.sdk.payload import decode_result, decoded
 from atf.sdk.tracing import trace_id_of
 from atf.task import US, Status
 
@@ -65,7 +65,7 @@ class TaskInfo:
     """The executor that holds it."""
     cancel_requested: bool
     result: Any
-    """Of a SUCCESS: what the handler returned, as JSON has it, or bytes."""
+    """Of a SUCCESS: what the handler returned, as JSON has it, or bytes. A `NotDecrypted`, not raised, where it is encrypted and can't be read here."""
     error: str
     """Of the last failure: type and message, then the traceback."""
     error_type: str
@@ -85,7 +85,7 @@ class TaskInfo:
             cls,
             task,
             status=Status(task.status),
-            result=decode_result(task.id, task.result, task.result_encoding),
+            result=decoded(lambda: decode_result(task.id, task.result, task.result_encoding)),
             ended_runs=tuple(value_of(EndedRun, each) for each in task.ended_runs),
             labels=dict(sorted(task.spec.labels.items())),
             trace_id=trace_id_of(task.spec),

@@ -13,7 +13,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
-from atf.errors import ConfigError, FailedPrecondition
+from atf.errors import ConfigError, NotDecrypted
 from atf.rpc.tls_files import WatchedFiles
 
 from .key_file import ID_CHARS, Keys, read_keys
@@ -28,6 +28,10 @@ OVERHEAD: Final = _HEAD_BYTES + NONCE_BYTES + 16
 """Bytes of an envelope beyond what it holds."""
 _HASH_BYTES: Final = 16
 _log = logging.getLogger(__name__)
+
+
+class KeyMissing(NotDecrypted):
+    """The key file lacks the key that it takes. Everything else is well: with that key it can be decrypted."""
 
 
 class Cipher:
@@ -76,23 +80,23 @@ class Cipher:
         """What an envelope holds.
 
         Raises:
-            FailedPrecondition: its key is not in the file, or it is damaged or of another origin.
+            NotDecrypted: its key is not in the file, or it is damaged or of another origin.
         """
         from cryptography.exceptions import InvalidTag
 
         head, nonce = envelope[:_HEAD_BYTES], envelope[_HEAD_BYTES : _HEAD_BYTES + NONCE_BYTES]
         if head[:1] != VERSION or len(envelope) < OVERHEAD:
-            raise FailedPrecondition("it is encrypted in a form that this release does not know, or damaged")
+            raise NotDecrypted("it is encrypted in a form that this release does not know, or damaged")
         key_id = head[1:].decode("ascii", "replace")
         _, ready = self._keys()
         if key_id not in ready:
-            raise FailedPrecondition(
+            raise KeyMissing(
                 f"it is encrypted with the key {key_id}, which {self._path} does not have: add the line `key {key_id}: …` from a copy that has it"
             )
         try:
             return ready[key_id].decrypt(nonce, envelope[_HEAD_BYTES + NONCE_BYTES :], head + origin.encode())
         except InvalidTag:
-            raise FailedPrecondition(
+            raise NotDecrypted(
                 f"it can't be decrypted with the key {key_id}: it was damaged or moved here from elsewhere, or the key of this id is another one"
             ) from None
 

@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from atf.errors import ConfigError
+from atf.errors import ConfigError, InvalidArgument
 
 KEY_BYTES: Final = 32
 ID_CHARS: Final = 8
@@ -94,6 +94,22 @@ def rotated(keys: Keys) -> Keys:
     """The same with the last key in front, so that it encrypts."""
     *others, newest = keys.by_id.items()
     return keys._replace(by_id=dict([newest, *others]))
+
+
+def without_key(keys: Keys, key_id: str) -> Keys:
+    """The same without one that only decrypts.
+
+    Raises:
+        InvalidArgument: there is none of this id, or it is the one that encrypts.
+    """
+    first, *others = keys.by_id
+    if key_id == first:
+        raise InvalidArgument(
+            f"{key_id} encrypts: have another key do so first, by `atf keyfile add` and `atf keyfile rotate`"
+        )
+    if key_id not in keys.by_id:
+        raise InvalidArgument(f"there is no key {key_id[:80]!r}; {', '.join(others) or 'none'} only decrypt")
+    return keys._replace(by_id={each: key for each, key in keys.by_id.items() if each != key_id})
 
 
 def write_keys(path: str, keys: Keys, *, new: bool) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from atf.errors import InvalidArgument
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.sealed import is_sealed
 from atf.sdk.search import declared
-from atf.sdk.work_items import texts_of
+from atf.sdk.work_items import COMMAND, texts_of
 from atf.task import MAX_PAYLOAD_BYTES
 
 from .cipher import Cipher
@@ -69,16 +71,16 @@ def _seal(cipher: Cipher, spec: t.TaskSpec, origin: str) -> None:
 
 
 def _seal_item(cipher: Cipher, name: str, batch_id: str, item: b.BatchItem) -> None:
-    if not item.payload and item.arguments:
-        raise InvalidArgument(
-            f"items of {name} are command lines, which a batch can't encrypt: schedule them as tasks, or use a client without codec_keys"
-        )
     if not is_sealed(item.payload):
         (text,) = hashed_texts(cipher, item.arguments or texts_of(item.payload))
-        item.payload = _fitting(
-            seal_arguments(cipher, f"item {batch_id} {text}", item.payload or b"{}", t.JSON, declared(name)), name
-        )
+        given = item.payload or b"{}"
+        if name == COMMAND:  # of a command line the frontend would make this
+            given = msgspec.json.encode({"argv": list(item.arguments)})
+        origin = f"item {batch_id} {text}"
+        item.payload = _fitting(seal_arguments(cipher, origin, given, t.JSON, declared(name)), name)
         item.arguments[:] = [text]
+        if item.target:  # often an argument itself; all that counts is which are equal
+            item.target = cipher.hashed("target", item.target.encode("utf-8", "surrogatepass"))
 
 
 def _seal_callbacks(cipher: Cipher, batch_id: str, callbacks: Iterable[b.Callback], *, links: bool) -> None:

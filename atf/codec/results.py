@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import cast
 
-from atf.errors import FailedPrecondition
+import msgspec
+
+from atf.errors import NotDecrypted
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
-from atf.sdk.sealed import is_sealed
+from atf.sdk.sealed import is_sealed, with_why
+from atf.sdk.work_items import COMMAND, digest_of, texts_of
 
 from .cipher import Cipher
 from .texts import open_text
@@ -21,13 +23,13 @@ def open_task(cipher: Cipher, task: t.Task) -> t.Task:
     task.error = open_text(cipher, f"error {origin}", task.error)
     task.error_message = failure_of(task.error).message
     task.progress = open_text(cipher, f"progress {origin}", task.progress)
-    if is_sealed(task.result):
-        result, encoding = open_result(cipher, task.id, task.result, task.result_encoding)
-        task.result, task.result_encoding = result, cast("t.Encoding", encoding)
+    _open_result(cipher, task.id, task)
     if task.HasField("spec") and is_sealed(task.spec.payload):
-        with suppress(FailedPrecondition):  # a caller may want the rest of the record
+        try:
             payload, encoding = open_arguments(cipher, task.id, task.spec)
             task.spec.payload, task.spec.encoding = payload, cast("t.Encoding", encoding)
+        except NotDecrypted as error:
+            task.spec.payload = with_why(task.spec.payload, str(error))
     return task
 
 
@@ -35,16 +37,37 @@ def open_item(cipher: Cipher, item: b.Item) -> b.Item:
     """An item of a batch. Its arguments are decrypted where its origin is its own."""
     item.error = open_text(cipher, f"error {bare_id(item.task_id)}", item.error)
     item.error_message = failure_of(item.error).message
-    if is_sealed(item.result):
-        result, encoding = open_result(cipher, item.task_id, item.result, item.result_encoding)
-        item.result, item.result_encoding = result, cast("t.Encoding", encoding)
+    _open_result(cipher, item.task_id, item)
     if is_sealed(item.payload):
-        batch_id = bare_id(item.task_id).partition(".")[0]
-        with suppress(FailedPrecondition):
-            item.payload, _ = open_value(
-                cipher, value_under_mark(item.payload), lambda origin: origin.startswith(f"item {batch_id} ")
-            )
+        try:
+            _open_arguments(cipher, item)
+        except NotDecrypted as error:
+            item.payload = with_why(item.payload, str(error))
     return item
+
+
+def _open_arguments(cipher: Cipher, item: b.Item) -> None:
+    begins, text = f"item {bare_id(item.task_id).partition('.')[0]} ", ""
+
+    def fits(origin: str) -> bool:
+        nonlocal text
+        text = origin.removeprefix(begins)
+        return origin.startswith(begins)
+
+    item.payload, _ = open_value(cipher, value_under_mark(item.payload), fits)
+    is_program = digest_of(COMMAND, [text]) == item.work_item_id.partition("-")[0]
+    item.arguments[:] = msgspec.json.decode(item.payload)["argv"] if is_program else texts_of(item.payload)
+
+
+def _open_result(cipher: Cipher, task_id: str, record: t.Task | b.Item) -> None:
+    """Decrypts a result in its place. One that can't be stays, and says why: the other records of an answer are no worse for it."""
+    if not is_sealed(record.result):
+        return
+    try:
+        result, encoding = open_result(cipher, task_id, record.result, record.result_encoding)
+        record.result, record.result_encoding = result, cast("t.Encoding", encoding)
+    except NotDecrypted as error:
+        record.result = with_why(record.result, str(error))
 
 
 def open_log(cipher: Cipher, task_id: str, log: f.GetLogReply) -> f.GetLogReply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from atf.errors import FailedPrecondition
+from atf.errors import NotDecrypted
 from atf.sdk.failure import TRACEBACK, failure_of
 from atf.sdk.sealed import SEALED_TEXT, WORD
 from atf.task import MAX_ERROR_BYTES, clip
@@ -36,7 +36,7 @@ def open_text(cipher: Cipher, origin: str, text: str) -> str:
         return text
     try:
         return cipher.open(origin, bytes_of_text(found[1])).decode("utf-8", "surrogatepass")
-    except FailedPrecondition as error:
+    except NotDecrypted as error:
         return SEALED_TEXT.sub(f"[encrypted: {error}]", text)
 
 

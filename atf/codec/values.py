@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from atf.errors import FailedPrecondition
+from atf.errors import NotDecrypted
 from atf.rpc import task_pb2 as t
 from atf.sdk import work_items
 from atf.sdk.payload import FAILS
@@ -56,14 +56,14 @@ def open_value(cipher: Cipher, sealed: bytes, fits: Callable[[str], bool]) -> tu
         fits: whether an origin is one of those that it may have here.
 
     Raises:
-        FailedPrecondition: it can't be decrypted, or is of elsewhere; says why.
+        NotDecrypted: it can't be decrypted, or is of elsewhere; says why.
     """
     try:
         _, origin, text = _SEALED.decode(sealed)
     except FAILS:
-        raise FailedPrecondition("it is encrypted, and damaged") from None
+        raise NotDecrypted("it is encrypted, and damaged") from None
     if not fits(origin):
-        raise FailedPrecondition(f"it was encrypted for another place, {origin[:200]!r}: somebody has moved it here")
+        raise NotDecrypted(f"it was encrypted for another place, {origin[:200]!r}: somebody has moved it here")
     body = cipher.open(origin, bytes_of_text(text))
     return body[1:], body[0]
 
@@ -91,7 +91,7 @@ def _open_told(cipher: Cipher, told: bytes) -> bytes:
     if is_sealed(told):
         plain, encoding = open_value(cipher, value_under_mark(told), lambda origin: origin.startswith(_RESULT))
         if encoding != t.JSON:
-            raise FailedPrecondition("a result before it is raw bytes, which JSON can't hold")
+            raise NotDecrypted("a result before it is raw bytes, which JSON can't hold")
         return plain
     if told[:1] == b"[" and MARK.encode() in told:
         items = msgspec.json.decode(told, type=list[msgspec.Raw])
@@ -104,7 +104,7 @@ def value_under_mark(sealed: bytes) -> bytes:
     try:
         return bytes(_OBJECT.decode(sealed)[MARK])
     except FAILS:
-        raise FailedPrecondition("it is encrypted, and damaged") from None
+        raise NotDecrypted("it is encrypted, and damaged") from None
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def open_arguments(cipher: Cipher, task_id: str, spec: t.TaskSpec) -> tuple[byte
     """The arguments of a task as its caller gave them, with what a batch has told it, and their encoding; plain ones as they are.
 
     Raises:
-        FailedPrecondition: they can't be decrypted, or are of another task; says why.
+        NotDecrypted: they can't be decrypted, or are of another task; says why.
     """
     if not is_sealed(spec.payload):
         return spec.payload, spec.encoding
@@ -156,7 +156,7 @@ def open_arguments(cipher: Cipher, task_id: str, spec: t.TaskSpec) -> tuple[byte
             arguments[parameter] = msgspec.Raw(_open_told(cipher, bytes(given[parameter])))
             plain = msgspec.json.encode(arguments)
     except FAILS as error:
-        raise FailedPrecondition("its arguments are encrypted, and damaged") from error
+        raise NotDecrypted("its arguments are encrypted, and damaged") from error
     return plain, encoding
 
 

@@ -29,7 +29,8 @@ RECONNECT_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.use_local_subchannel_pool", 1),
     # A role that restarts is back within a second: gRPC's own backoff of up to two minutes would outlast it by far.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1_000),
+    # How long a try may take: a busy or frozen server takes its time for a handshake of TLS. All calls that wait for it fail with it.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     # A frontend that is replaced may have another address under the same name: gRPC's own 30 s between two looks would outlast a caller.
     ("grpc.dns_min_time_between_resolutions_ms", 1_000),
@@ -56,6 +57,7 @@ QUICK_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 900),
     ("grpc.http2.ping_timeout_ms", 900),
+    ("grpc.min_reconnect_backoff_ms", 2_000),
 )
 _NEARLY: Final = 0.95
 """Of a call's time: one that its caller gives up behind that was given up for its time."""

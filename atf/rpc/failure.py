@@ -34,6 +34,8 @@ ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 DOMAIN: Final = AtfError.domain
 
+_NOT_TAKEN: Final = "CANCELLED"
+"""What gRPC's server says of a call that it refuses since too many wait (server.py, max_pending_requests)."""
 MAX_MESSAGE_BYTES: Final = MAX_BATCH_BYTES + (1 << 20)
 """What a message may have on the wire: the bound of a batch, and room for what surrounds its payloads."""
 
@@ -59,6 +61,8 @@ def to_error(error: Any, address: str, path: str, timeout: float) -> AtfError:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
             if is_out_of_descriptors(message):
                 return Unavailable(f"{method}: {sentence()}; so it can't connect to {address}")
+            if message == _NOT_TAKEN:
+                return Unavailable(f"{method}: {address} is too busy and has not taken the call")
             # gRPC nests its reasons: "failed to connect to all addresses; last error: ...: Connection refused"
             why = tls_reason(message) or message.rpartition(": ")[2].rstrip("]") or "no reason given"
             return Unavailable(f"{method}: can't reach {address} ({why})")

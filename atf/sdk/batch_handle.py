@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, get_args
 
-from atf.errors import InvalidArgument
+from atf.errors import InvalidArgument, NotDecrypted
 from atf.rpc import batch_pb2 as b
 
 from .batch import ItemStatus
@@ -105,11 +105,13 @@ class Batch(Bridged, Generic[R]):
 
         Args:
             failed: what becomes of an item that failed for good or was cancelled: "raise" raises its error, after the results
-                before it; "yield" gives the error, a TaskFailed or TaskCancelled, in the result's place; "skip" passes over it.
+                before it; "yield" gives the error, a TaskFailed or TaskCancelled, in the result's place; "skip" passes over it. A result that
+                can't be decrypted here is a NotDecrypted, which "yield" gives likewise and "skip" raises.
             timeout: seconds until the last one; None: for ever.
 
         Raises:
             TaskFailed, TaskCancelled: an item has no result; says which and why.
+            NotDecrypted: its result can't be decrypted here.
             TimeoutError: not all items have ended in time.
             NotFound: there is no such batch, or it has expired.
         """
@@ -169,6 +171,7 @@ class Batch(Bridged, Generic[R]):
 
         Raises:
             TaskFailed, TaskCancelled: the item has no result.
+            NotDecrypted: its result can't be decrypted here.
             NotFound, TypeError: as for `item_of`.
         """
         work_item_id = self._known().work_item_id(args, kwargs, self._client.hide_texts)
@@ -256,7 +259,12 @@ class Batch(Bridged, Generic[R]):
         if item.status == b.ITEM_DONE:
             if item.withheld:
                 raise withheld(item.task_id)
-            return (self._decode(item)(item.result, item.result_encoding),)
+            try:
+                return (self._decode(item)(item.result, item.result_encoding),)
+            except NotDecrypted as unread:
+                if failed != "yield":  # "skip", too: it has a result, which nobody is to overlook
+                    raise
+                return (cast("R", unread),)
         error: Any = error_of(self.id, item)
         if failed == "raise":
             raise error

@@ -13,7 +13,7 @@ from atf.task import US
 
 from .batch import BatchStatus, ItemStatus
 from .messages import value_of
-from .payload import decode_result, short
+from .payload import decode_result, decoded, short
 
 _WINDOW_US: Final = 10 * US
 """Over which a rate is reckoned."""
@@ -89,7 +89,8 @@ class ItemInfo:
     task_id: str
     status: ItemStatus
     result: Any
-    """Of one that is done: what the handler returned, in the type of its annotation where the batch was made of the lambda itself."""
+    """Of one that is done: what the handler returned, in the type of its annotation where the batch was made of the lambda itself. A
+    `NotDecrypted`, not raised, where it is encrypted and can't be read here."""
     error: str
     """Of the last failure: type and message, then the traceback."""
     error_type: str
@@ -114,9 +115,9 @@ class ItemInfo:
             cls,
             item,
             status=ItemStatus(item.status),
-            result=decode(item.result, item.result_encoding) if done else None,
+            result=decoded(lambda: decode(item.result, item.result_encoding)) if done else None,
             arguments=tuple(item.arguments),
-            payload=decode_result(item.task_id, item.payload, 0) if item.payload else None,
+            payload=decoded(lambda: decode_result(item.task_id, item.payload, 0)) if item.payload else None,
         )
 
 

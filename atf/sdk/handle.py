@@ -71,6 +71,7 @@ class Handle(Bridged, Generic[R]):
         Raises:
             TaskFailed: it failed for good; the message is its last error.
             TaskCancelled: it was cancelled.
+            NotDecrypted: its result is encrypted, and can't be decrypted here.
             TimeoutError: it has not finished yet.
             TaskNotFound: its record has expired.
         """

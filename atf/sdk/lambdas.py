@@ -88,7 +88,7 @@ class Lambda(Schedulable[P, R]):
                 of those beyond.
             unique: an `atf.Unique`: one task of its key within a window.
             affinity_key: tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky".
-            labels: at most 16 names with values: gates and redrives can choose by them.
+            labels: at most 16 names with values: gates and redrives can choose by them. Never encrypted, also where the client has codec_keys: put no secret in one.
             durability: "relaxed", "disk" (the store's disk has it) or "replicated" (a replica has it): how safe the task must
                 be before the call returns; default what the frontend is set to. See docs/how-to/stores.md.
             timeout: seconds, a timedelta or text such as "5m" that one run may take; None: no bound.

@@ -57,7 +57,7 @@ class CallOptions(RunOptions, total=False):
     concurrency_key: str | Concurrency  # of tasks of one key of a lambda, so many run at once; of a text alone, one
     unique: Unique  # one task of a key of a lambda within a window
     affinity_key: str  # tasks of one key prefer the host that ran it last, where the lambda's placement is "sticky"
-    labels: Mapping[str, str]  # at most 16, of at most 64 characters
+    labels: Mapping[str, str]  # at most 16, of at most 64 characters; never encrypted
     durability: str  # "relaxed", "disk" or "replicated": how safe it must be before the call returns
 
 
@@ -66,7 +66,7 @@ class BatchOptions(RunOptions, total=False):
 
     batch_id: str  # 1 to 20 of A-Z a-z 0-9 _ -: with it the same call again resumes; default a new one
     batch_size: int  # items of one message, at most 1000
-    labels: Mapping[str, str]  # of every item
+    labels: Mapping[str, str]  # of every item; never encrypted
     max_in_flight: int  # items in queues and at work at once
     pause: Duration  # between the end of an item and the start of the next one with the same target
     target: (

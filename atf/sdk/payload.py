@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from atf.errors import InvalidArgument, PermissionDenied
+from atf.errors import InvalidArgument, NotDecrypted, PermissionDenied
 from atf.rpc import task_pb2 as t
 from atf.task import MAX_PAYLOAD_BYTES, MAX_RESULT_BYTES
 
 from .arrivals import lost_key
+from .sealed import as_stored, is_sealed, key_of, why_of
 from .values import ENCODER, form_of
 
 _ANY: Final = msgspec.json.Decoder(Any)
@@ -125,20 +126,41 @@ def withheld(task_id: str) -> PermissionDenied:
     return PermissionDenied(f"the result of task {task_id} is withheld: it takes a token with --can read_payload")
 
 
+def not_decrypted(name: str, sealed: bytes) -> NotDecrypted:
+    """The error of a result or arguments that are still encrypted."""
+    why = why_of(sealed) or (
+        f"it is encrypted with the key {key_of(sealed) or '?'}, and this client has no key file: set ATF_CODEC_KEYS, or give codec_keys"
+    )
+    error = NotDecrypted(f"the result of {name} can't be read: {why}")
+    error.key_id, error.data = key_of(sealed), as_stored(sealed)
+    return error
+
+
 def decode_result(name: str, result: bytes, encoding: int, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:
     """A recorded result as what `decoder` reads; empty JSON is None.
 
     Raises:
         InvalidArgument: it does not fit, for instance since the handler has changed.
+        NotDecrypted: it is encrypted.
     """
     if encoding == t.RAW:
         return result
     if not result:
         return None
+    if is_sealed(result):
+        raise not_decrypted(name, result)
     try:
         return decoder.decode(result)
     except FAILS as error:
         raise InvalidArgument(f"the result of {name} does not fit its annotation: {reason(error)}") from None
+
+
+def decoded(decode: Callable[[], Any]) -> Any:
+    """What decodes a result, for a record with more in it: of one that is encrypted the error itself, since the rest can be read."""
+    try:
+        return decode()
+    except NotDecrypted as error:
+        return error
 
 
 def reason(error: BaseException) -> str:

@@ -67,11 +67,12 @@ async def _run(given: argparse.Namespace) -> int:
 
 
 def _write(given: argparse.Namespace, asked: dict[str, Any], parts: list[dict[str, Any]], cost: dict[str, Any]) -> Path:
-    failed = sum(each["failed"] for each in parts)
+    failed, calls = (sum(each[name] for each in parts) for name in ("failed", "calls"))
     result = {
-        "status": "ok" if not failed else f"failed: {failed} calls",
+        "status": f"failed: {failed} calls" if failed else "ok",
         **asked,
-        "calls": sum(each["calls"] for each in parts),
+        "calls": calls,
+        "rate_reached": round(calls / sum(each["seconds"] for each in parts), 1),
         "failed": failed,
         "rotations": sum(each["rotations"] for each in parts),
         "slowest_ms": max(each["slowest_ms"] for each in parts),

@@ -1,4 +1,7 @@
-"""Calls at a steady rate, of which every failed one is kept."""
+"""Calls at a steady rate, of which every failed one is kept.
+
+No more are under way than a second of them: a machine that can't keep up makes fewer, instead of a queue that grows until calls are late.
+"""
 
 from __future__ import annotations
 
@@ -28,32 +31,43 @@ class RotationTally:
     slowest_ms: float = 0.0
     errors: list[str] = field(default_factory=list)
 
+    def note(self, error: AtfError) -> None:
+        """One has failed."""
+        self.failed += 1
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(f"{type(error).__name__}: {error}")
+
 
 async def rotate_under_load(
     secured: Secured, authority: DevAuthority, *, seconds: float, every: float, rate: int
 ) -> RotationTally:
     """Schedules `rate` tasks a second for `seconds`, while certificates and token are replaced each `every` seconds."""
     tally, (frontend, channel) = RotationTally(), secured.open()
+    under_way: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as group:
-        rotating = group.create_task(_rotate(secured, authority, frontend, every, tally))
         began = time.monotonic()
+        group.create_task(_rotate(secured, authority, frontend, every, began + seconds, tally))
         while (now := time.monotonic()) < began + seconds:
-            while tally.calls < (now - began) * rate:
+            while tally.calls < (now - began) * rate and len(under_way) < rate:
                 tally.calls += 1
-                group.create_task(_call(frontend, tally, tally.calls))
+                under_way.add(call := group.create_task(_call(frontend, tally, tally.calls)))
+                call.add_done_callback(under_way.discard)
             await asyncio.sleep(_STEP_S)
-        rotating.cancel()
     await channel.close()
     return tally
 
 
 async def _rotate(
-    secured: Secured, authority: DevAuthority, frontend: api.Frontend, every: float, tally: RotationTally
+    secured: Secured, authority: DevAuthority, frontend: api.Frontend, every: float, until: float, tally: RotationTally
 ) -> None:
-    while True:
+    while time.monotonic() + every < until:  # one that is begun is ended: it would leave a secret that nobody knows
         await asyncio.sleep(every)
-        await secured.rotate(authority, frontend)
-        tally.rotations += 1
+        try:
+            await secured.rotate(authority, frontend)
+        except AtfError as error:
+            tally.note(error)
+        else:
+            tally.rotations += 1
 
 
 async def _call(frontend: api.Frontend, tally: RotationTally, number: int) -> None:
@@ -65,7 +79,5 @@ async def _call(frontend: api.Frontend, tally: RotationTally, number: int) -> No
             f.ScheduleRequest(id=f"{time.time_ns()}-{number}", spec=spec, delay_us=3_600 * US), timeout=20
         )
     except AtfError as error:
-        tally.failed += 1
-        if len(tally.errors) < _MOST_ERRORS:
-            tally.errors.append(f"{type(error).__name__}: {error}")
+        tally.note(error)
     tally.slowest_ms = max(tally.slowest_ms, round((time.monotonic() - began) * 1e3, 1))

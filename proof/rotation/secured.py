@@ -32,8 +32,8 @@ from atf.task import US
 LAMBDA: Final = "rotation/held"
 _ROOT: Final = Path(__file__).parents[2]
 _ID: Final = "rotationaa"
-_OVERLAP_S: Final = 4.0
-"""For which the secret before is valid: callers look for the new one once a second."""
+_OVERLAP_S: Final = 10.0
+"""For which the secret before is valid, or until the next one is made: callers look for the new one once a second."""
 
 
 def put(path: Path, content: bytes) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import atf
 from atf.cli import payload_check
+from atf.codec.cipher import Cipher
+from atf.codec.key_file import new_keys, read_keys, write_keys
+from atf.codec.values import seal_arguments
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 
 app = atf.App("shop")
@@ -79,9 +83,9 @@ class Cluster:
         return next(each for each in self.batches if each.id == request.id)
 
 
-async def look(cluster: Cluster) -> payload_check.UnfitPayloads:
+async def look(cluster: Cluster, cipher: Cipher | None = None) -> payload_check.UnfitPayloads:
     stub: Any = cluster
-    return await payload_check.check_payloads(stub, app.lambdas, lambda _: None)
+    return await payload_check.check_payloads(stub, app.lambdas, lambda _: None, cipher)
 
 
 async def test_payloads_under_old_names_and_without_what_has_a_default_fit() -> None:
@@ -100,6 +104,29 @@ async def test_what_does_not_fit_is_counted_by_its_reason_over_all_pages() -> No
     assert "hue" in many.why
     assert (one.number, one.example) == (1, "0-paint3")
     assert "both 'color' and 'colour'" in one.why
+
+
+async def test_what_is_encrypted_is_decrypted_or_does_not_fit(tmp_path: Path) -> None:
+    path = str(tmp_path / "codec.keys")
+    write_keys(path, new_keys(), new=True)
+    cipher = Cipher(path)
+    (key_id,) = read_keys(path).by_id
+    sealed = [
+        seal_arguments(cipher, f"task shop/paint {each}", payload, t.JSON)
+        for each, payload in enumerate((b'{"color":"red"}', b'{"hue":"red"}'))
+    ]
+    cluster = Cluster({"shop/paint": sealed})
+    (found,) = (await look(cluster, cipher)).unfit()
+    assert (found.number, "hue" in found.why) == (1, True)
+    (found,) = (await look(cluster)).unfit()
+    assert (found.number, found.why) == (
+        2,
+        "encrypted tasks can't be looked at without their key file: give --codec-keys",
+    )
+    write_keys(path, new_keys(), new=False)
+    (found,) = (await look(cluster, Cipher(path))).unfit()
+    assert found.number == 2
+    assert f"with the key {key_id}, which {path} does not have" in found.why
 
 
 async def test_a_task_that_moves_on_before_it_is_read_is_met_where_it_is_then() -> None:

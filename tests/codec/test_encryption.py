@@ -8,7 +8,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from atf import AlreadyExists, App, Backoff, Context, InvalidArgument, Status, TaskFailed, Unique
+from atf import AlreadyExists, App, Backoff, Batch, Context, InvalidArgument, Status, TaskFailed, Unique
 from atf.codec.key_file import Keys, read_keys, rotated, with_key, write_keys
 from atf.sdk.failure import failure_of
 from atf.testing import Harness
@@ -147,6 +147,33 @@ def test_items_of_a_batch_and_its_callback(harness: Harness, stored: Callable[[]
     assert SECRET not in stored()
 
 
+def test_a_target_is_a_hash(harness: Harness, stored: Callable[[], str]) -> None:
+    batch = greet.map([SECRET, SECRET, "Lamu"], target="who", pause=2, batch_id="b3")
+    harness.advance(1)
+    assert (batch.progress().done, len(list(batch.items("done")))) == (2, 2)
+    harness.advance(2)
+    assert batch.progress().done == 3
+    assert SECRET not in stored()
+
+
+def test_items_of_programs_are_encrypted_too(key_file: str, stored: Callable[[], str]) -> None:
+    assert key_file
+    assert stored() == "{}"
+    programs = App("atf")
+
+    @programs.task
+    def command(argv: list[str]) -> dict[str, Any]:
+        return {"arguments": argv}
+
+    with Harness(programs) as harness:
+        batch: Batch[Any] = harness.client.batch("atf/command", [["echo", SECRET]])
+        assert list(batch.results()) == [{"arguments": ["echo", SECRET]}]
+        assert batch.result_of("echo", SECRET) == {"arguments": ["echo", SECRET]}
+        (item,) = batch.items(arguments=True)
+        assert (item.payload, item.arguments) == ({"argv": ["echo", SECRET]}, ("echo", SECRET))
+        assert SECRET not in stored()
+
+
 def test_jobs_and_debounced_tasks_know_what_they_are_of(harness: Harness, stored: Callable[[], str]) -> None:
     harness.client.schedule_job("vault/daily", greet.prepare(who=SECRET), "@every 10s", repeats=1)
     debounced = greet.options(unique=Unique("u", window=5, policy="debounce"))
@@ -173,16 +200,36 @@ def test_rotation_reads_what_was_and_writes_with_the_new_key(harness: Harness, k
     assert greet.schedule(who=SECRET).result() == f"hello {SECRET}"
 
 
-def test_a_missing_key_fails_the_attempt_and_loses_nothing(harness: Harness, key_file: str) -> None:
+def test_a_task_waits_for_a_missing_key_and_counts_no_attempt(
+    harness: Harness, key_file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     handle = turn.options(delay=60).schedule(SECRET.encode())
     whole = read_keys(key_file)
     (key_id,) = whole.by_id
     write_keys(key_file, rotated(with_key(Keys(whole.hashing, {}))), new=False)
     harness.advance(100)
     record = harness.client.get(handle.id)
-    assert record.status is Status.FATAL_FAILURE
-    assert record.attempts == 2
-    assert f"with the key {key_id}, which {key_file} does not have" in record.error
+    assert (record.status, record.attempts, record.losses) == (Status.NEW, 0, 0)
+    assert record.runs > 2
+    why = f"with the key {key_id}, which {key_file} does not have"
+    assert why in record.ended_runs[-1].why
+    assert f"with the key {key_id}" in harness.client.explain(handle.id).sentence
+    assert capfd.readouterr().err.count("tasks wait for a key") == 1
+    write_keys(key_file, whole, new=False)
+    harness.advance(10)
+    assert handle.result() == SECRET[::-1].encode()
+    assert harness.client.get(handle.id).attempts == 1
+
+
+def test_damaged_arguments_fail_the_attempt(harness: Harness, key_file: str) -> None:
+    handle = turn.options(delay=60).schedule(SECRET.encode())
+    whole = read_keys(key_file)
+    (key_id,) = whole.by_id
+    write_keys(key_file, Keys(whole.hashing, {key_id: bytes(32)}), new=False)
+    harness.advance(100)
+    record = harness.client.get(handle.id)
+    assert (record.status, record.attempts) == (Status.FATAL_FAILURE, 2)
+    assert "or the key of this id is another one" in record.error
     write_keys(key_file, whole, new=False)
     assert harness.client.retry(handle.id)
     assert handle.result() == SECRET[::-1].encode()
@@ -208,7 +255,9 @@ def test_an_executor_without_keys_says_so(key_file: str, monkeypatch: pytest.Mon
     with Harness(app) as harness:
         handle = turn.schedule(b"a")
         harness.advance(10)
-        assert "this executor has no codec_keys" in harness.client.get(handle.id).error
+        record = harness.client.get(handle.id)
+        assert (record.status, record.attempts) == (Status.NEW, 0)
+        assert "this executor has no codec_keys" in record.ended_runs[-1].why
 
 
 def test_what_is_too_large_once_it_is_encrypted_is_refused(harness: Harness) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from atf import ConfigError, FailedPrecondition
+from atf import ConfigError, FailedPrecondition, InvalidArgument
 from atf.cli.commands import cli
 from atf.codec.cipher import Cipher, bytes_of_text, cipher_of
 from atf.codec.key_file import read_keys
@@ -34,6 +34,12 @@ def test_commands_make_add_and_rotate_keys(tmp_path: Path) -> None:
     assert (kept, read_keys(path).hashing) == (first, hashing)
     assert f"{newest} encrypts; {first} only decrypt" in said
     assert Path(path).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(InvalidArgument, match=f"{newest} encrypts: have another key do so first"):
+        run("drop", path, newest)
+    with pytest.raises(InvalidArgument, match=f"no key 'none'; {first} only decrypt"):
+        run("drop", path, "none")
+    assert f"{newest} encrypts\n" in run("drop", path, first)
+    assert list(read_keys(path).by_id) == [newest]
     for key in Path(path).read_text().splitlines():
         assert key.partition(": ")[2] not in said or not key.partition(": ")[2]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -375,6 +376,33 @@ async def test_another_role_at_the_address_is_said_to_be_one() -> None:
         await FrontendStub(channel).get_task(f.GetTaskRequest())
     await channel.close()
     await server.stop(0)
+
+
+async def while_busy(address: str, calls: int) -> list[Any]:
+    """Calls that come while the server's event loop, which is that of the caller of this, does nothing else; ended."""
+    with grpc.insecure_channel(address) as channel:
+        ask = channel.unary_unary("/atf.v1.Frontend/GetTask", f.GetTaskRequest.SerializeToString)
+        waiting = [ask.future(f.GetTaskRequest(id="a")) for _ in range(calls)]
+        await asyncio.to_thread(lambda: [each.exception() for each in waiting])
+    return waiting
+
+
+async def test_calls_that_come_while_a_server_is_busy_wait_for_it() -> None:
+    async with running(echo_id) as server:
+        ended = await while_busy(server.address, 1_500)
+    assert {each.code() for each in ended} == {grpc.StatusCode.OK}
+
+
+async def test_a_server_that_is_too_busy_refuses_calls_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = (("grpc.server.max_pending_requests", 0), ("grpc.server.max_pending_requests_hard_limit", 1))
+    monkeypatch.setattr("atf.rpc.server.SERVER_OPTIONS", few)
+    async with running(echo_id) as server:
+        refused = [each for each in await while_busy(server.address, 50) if each.code() is not grpc.StatusCode.OK]
+    for each in refused:
+        error = to_error(each, "frontend:50051", "/atf.v1.Frontend/GetTask", 10)
+        assert isinstance(error, errors.Unavailable)
+        assert str(error) == "GetTask: frontend:50051 is too busy and has not taken the call"
+    assert refused
 
 
 async def test_a_message_that_is_too_large_is_the_callers_fault() -> None:

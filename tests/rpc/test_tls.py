@@ -148,6 +148,29 @@ async def test_tls_before_1_2_is_refused(version: ssl.TLSVersion, taken: bool, t
                 await shaking
 
 
+async def test_a_handshake_that_takes_more_than_a_second_fails_no_call(tmp_path: Path) -> None:
+    async with serving(settings_of(tmp_path, SERVER)) as server, slow_to_begin(server.port, 1.1) as port:
+        await call(f"127.0.0.1:{port}", Security(tls_ca=ca_file(tmp_path, CA)))
+
+
+@asynccontextmanager
+async def slow_to_begin(port: int, seconds: float) -> AsyncIterator[int]:
+    """A port whose connections reach the server at `port` after some time, as those to a busy one do."""
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(seconds)
+        to_server = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(carry(reader, to_server[1]), carry(to_server[0], writer))
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as listening:
+        yield listening.sockets[0].getsockname()[1]
+
+
 @pytest.mark.parametrize("blocking", [False, True])
 async def test_certificates_of_another_authority_are_taken_while_both_sides_go_on(
     blocking: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
+from atf.cli.encryption import codec_keys_flag, decrypt_items
 from atf.cli.files import check_free, overwrite_flag, whole_file
 from atf.cli.nouns import Noun
 from atf.cli.options import (
@@ -41,7 +42,7 @@ from atf.sdk.work_items import check_batch_id
 from atf.task import MAX_BATCH, check_lambda
 
 from .changes import cancel, delete, retry
-from .results import item_json, item_word, write_chunks, write_csv, write_jsonl
+from .results import item_json, item_word, texts_shown, write_chunks, write_csv, write_jsonl
 from .submit import RowSource, submit_rows
 from .view import follow, list_batches, show_batch
 
@@ -104,7 +105,9 @@ for _each in (retry, cancel, delete):
 )
 @option("--affinity-key", "NAME", "Of a sticky lambda: items prefer the host that had the last task of NAME.")
 @option("--retention", "T", "Keep the batch so long after its end.  [default: the lambda's]", duration)
-@option("--label", "NAME=VALUE", "A note on every item. May be given again.", name="labels", multiple=True)
+@option(
+    "--label", "NAME=VALUE", "A note on every item, never encrypted. May be given again.", name="labels", multiple=True
+)
 @option("--batch-size", "N", "Items of one message.  [default: 1000]", click.IntRange(1, MESSAGE_ITEMS))
 @option("--on-success", "LAMBDA", "Run it when all items have succeeded. May be given again.", multiple=True)
 @option("--on-failure", "LAMBDA", "Run it when an item failed for good or was cancelled.", multiple=True)
@@ -180,19 +183,22 @@ def watch(batch_id: str) -> int:
     name="statuses",
     multiple=True,
 )
+@codec_keys_flag
 @limit_flag
 @lists
-def items(batch_id: str, statuses: tuple[str, ...], limit: int) -> None:
+def items(batch_id: str, statuses: tuple[str, ...], limit: int, codec_keys: str | None) -> None:
     """List the items of a batch in their order."""
     wanted = [each for name in statuses for each in _statuses(name)]
     columns: Columns[b.Item] = {
         "number": "number",
         "status": lambda each: item_word(each.status),
         "work item": "work_item_id",
-        "arguments": lambda each: " ".join(each.arguments),
+        "arguments": lambda each: " ".join(texts_shown(each)),
         "error": lambda each: summary_of(each.error),
     }
-    show_rows(_by_client(lambda client: _items(client, batch_id, wanted, limit)), item_json, columns)
+    found = _by_client(lambda client: _items(client, batch_id, wanted, limit))
+    decrypt_items(codec_keys, found)
+    show_rows(found, item_json, columns)
 
 
 def _statuses(name: str) -> list[ItemStatus]:
@@ -222,8 +228,9 @@ async def _items(client: AsyncClient, batch_id: str, statuses: list[ItemStatus],
     click.Path(dir_okay=False, path_type=Path),
 )
 @overwrite_flag("FILE")
+@codec_keys_flag
 @frontend_flag
-def results(batch_id: str, form: str, output: Path | None, overwrite: bool) -> None:
+def results(batch_id: str, form: str, output: Path | None, overwrite: bool, codec_keys: str | None) -> None:
     """Print the items of a batch with their results, in their order, as they stand now."""
     if output is not None:
         check_free(output, overwrite=overwrite)
@@ -232,13 +239,20 @@ def results(batch_id: str, form: str, output: Path | None, overwrite: bool) -> N
     async def write(client: AsyncClient) -> None:
         batch = await client.get_batch(batch_id)
         with nullcontext(sys.stdout) if output is None else whole_file(output, "--output", overwrite=overwrite) as out:
-            async with aclosing(client.batch_items(batch_id, [], arguments=True)) as pages:
+            async with aclosing(_pages(client, batch_id, codec_keys)) as pages:
                 if form == "chunks":
                     await write_chunks(batch, pages, out)
                 else:
                     await (write_csv if form == "csv" else write_jsonl)(pages, out)
 
     _by_client(write)
+
+
+async def _pages(client: AsyncClient, batch_id: str, codec_keys: str | None) -> AsyncGenerator[list[b.Item], None]:
+    async with aclosing(client.batch_items(batch_id, [], arguments=True)) as pages:
+        async for page in pages:
+            decrypt_items(codec_keys, page)
+            yield page
 
 
 def _by_client(question: Callable[[AsyncClient], Awaitable[R]]) -> R:

@@ -14,6 +14,7 @@ from atf.builtin.command_result import read_failure
 from atf.cli.json_values import bytes_json, json_for, message_json
 from atf.rpc import batch_pb2 as b, task_pb2 as t
 from atf.sdk.batch import BatchStatus, ItemStatus
+from atf.sdk.sealed import is_sealed, without_sealed, words
 from atf.sdk.work_items import COMMAND
 from atf.visible import visible
 
@@ -39,7 +40,8 @@ def item_json(item: b.Item) -> dict[str, Any]:
         "status": item_word(item.status),
         "arguments": _arguments(item),
         **bytes_json("result", item.result, item.result_encoding),
-        **message_json(item, "error error_type error_message attempts chunk peer finished_at_us"),
+        **{name: words(getattr(item, name)) for name in ("error", "error_type", "error_message")},
+        **message_json(item, "attempts chunk peer finished_at_us"),
     }
 
 
@@ -49,6 +51,11 @@ def item_word(status: int) -> str:
         return ItemStatus(status).name.lower()
     except ValueError:  # of a newer frontend
         return str(status)
+
+
+def texts_shown(item: b.Item) -> list[str]:
+    """The texts of its arguments; of those that are encrypted that they are."""
+    return [str(_arguments(item))] if is_sealed(item.payload) else list(item.arguments)
 
 
 def _arguments(item: b.Item) -> Any:
@@ -111,19 +118,20 @@ async def write_chunks(batch: b.Batch, pages: Pages, out: IO[str]) -> None:
 def _result(batch: b.Batch, item: b.Item) -> dict[str, Any]:
     """What an item says of its run. A program's own words; of a lambda its result as JSON for stdout."""
     lambda_name = getattr(batch, "lambda")
-    arguments = list(item.arguments)
+    arguments = texts_shown(item)
     said = bytes_json("result", item.result, item.result_encoding)
     if lambda_name == COMMAND and isinstance(said.get("result"), dict):
         return dict(said["result"])
-    failure = read_failure(item.error) if lambda_name == COMMAND else None
+    error = words(item.error)
+    failure = read_failure(error) if lambda_name == COMMAND else None
     if item.status == b.ITEM_DONE:  # whatever error an earlier attempt has left
-        result: dict[str, Any] = {"stdout": item.result.decode("utf-8", "replace"), "exit_code": 0}
+        result: dict[str, Any] = {"stdout": without_sealed(item.result).decode("utf-8", "replace"), "exit_code": 0}
     elif failure is not None:
-        result = {"stdout": failure.stdout, "exit_code": failure.exit_code, "error": item.error}
+        result = {"stdout": failure.stdout, "exit_code": failure.exit_code, "error": error}
     else:
         result = {"stdout": "", "exit_code": None if item.status in _OPEN else 1}
         if item.error:
-            result["error"] = item.error
+            result["error"] = error
     invocation = shlex.join(arguments) if lambda_name == COMMAND else " ".join((lambda_name, *arguments))
     return {"result": result, "function_invocation": invocation, "arguments": arguments}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from atf.errors import InvalidArgument, NotFound
+from atf.errors import FailedPrecondition, InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.ui.lambda_list import NAMES_KEPT_S, every_lambda
 from atf.ui.task_filter import ANY, AS_OF, FILTERS, read_filter
@@ -29,7 +29,7 @@ async def tasks(visit: Visit) -> PageView:
     }
     try:
         found, wrong = await _found(visit), ""
-    except (InvalidArgument, NotFound) as error:
+    except (FailedPrecondition, InvalidArgument, NotFound) as error:
         found, wrong = _NOTHING, str(error)
     return PageView("tasks.html", "Tasks", {**values, **found, "wrong": wrong})
 
