@@ -6,6 +6,7 @@ import pytest
 
 from atf.errors import ConfigError
 from atf.store.servers.address import parse, safe_url
+from atf.store.servers.store_tls import TlsConnection
 
 
 def test_a_server_of_its_own() -> None:
@@ -13,7 +14,7 @@ def test_a_server_of_its_own() -> None:
     assert (found.kind, found.where) == ("single", "redis://h:1234/3")
     assert found.options == {"username": "me", "password": "p@ss", "host": "h", "port": 1234, "db": 3}
     assert parse("unix:///run/s").options["path"] == "/run/s"
-    assert "SSL" in parse("rediss://h?ssl_ca_certs=/ca.pem").options["connection_class"].__name__
+    assert parse("rediss://h?ssl_ca_certs=/ca.pem").options["connection_class"] is TlsConnection
 
 
 def test_sentinels_and_their_own_password() -> None:
@@ -23,7 +24,7 @@ def test_sentinels_and_their_own_password() -> None:
     assert found.options == {"username": "me", "password": "pw", "db": 4}
     assert found.sentinel_options == {"password": "other"}
     assert found.where == "redis+sentinel://a,b:1,[::1]:2/tasks/4"
-    assert "SSL" in parse("rediss+sentinel://a/tasks").sentinel_options["connection_class"].__name__
+    assert parse("rediss+sentinel://a/tasks").sentinel_options["connection_class"] is TlsConnection
 
 
 def test_nodes_of_a_cluster() -> None:
@@ -33,7 +34,7 @@ def test_nodes_of_a_cluster() -> None:
         (("a", 7000), ("b", 6379)),
         {"password": "pw", "db": 0},
     )
-    assert "SSL" in parse("rediss+cluster://a").options["connection_class"].__name__
+    assert parse("rediss+cluster://a").options["connection_class"] is TlsConnection
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from redis.asyncio.connection import Connection, parse_url
+from redis.asyncio.connection import Connection, SSLConnection, parse_url
 
 from atf.errors import ConfigError
+
+from .store_tls import TlsConnection
 
 FORMS: Final = (
     "redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT,HOST:PORT/MASTER or"
@@ -147,6 +149,8 @@ def _host(text: str, default: int) -> Host:
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     """The options, if the library's connections take them all."""
+    if options.get("connection_class") is SSLConnection:
+        options["connection_class"] = TlsConnection
     kind = options.get("connection_class", Connection)
     try:
         kind(**{name: value for name, value in options.items() if name != "connection_class"})

@@ -34,6 +34,7 @@ from .connection import Link
 from .refusals import translate
 from .server_info import text
 from .sockets import BROKEN, Arg
+from .store_tls import TlsConnection
 
 ASK_S: Final = 1.0
 """Seconds that a node has to say which slots it knows of."""
@@ -267,7 +268,7 @@ class ClusterLink(Link):
         """What a client of the library takes that looks after the cluster by itself."""
         kind = self._address.options.get("connection_class")
         own = {name: value for name, value in self._address.options.items() if name not in {"connection_class", "db"}}
-        return {**own, "ssl": True} if kind is SSLConnection else own
+        return {**own, "ssl": True} if kind is TlsConnection else own
 
     @property
     def client(self) -> Any:

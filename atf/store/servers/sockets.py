@@ -11,7 +11,10 @@ import redis.exceptions as rx
 from redis import Redis
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool as BlockingPool
 from redis.retry import Retry as BlockingRetry
+
+from .store_tls import BlockingTlsConnection, TlsConnection
 
 Arg = str | bytes | int
 
@@ -146,10 +149,10 @@ def _packed(connection: AbstractConnection, command: tuple[Arg, ...]) -> bytes:
 
 def blocking_client(options: Mapping[str, Any], timeout: float) -> Redis:
     """A blocking client of the same server."""
-    kind = options.get("connection_class")
     own = {name: value for name, value in options.items() if name not in {"connection_class", "path"}}
-    if kind is not None and "SSL" in kind.__name__:
-        own["ssl"] = True
+    own |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": BlockingRetry(NoBackoff(), 0)}
+    if options.get("connection_class") is TlsConnection:
+        return Redis.from_pool(BlockingPool(BlockingTlsConnection, **own))
     if "path" in options:
         own["unix_socket_path"] = options["path"]
-    return Redis(**own, socket_timeout=timeout, socket_connect_timeout=timeout, retry=BlockingRetry(NoBackoff(), 0))
+    return Redis(**own)
