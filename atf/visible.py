@@ -1,4 +1,4 @@
-"""Makes text of others safe to show: spells out what would act on a terminal.
+"""Makes text of others fit to show: spells out what would act on a terminal, and says "[encrypted]" for what is.
 
 A payload, an error or a label comes from whoever schedules tasks; an escape sequence in it must not move the cursor, set a
 title or hide a line of the terminal on which an operator looks at it, and no bidirectional control turn its order.
@@ -7,6 +7,8 @@ title or hide a line of the terminal on which an operator looks at it, and no bi
 from __future__ import annotations
 
 import re
+
+from atf.sdk.sealed import words
 
 _ACTS = (
     r"\x00-\x1f\x7f-\x9f"  # control characters; with \x9b, the escape sequences of eight bits
@@ -22,17 +24,17 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def one_line(text: str) -> str:
     """The text with everything escaped that acts on a terminal, line ends and tabs included."""
-    return text if text.isascii() and text.isprintable() else _ALL.sub(_escaped, text)
+    return words(text) if text.isascii() and text.isprintable() else _ALL.sub(_escaped, words(text))
 
 
 def visible(text: str) -> str:
     """The same for text of several lines: line ends stay."""
-    return _WITHIN_LINES.sub(_escaped, text)
+    return _WITHIN_LINES.sub(_escaped, words(text))
 
 
 def json_text(document: str) -> str:
     """A JSON document in which all that acts on a terminal, or that UTF-8 lacks, is written in JSON's own escapes."""
-    return _ALL.sub(_json_escaped, document)
+    return _ALL.sub(_json_escaped, words(document))
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -9,12 +9,13 @@ from atf.codec.texts import room_for, seal_error, seal_text
 from atf.codec.values import bare_id, open_arguments, seal_result
 from atf.errors import NotDecrypted
 from atf.rpc import task_pb2 as t
-from atf.task import MAX_LOG_BYTES, MAX_PROGRESS_BYTES, MAX_RESULT_BYTES, clip
+from atf.task import MAX_LOG_BYTES, MAX_PROGRESS_BYTES, MAX_RESULT_BYTES, MAX_WHY_CHARS, clip
 
-from .outcome import CUT, GaveUp, Outcome, Returned, RunFailed, RunTimedOut
+from .outcome import CUT, GaveUp, HandedBack, Outcome, Returned, RunFailed, RunTimedOut
 from .output.kept_log import Kept
 
 _PROGRESS_BYTES: Final = room_for(MAX_PROGRESS_BYTES)
+_WHY_BYTES: Final = room_for(MAX_WHY_CHARS)
 _LOG_BYTES: Final = room_for(MAX_LOG_BYTES)
 
 
@@ -57,7 +58,10 @@ class RunCipher:
             return Returned(result, t.JSON)
         if isinstance(outcome, RunTimedOut) or outcome is CUT:  # words of ATF's own
             return outcome
-        return outcome._replace(error=seal_error(self._cipher, f"error {bare_id(self._task_id)}", outcome.error))
+        origin = f"error {bare_id(self._task_id)}"
+        if isinstance(outcome, HandedBack):  # it stands in the list of runs alone
+            return outcome._replace(error=seal_text(self._cipher, origin, clip(outcome.error, _WHY_BYTES)))
+        return outcome._replace(error=seal_error(self._cipher, origin, outcome.error))
 
     def progress(self, text: str) -> str:
         """What a run says of its progress."""

@@ -11,7 +11,6 @@ import click
 from atf.client import AsyncClient
 from atf.exits import EXIT_FAILED, EXIT_OK
 from atf.rpc import api, frontend_pb2 as f, task_pb2 as t
-from atf.sdk.sealed import words
 from atf.visible import one_line, visible
 
 from .encryption import codec_keys_flag, decrypted_log
@@ -83,10 +82,10 @@ class LogPrinter:
                 self._last = run.run
             if run.cut_bytes > before:
                 print(f"… {run.cut_bytes - before:,} bytes are not kept …")
-            print(visible(words(data[max(before - run.cut_bytes, 0) :].decode("utf-8", "ignore"))), end="", flush=True)
+            print(visible(data[max(before - run.cut_bytes, 0) :].decode("utf-8", "ignore")), end="", flush=True)
             self._printed[run.run] = end
 
 
 def _json(reply: f.GetLogReply) -> dict[str, Any]:
-    runs = [message_json(each, "run attempt text cut_bytes") | {"text": words(each.text)} for each in reply.runs]
+    runs = [message_json(each, "run attempt text cut_bytes") for each in reply.runs]
     return {"status": status_name(reply.status), "runs": runs, "why_none": reply.why_none}

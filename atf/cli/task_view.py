@@ -27,7 +27,6 @@ _FIELDS: Final = (
 def task_json(task: t.Task) -> dict[str, Any]:
     """A task for programs."""
     shown = message_json(task, _FIELDS) | {"status": status_name(task.status)}
-    shown |= {name: words(shown[name]) for name in ("error", "error_message", "progress")}
     shown |= bytes_json("result", task.result, task.result_encoding)
     if task.HasField("spec"):
         spec = task.spec
@@ -73,7 +72,7 @@ def show_task(task: t.Task, of_failed: int = 0, waits: Sequence[f.WaitPart] = ()
             ("attempts", _attempts(task)),
             ("losses", task.losses or ""),
             ("held by", task.owner),
-            ("progress", words(task.progress)),
+            ("progress", task.progress),
             ("payload", _text(shown, "payload")),
             ("labels", ", ".join(f"{name}={value}" for name, value in shown.get("labels", {}).items())),
             ("ordering key", shown.get("ordering_key", "")),

@@ -79,6 +79,11 @@ class EncryptedCalls(Calls):
     async def get_task(self, request: f.GetTaskRequest, until: float | None = None, /) -> t.Task:  # type: ignore[override]  # of a descriptor's kind
         return open_task(self._cipher, await super().get_task(request, until))
 
+    async def explain_task(self, request: f.ExplainTaskRequest, until: float | None = None, /) -> f.ExplainTaskReply:  # type: ignore[override]  # of a descriptor's kind
+        reply = await super().explain_task(request, until)
+        open_task(self._cipher, reply.task)
+        return reply
+
     async def wait_tasks(self, ids: Sequence[str], until: float, *, first: bool) -> f.WaitTasksReply:
         reply = await super().wait_tasks(ids, until, first=first)
         for each in reply.tasks:

@@ -9,7 +9,7 @@ import msgspec
 from atf.errors import NotDecrypted
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
-from atf.sdk.sealed import is_sealed, with_why
+from atf.sdk.sealed import is_sealed, with_why, words
 from atf.sdk.work_items import COMMAND, digest_of, texts_of
 
 from .cipher import Cipher
@@ -23,6 +23,8 @@ def open_task(cipher: Cipher, task: t.Task) -> t.Task:
     task.error = open_text(cipher, f"error {origin}", task.error)
     task.error_message = failure_of(task.error).message
     task.progress = open_text(cipher, f"progress {origin}", task.progress)
+    for run in task.ended_runs:
+        run.why = words(open_text(cipher, f"error {origin}", run.why))  # the store has cut what is long
     _open_result(cipher, task.id, task)
     if task.HasField("spec") and is_sealed(task.spec.payload):
         try:

@@ -13,6 +13,8 @@ MARK: Final = "$encrypted"
 WORD: Final = "[encrypted]"
 """What people see in the place of what is encrypted."""
 SEALED_TEXT: Final = re.compile(r"\[encrypted:([A-Za-z0-9_-]+)\]")
+_WHOLE_OR_CUT: Final = re.compile(r"\[encrypted:[A-Za-z0-9_-]+(?:\]|…|$)", re.MULTILINE)
+"""The same, or its beginning: the store keeps the first 256 bytes of why a run has failed."""
 _VALUE: Final = re.compile(rb'\{"\$encrypted":\["[^"]*","[^"]*","[^"]*"\][^{}]*\}')
 _BEGINS: Final = b'{"$encrypted":'
 _KEY: Final = re.compile(rb'(?:"\$encrypted":\["[^"]*","[^"]*","|\[encrypted:)(A[A-Za-z0-9_-]{11})')
@@ -39,7 +41,7 @@ def comparable(payload: bytes) -> bytes:
 
 def words(text: str) -> str:
     """A text as people see it who have no key."""
-    return SEALED_TEXT.sub(WORD, text)
+    return _WHOLE_OR_CUT.sub(WORD, text) if "[encrypted:" in text else text
 
 
 def without_sealed(data: bytes) -> bytes:

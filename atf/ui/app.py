@@ -42,6 +42,10 @@ _OPEN: Final = frozenset({"/login", "/prefs", "/livez", "/readyz", "/metrics"})
 LOGIN: Final = "login"
 """In the place of a page's name in the navigation, of which that page shows nothing."""
 _OF_SESSIONS: Final = ("/login", "/logout")
+_WHY_SIGN_IN: Final = {
+    "ended": "Your session has ended: nobody looked for a while, or its token is not valid any more. Sign in to go on.",
+    "out": "You are signed out.",
+}
 MAX_FORM_BYTES: Final = 64 << 10
 ZONE_COOKIE: Final = "atf_zone"
 THEME_COOKIE: Final = "atf_theme"
@@ -161,10 +165,14 @@ class _Pages:
 
     def _to_login(self, request: web.Request) -> web.Response:
         here = request.rel_url.raw_path_qs if request.method == "GET" and PARTIAL not in request.headers else ""
-        path = f"{self._settings.root}/login" + (f"?{urlencode({'next': here})}" if here else "")
+        why = {"why": "ended"} if COOKIE in request.cookies else {}
+        path = self._login_path({"next": here} | why if here else why)
         if PARTIAL in request.headers:  # a script would put the login page into the middle of the one that is open
             return web.Response(status=401, headers={"HX-Redirect": path})
         return _see(path)
+
+    def _login_path(self, query: Mapping[str, str]) -> str:
+        return f"{self._settings.root}/login" + (f"?{urlencode(query)}" if query else "")
 
     async def _check_form(self, request: web.Request) -> None:
         if self._settings.read_only and not request.path.endswith(_OF_SESSIONS):
@@ -314,7 +322,8 @@ class _Pages:
         return self._login_page(request, self._way_back(request.query.get("next", "")))
 
     def _login_page(self, request: web.Request, back: str, said: str = "", status: int = 200) -> web.Response:
-        view = PageView("login.html", "Sign in", {"said": clip(said, 600), "next": back}, live=False)
+        why = _WHY_SIGN_IN.get(request.query.get("why", ""), "")
+        view = PageView("login.html", "Sign in", {"said": clip(said, 600), "why": why, "next": back}, live=False)
         return self._page(request, LOGIN, view, status)
 
     async def sign_in(self, request: web.Request) -> web.StreamResponse:
@@ -336,7 +345,7 @@ class _Pages:
         """Ends the session."""
         assert self._sessions is not None
         self._sessions.end(request.cookies.get(COOKIE, ""))
-        answer = _see(f"{self._settings.root}/login")
+        answer = _see(self._login_path({"why": "out"}))
         answer.del_cookie(COOKIE, path=self._cookie_path)
         return answer
 

@@ -15,7 +15,7 @@ from atf.auth.grants import TokenGrant, Verb
 from atf.auth.methods import check_method
 from atf.config.settings import UiSettings
 from atf.errors import Unauthenticated
-from atf.rpc import frontend_pb2 as f
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.local_channel import LocalChannel
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import FrontendStub
@@ -50,6 +50,10 @@ class Asked(Recorder):
     def __init__(self) -> None:
         super().__init__()
         self.by: list[str] = []
+        self.task = t.Task()
+
+    async def get_task(self, request: f.GetTaskRequest) -> t.Task:  # noqa: ARG002
+        return self.task
 
     async def get_caller(self, request: f.GetCallerRequest) -> f.CallerInfo:  # noqa: ARG002
         who = caller()
@@ -134,7 +138,8 @@ async def test_a_token_that_is_revoked_ends_its_sessions() -> None:
         door.revoked.add("reader")
         browser.clock.now_us += 60_000_000
         async with browser.client.get("/", allow_redirects=False) as answer:
-            assert answer.headers["Location"] == "/login?next=%2F"
+            assert answer.headers["Location"] == "/login?next=%2F&why=ended"
+        assert "Your session has ended" in (await browser.get("/login?next=%2F&why=ended"))[1]
         door.revoked.clear()
         async with browser.client.get("/", allow_redirects=False) as answer:
             assert answer.status == 303, "it has ended"
@@ -144,7 +149,10 @@ async def test_signing_out_ends_the_session() -> None:
     async with at_the_door() as (browser, _, _asked):
         await sign_in(browser, "reader")
         form = {CSRF_FIELD: await csrf_of(browser)}
-        await browser.client.post("/logout", data=form, headers={"Origin": browser.origin}, allow_redirects=False)
+        sent = {"Origin": browser.origin}
+        async with browser.client.post("/logout", data=form, headers=sent, allow_redirects=False) as answer:
+            assert answer.headers["Location"] == "/login?why=out"
+        assert "You are signed out." in (await browser.get("/login?why=out"))[1]
         async with browser.client.get("/", allow_redirects=False) as answer:
             assert answer.status == 303
 
@@ -162,6 +170,22 @@ async def test_what_somebody_may_not_do_is_not_offered_and_is_refused() -> None:
         _, operator = await browser.get("/lambdas/a/b")
         assert ("do-pause-lambda" in reader, "do-pause-lambda" in operator) == (False, True)
         assert "do-set-cores" not in (await browser.get("/cluster"))[1], "that is an admin's"
+
+
+async def test_what_is_withheld_names_the_verb_that_it_takes() -> None:
+    async with at_the_door() as (browser, _, asked):
+        withheld = t.Task(id="0-a", status=t.SUCCESS, withheld=True, **{"lambda": "photos/thumbnail"})  # type: ignore[arg-type]
+        asked.task = withheld
+        await sign_in(browser, "reader")
+        for path in ("/tasks/0-a", "/tasks/0-a/result"):
+            _, text = await browser.get(path)
+            assert 'id="withheld"' in text
+            assert "<code>photos</code>" in text
+            assert "<code>read_payload</code>" in text
+        asked.task = t.Task(id="0-a", status=t.SUCCESS, result=b"1", **{"lambda": "photos/thumbnail"})  # type: ignore[arg-type]
+        browser.clock.now_us += 60_000_000
+        _, text = await browser.get("/tasks/0-a")
+        assert 'class="veil"' not in text
 
 
 async def test_nothing_that_was_read_for_one_is_shown_to_another() -> None:

@@ -40,8 +40,7 @@ def item_json(item: b.Item) -> dict[str, Any]:
         "status": item_word(item.status),
         "arguments": _arguments(item),
         **bytes_json("result", item.result, item.result_encoding),
-        **{name: words(getattr(item, name)) for name in ("error", "error_type", "error_message")},
-        **message_json(item, "attempts chunk peer finished_at_us"),
+        **message_json(item, "error error_type error_message attempts chunk peer finished_at_us"),
     }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from atf.rpc import batch_pb2 as b
+from atf.ui.veils import veil_over
 from atf.ui.visit import PageView, Visit
+from atf.ui.words import lambda_of
 
 ROWS: Final = 50
 _STATUSES: Final = {
@@ -39,6 +41,7 @@ async def batch(visit: Visit) -> PageView:
         "batch": found,
         "bar": _bar(found),
         "items": items.items[:ROWS],
+        "veil": veil_over(lambda_of(found), items.items, ["atf", "batch", "results", found.id, "--codec-keys", "FILE"]),
         "next": items.next_page_token,
         "status": status,
         "statuses": tuple(_STATUSES),

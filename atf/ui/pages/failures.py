@@ -7,6 +7,7 @@ from typing import Final
 from atf.rpc import frontend_pb2 as f
 from atf.sdk.messages import of_lambda
 from atf.ui.task_filter import AS_OF, read_filter
+from atf.ui.veils import veil_over
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import lambda_of
 
@@ -25,6 +26,7 @@ async def failures(visit: Visit) -> PageView:
     found = await visit.read(visit.frontend.list_failures, request)
     values = {
         "groups": [(lambda_of(each), each) for each in found.groups[:ROWS]],
+        "veil": veil_over("", found.groups, ["atf", "ls", "--status", "dead", "--codec-keys", "FILE"]),
         "next": found.next_page_token,
         "keep": {AS_OF: asked.as_of_us},
         "since": visit.query.get("since", ""),

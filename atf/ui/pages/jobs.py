@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from atf.rpc import frontend_pb2 as f, job_pb2 as j
 from atf.ui.ticks import LINE_TICKS, LINE_US, left_of, of_a_day, rhythm, zone_of
+from atf.ui.veils import veil_over
 from atf.ui.visit import PageView, Visit
+from atf.ui.words import lambda_of
 from atf.ui.zones import Instants, zone_named
 
 ROWS: Final = 50
@@ -43,6 +45,7 @@ async def job(visit: Visit) -> PageView:
         "line": _line(ticks, visit.now_us, ticks[-1] - visit.now_us if ticks else 0),
         "ticks": ticks,
         "task": found.spec.task,
+        "veil": veil_over(lambda_of(found.spec.task), [found], ()),
     }
     return PageView("job.html", found.spec.name, values)
 

@@ -10,8 +10,10 @@ from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.sdk.failure import failure_of
 from atf.sdk.sealed import words
 from atf.ui.texts import readable
+from atf.ui.veils import Veil, veil_over
 from atf.ui.visit import PageView, Visit
 from atf.ui.waits import REASONS
+from atf.ui.words import lambda_of
 
 PARTS: Final = ("arguments", "result", "error", "log")
 """What has a page of its own where it is long."""
@@ -38,6 +40,7 @@ async def task(visit: Visit) -> PageView:
         "failure": failure_of(words(found.error)),
         "arguments": readable(found.spec.payload, found.spec.encoding),
         "result": readable(found.result, found.result_encoding),
+        "veil": veil_of(found),
         "can_cancel": not found.finished_at_us,
         "can_retry": found.status in (t.FATAL_FAILURE, t.CANCELLED),
     }
@@ -66,9 +69,13 @@ async def part(visit: Visit) -> PageView:
         "error": lambda: words(found.error),
         "log": lambda: "\n".join(f"run {each.run}\n{words(each.text)}" for each in log.runs) or log.why_none,
     }
-    return PageView(
-        "part.html", f"{name.capitalize()} of {found.id}", {"task": found, "part": name, "text": texts[name]()}, False
-    )
+    values = {"task": found, "part": name, "text": texts[name](), "veil": veil_of(found)}
+    return PageView("part.html", f"{name.capitalize()} of {found.id}", values, False)
+
+
+def veil_of(found: t.Task) -> Veil | None:
+    """Why what a task carries is not shown."""
+    return veil_over(lambda_of(found), [found], ["atf", "get", found.id, "--codec-keys", "FILE"])
 
 
 def bar_of(parts: Sequence[f.WaitPart]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from atf.errors import FailedPrecondition, InvalidArgument, NotFound
 from atf.rpc import frontend_pb2 as f
 from atf.ui.lambda_list import NAMES_KEPT_S, every_lambda
 from atf.ui.task_filter import ANY, AS_OF, FILTERS, read_filter
+from atf.ui.veils import veil_over
 from atf.ui.visit import PageView, Visit
 from atf.ui.words import GROUPS
 
@@ -34,7 +35,7 @@ async def tasks(visit: Visit) -> PageView:
     return PageView("tasks.html", "Tasks", {**values, **found, "wrong": wrong})
 
 
-_NOTHING: Final[dict[str, Any]] = {"rows": (), "next": "", "keep": {}, "looked_at": 0, "of": 0}
+_NOTHING: Final[dict[str, Any]] = {"rows": (), "veil": None, "next": "", "keep": {}, "looked_at": 0, "of": 0}
 
 
 async def _found(visit: Visit) -> dict[str, Any]:
@@ -48,6 +49,7 @@ async def _found(visit: Visit) -> dict[str, Any]:
     found = await visit.read(visit.frontend.list_tasks, request)
     return {
         "rows": found.tasks[:ROWS],
+        "veil": veil_over("", found.tasks, ["atf", "ls", "--codec-keys", "FILE"]),
         "next": found.next_page_token,
         "keep": {AS_OF: asked.as_of_us},
         "looked_at": found.looked_at,
