@@ -81,7 +81,9 @@ class ScheduleBatchRpc(FrontendParts):
             if made.traceparent:
                 made.traced_at_us = self._runtime.wall_us()
             told = digest(header.spec)
-        elif not caller().is_unbounded(Verb.SCHEDULE) and (record := await self._store.get_batch(header.id)):
+        elif not caller().is_unbounded(Verb.SCHEDULE) and (
+            record := await self._store.get_batch(header.id, caller().seen())
+        ):
             permit_found(Verb.SCHEDULE, record.lambda_name, partial(no_batch, header.id))
         opened = await self._store.open_batch(
             header.id,

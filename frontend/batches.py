@@ -148,7 +148,7 @@ class BatchRpcs(FrontendParts):
                 await happens(notified, every_us / US)
 
     async def _record(self, batch_id: str, verb: Verb = Verb.READ) -> BatchRecord:
-        record = await self._store.get_batch(check_batch_id(shown(batch_id)))
+        record = await self._store.get_batch(check_batch_id(shown(batch_id)), caller().seen())
         if record is None:
             raise view.no_batch(batch_id)
         permit_found(verb, record.lambda_name, partial(view.no_batch, batch_id))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from atf.auth.caller import caller
+from atf.auth.grants import Verb
 from atf.cores.pool import CorePool
 from atf.store.values.explained import ExplainedTask
 from atf.task import Status, pool_called
@@ -141,6 +143,11 @@ def _cores(cores: list[int]) -> str:
     return " and ".join(str(core) for core in cores)
 
 
+def _named(neighbour: str) -> str:
+    """A lambda of which somebody else asks."""
+    return neighbour if caller().may(Verb.READ, neighbour) else "another lambda"
+
+
 def _of_claim(start: str, lambda_name: str, pool: CorePool, now_us: int, show: str) -> ExplainAnswer:
     """Where its lambda's core claim stands."""
     start += f"{lambda_name} has none at present"
@@ -157,7 +164,7 @@ def _of_claim(start: str, lambda_name: str, pool: CorePool, now_us: int, show: s
         left = f"another {duration(ends_us - now_us)}" if ends_us > now_us else "no longer"
         return ExplainAnswer(
             "no_core",
-            f"{sentence}, which {turn.lambda_name} has for {left} at the most. {show}",
+            f"{sentence}, which {_named(turn.lambda_name)} has for {left} at the most. {show}",
             0 if place else ends_us,
         )
     for place, each in enumerate(pool.beyond):

@@ -42,7 +42,7 @@ async def permitted_tasks(store: Store, verb: Verb, ids: Sequence[str]) -> Seque
         return ids
     found: list[str] = []
     for start in range(0, len(ids), _READ_TOGETHER):
-        for record in await store.get_tasks(ids[start : start + _READ_TOGETHER]):
+        for record in await store.get_tasks(ids[start : start + _READ_TOGETHER], who.seen()):
             if record is None:
                 continue
             if who.may(verb, record.lambda_name):

@@ -70,7 +70,7 @@ class LogRpcs(FrontendParts):
             self._watchers -= 1
 
     async def _redactor(self, task_id: str) -> Redactor:
-        (record,) = await self._store.get_tasks([task_id])
+        (record,) = await self._store.get_tasks([task_id], caller().seen())
         if record is None:
             raise view.no_task(task_id)
         permit_found(Verb.READ_PAYLOAD, record.lambda_name, partial(view.no_task, task_id))

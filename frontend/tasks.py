@@ -36,7 +36,7 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
 
     async def get_task(self, request: f.GetTaskRequest, *, timeout: float = 10) -> t.Task:
         """A task's record."""
-        (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)])
+        (record,) = await self._store.get_tasks([check_stored_id(request.id, self._store.partitions)], caller().seen())
         if record is None:
             raise view.no_task(request.id)
         permit_found(Verb.READ, record.lambda_name, partial(view.no_task, request.id))
@@ -107,7 +107,7 @@ class TaskRpcs(ListRpcs, GateRpcs, CapacityRpcs):
 
     async def explain_task(self, request: f.ExplainTaskRequest, *, timeout: float = 10) -> f.ExplainTaskReply:
         """Says why a task has not started."""
-        found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions))
+        found = await self._store.explain_task(check_stored_id(request.id, self._store.partitions), caller().seen())
         if found is None:
             raise view.no_task(request.id)
         permit_found(Verb.READ, found.record.lambda_name, partial(view.no_task, request.id))

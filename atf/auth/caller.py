@@ -81,6 +81,10 @@ class Caller:
             self.permit(verb, ALL)
         return self.grant.scopes_of(verb)
 
+    def seen(self) -> list[str]:
+        """The namespaces, which end with a slash, of which it sees anything at all; empty: all. As the store takes them (scopes.lua)."""
+        return [] if self.grant is None else self.grant.seen()
+
     def permit(self, verb: Verb, lambda_name: str) -> None:
         """Lets pass what it may do.
 

@@ -81,6 +81,13 @@ class TokenGrant:
         """Whether it has any verb for a namespace, or for one lambda of it at least."""
         return any(self.touches(each, namespace) for each in self.verbs)
 
+    def seen(self) -> list[str]:
+        """The namespaces, which end with a slash, for which or for one lambda of which it has any verb; empty: all."""
+        if ALL in self.scopes and self.sees(BUILT_IN):
+            return []
+        named = {each.partition("/")[0] for each in self.scopes}
+        return sorted(f"{each}/" for each in named if self.sees(each)) or ["-"]  # which is no namespace
+
     def is_unbounded(self, verb: Verb) -> bool:
         """Whether there is no lambda for which it lacks a verb."""
         return self.everywhere(verb) and verb not in _BY_NAME

@@ -24,14 +24,19 @@ class BatchReading(TaskVerbs):
         """Where a batch's record lies."""
         return self.partition_for(batch_id)
 
-    async def get_batch(self, batch_id: str) -> BatchRecord | None:
+    async def get_batch(self, batch_id: str, within: Sequence[str] = ()) -> BatchRecord | None:
         """A batch and its counts as they are now; None where there is none, or it was deleted.
+
+        Args:
+            batch_id: which.
+            within: namespaces (with their slashes) and lambdas: a batch of another one does not exist for this call, and takes as long. Empty:
+                of all.
 
         Raises:
             Unavailable: a partition is away.
         """
         partition = self.batch_partition(batch_id)
-        reply = await self._call("get_batch", partition, [batch_id])
+        reply = await self._call("get_batch", partition, [batch_id, " ".join(within)])
         if not reply:
             return None
         now_us, counts, *fields = reply

@@ -34,11 +34,17 @@ _CURSOR = re.compile(r"([0-9]{1,5})\.([0-9a-f]*)\.([0-9]{1,20})")
 class TaskVerbs(Partitions):
     """The reading verbs of Store."""
 
-    async def get_tasks(self, ids: Sequence[str]) -> list[TaskRecord | None]:
-        """Whole records; None for an id that has none."""
+    async def get_tasks(self, ids: Sequence[str], within: Sequence[str] = ()) -> list[TaskRecord | None]:
+        """Whole records; None for an id that has none.
+
+        Args:
+            ids: which.
+            within: namespaces (with their slashes) and lambdas: a task of another one does not exist for this call, and takes as long. Empty: of all.
+        """
+        bound = " ".join(within)
 
         async def call(partition: int, batch: list[str]) -> list[TaskRecord | None]:
-            return list(map(task_record, batch, await self._call("get_tasks", partition, batch)))
+            return list(map(task_record, batch, await self._call("get_tasks", partition, [bound, *batch])))
 
         return await by_partition(ids, self._partition, call, most=_READ_BATCH)
 
@@ -117,9 +123,9 @@ class TaskVerbs(Partitions):
         onward = f"{number}.{running if at else ''}.{at}" if number < len(servers) else ""
         return onward, [record for record in records if record.status in LIVE]
 
-    async def explain_task(self, task_id: str) -> ExplainedTask | None:
-        """Where a task stands and what surrounds it; None where there is no such task."""
-        (record,) = await self.get_tasks([task_id])
+    async def explain_task(self, task_id: str, within: Sequence[str] = ()) -> ExplainedTask | None:
+        """Where a task stands and what surrounds it; None where there is no such task. `within` as of `get_tasks`."""
+        (record,) = await self.get_tasks([task_id], within)
         if record is None:
             return None
         reply = await self._call("explain_task", self._partition(task_id), [task_id])

@@ -11,7 +11,15 @@ import pytest
 
 from atf.auth.caller import MOST_WAIT_S, Caller, CallerKind, acting_for
 from atf.auth.grants import TokenGrant, Verb
-from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, TaskNotFound
+from atf.errors import (
+    AlreadyExists,
+    AtfError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    TaskNotFound,
+)
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.store.values.claims import Outcome
 from atf.store.values.tasks import TaskRecord
@@ -239,10 +247,10 @@ async def test_what_has_become_anothers_since_it_was_permitted_is_not_changed(
         await front.schedule_job(job("photos/theirs", OTHER, overwrite=True, anew=True))
     get_tasks, get_batch, get_jobs = store.get_tasks, store.get_batch, store.get_jobs
 
-    async def tasks_before(ids: Any) -> Any:
+    async def tasks_before(ids: Any, _within: Any = ()) -> Any:
         return [each and each._replace(lambda_name=OWN) for each in await get_tasks(ids)]
 
-    async def batch_before(batch_id: str) -> Any:
+    async def batch_before(batch_id: str, _within: Any = ()) -> Any:
         record = await get_batch(batch_id)
         return record and record._replace(lambda_name=OWN)
 
@@ -285,7 +293,7 @@ async def test_what_a_filter_found_is_changed_only_while_it_is_of_ones_own(
     front, theirs = two.frontend, await two.schedule(name=OTHER)
     mine = await two.schedule()
 
-    async def tasks_before(ids: Any) -> Any:
+    async def tasks_before(ids: Any, _within: Any = ()) -> Any:
         return [each and each._replace(lambda_name=OWN) for each in await get_tasks(ids)]
 
     async def listed(query: Any, *args: Any, **more: Any) -> Any:
@@ -318,11 +326,11 @@ async def test_what_is_read_is_permitted_by_what_was_read(two: Bench, monkeypatc
     await batch(two, "theirs", OTHER)
     get_tasks, get_batch, looks = store.get_tasks, store.get_batch, [0]
 
-    async def first_before(ids: Any) -> Any:
+    async def first_before(ids: Any, _within: Any = ()) -> Any:
         looks[0] += 1
         return [each and (each._replace(lambda_name=OWN) if looks[0] == 1 else each) for each in await get_tasks(ids)]
 
-    async def batch_before(batch_id: str) -> Any:
+    async def batch_before(batch_id: str, _within: Any = ()) -> Any:
         record = await get_batch(batch_id)
         return record and record._replace(lambda_name=OWN)
 
@@ -334,6 +342,54 @@ async def test_what_is_read_is_permitted_by_what_was_read(two: Bench, monkeypatc
         with pytest.raises(TaskNotFound):
             await front.get_log(f.GetLogRequest(id=theirs))
         assert not (await front.list_batch_items(b.ListBatchItemsRequest(id="theirs"))).items
+
+
+async def test_what_is_anothers_and_what_does_not_exist_are_answered_alike(
+    two: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same words after the same calls of the store, which have nothing to read: so neither text nor time tells them apart."""
+    front = two.frontend
+    theirs = await two.schedule("theirs", name=OTHER, payload=b'"' + b"x" * 100_000 + b'"')
+    await batch(two, "theirs", OTHER)
+    await front.schedule_job(job("mail/theirs", OTHER))
+    call, asked = two.store.link.call, list[Any]()
+
+    async def noted(verb: str, key: str, args: Any, **more: Any) -> Any:
+        reply = await call(verb, key, args, **more)
+        asked.append((verb, len(args), reply if verb != "get_jobs" else ()))
+        return reply
+
+    monkeypatch.setattr(two.store.link, "call", noted)
+    none = f"{theirs.partition('-')[0]}-thairs"  # in the same partition, so that the same calls are made
+    calls: list[Any] = [
+        lambda of, _: front.get_task(f.GetTaskRequest(id=of)),
+        lambda of, _: front.explain_task(f.ExplainTaskRequest(id=of)),
+        lambda of, _: front.get_log(f.GetLogRequest(id=of)),
+        lambda of, _: front.wait_tasks(f.WaitTasksRequest(ids=[of])),
+        lambda of, _: front.cancel_tasks(f.CancelTasksRequest(ids=[of])),
+        lambda of, _: front.retry_tasks(f.RetryTasksRequest(ids=[of])),
+        lambda _, of: front.get_batch(b.GetBatchRequest(id=of)),
+        lambda _, of: front.list_batch_items(b.ListBatchItemsRequest(id=of)),
+        lambda _, of: front.cancel_batch(b.CancelBatchRequest(id=of)),
+        lambda _, of: front.retry_batch(b.RetryBatchRequest(id=of)),
+        lambda _, of: front.delete_batch(b.DeleteBatchRequest(id=of)),
+        lambda _, of: front.get_job(f.GetJobRequest(name=f"mail/{of}")),
+        lambda _, of: front.pause_job(f.PauseJobRequest(name=f"mail/{of}")),
+        lambda _, of: front.run_job_now(f.RunJobNowRequest(name=f"mail/{of}")),
+        lambda _, of: front.delete_job(f.DeleteJobRequest(name=f"mail/{of}")),
+        lambda _, of: front.schedule_job(job(f"mail/{of}", OWN)),
+    ]
+    for each in calls:
+        told = []
+        for task_id, name in ((theirs, "theirs"), (none, "thairs")):
+            asked.clear()
+            with acting_for(PHOTOS):
+                try:
+                    said = str(await each(task_id, name))
+                except AtfError as error:
+                    said = f"{type(error).__name__}: {error}"
+            told.append((said.replace("theirs", "thairs"), list(asked)))
+        assert told[0] == told[1]
 
 
 # --- listed -----------------------------------------------------------------------------------------------------------
