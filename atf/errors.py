@@ -15,7 +15,8 @@
     ├── ResourceExhausted        the task store is full
     │   └── TooManyPending       the lambda has as many unfinished tasks as it may have
     ├── Unavailable              a role or the task store can't be reached; calling again is safe
-    │   └── ClaimsPaused         no claims for a while after a restart of the store
+    │   ├── ClaimsPaused         no claims for a while after a restart of the store
+    │   └── TooManyCalls         the caller asks for more at once than the server's limits allow
     ├── DeadlineExceeded         no answer in time; whether the call took effect is unknown
     ├── Internal                 a bug in ATF
     └── TaskError                raised where a result was asked for
@@ -150,6 +151,12 @@ class Unavailable(AtfError):
 
 class ClaimsPaused(Unavailable):
     """The store restarted and may have forgotten claims; none are given until their executors must have ended."""
+
+
+class TooManyCalls(Unavailable):
+    """The caller has more under way, or calls more often, than a limit of the server allows; nothing was done. The message names the limit."""
+
+    code = "RESOURCE_EXHAUSTED"
 
 
 class DeadlineExceeded(AtfError):

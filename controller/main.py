@@ -20,11 +20,12 @@ from atf.metrics.table import EXECUTOR_STARTS
 from atf.process.caller_token import token_of_process
 from atf.process.role import Process, run_role
 from atf.rpc import controller_pb2 as c
+from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.channel import open_channel
 from atf.rpc.connection import QUICK_OPTIONS
 from atf.rpc.health import detail_of
 from atf.rpc.server import Server, Service, serve
-from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
+from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import HSCStub
 from atf.runtime import Runtime, end, new_id
 
@@ -84,13 +85,17 @@ def main(
             metrics=process.metrics,
             entrance=entrance,
         )
+        limits = CallerLimits(security, process.metrics)
+        answered = ServerSecurity(limits=limits)
+        if entrance is not None:
+            answered = ServerSecurity(entrance, check_method=entrance.check_method, limits=limits)
         server = await serve(
             settings.listen,
             [Service(c.DESCRIPTOR.services_by_name["Controller"], service)],
             serving=not starts.why_not,
             details={"executors": detail_of(lambda: starts.why_not), "hsc": detail_of(lambda: service.state.why_away)},
             metrics=process.metrics,
-            security=OPEN_TO_ALL if entrance is None else ServerSecurity(entrance, check_method=entrance.check_method),
+            security=answered,
         )
         line = command(apps, server.address, settings, executor, timing, logs, for_executors(security, own))
 

@@ -345,6 +345,7 @@ MENDS: Final = {
     "TooManyPending": "Call again after `retry_after_s`, schedule less, or raise the lambda's `max_pending`.",
     "Unavailable": "Call again: it is safe. If it goes on, look at `atf status` and `atf doctor`.",
     "ClaimsPaused": "Wait: claims go on by themselves when the leases from before the restart have ended.",
+    "TooManyCalls": "Make fewer calls at once; clients repeat them by themselves. Or raise the setting that the message names.",
     "DeadlineExceeded": "Call again with the same `key` or id, which finds what the first call stored.",
     "Internal": "Report it, with the log lines of the role that answered.",
     "TaskError": "Look at the task: `atf get ID`.",

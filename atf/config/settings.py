@@ -199,6 +199,15 @@ class SecuritySettings:
     insecure: bool = setting(
         False, "whether to listen for other machines without TLS and tokens: only in a network that does both by itself"
     )
+    caller_calls: int = setting(
+        10_000,
+        "calls that one caller may have under way at a server; a caller is a token, a certificate or an executor, and without auth a connection",
+    )
+    caller_streams: int = setting(1_000, "streams that one caller may have open at a server")
+    caller_mib: int = setting(256, "MiB that the requests which one caller has under way at a server may have")
+    caller_rate: int = setting(
+        5_000, "calls a second that one caller may make of a server; twice as many may come at once"
+    )
 
     def __post_init__(self) -> None:
         if self.auth not in AUTH:
@@ -207,6 +216,8 @@ class SecuritySettings:
             raise ConfigError("tls_cert and tls_key belong together: give both, or none")
         if self.auth == "mtls" and not (self.tls_cert and self.tls_client_ca):
             raise ConfigError("auth = mtls needs tls_cert, tls_key and tls_client_ca")
+        for name in ("caller_calls", "caller_streams", "caller_mib", "caller_rate"):
+            _within(self, name, 1, 1 << 30)
 
     def check_listen(self, address: str, name: str = "listen") -> None:
         """Lets pass where a role may listen: on loopback, or with TLS and tokens.

@@ -137,6 +137,13 @@ RPC_SECONDS: Final = _histogram(
     ROLES,
     "How long this process took to answer calls. NextWork, NextClaims, ReportHost, WaitTasks, WatchBatch and other calls that wait for something include their wait.",
 )
+CALLS_REFUSED: Final = _counter(
+    "atf_calls_refused_total",
+    ("limit",),
+    ROLES,
+    "Calls that a limit refused: calls, streams, bytes or rate (`caller_calls` …), slow (the request did not come in time), or token (nothing valid was"
+    " shown). HTTP requests are among them.",
+)
 STORE_CALLS: Final = _counter(
     "atf_store_calls_total",
     ("function", "result"),
@@ -239,6 +246,7 @@ METRICS: Final = (
     TICKS_MISSED,
     RPC_REQUESTS,
     RPC_SECONDS,
+    CALLS_REFUSED,
     STORE_CALLS,
     STORE_CALL_SECONDS,
     STORE_CHECK_FAILED,

@@ -13,6 +13,7 @@ from atf.auth.token_record import TokenRecord
 from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings
 from atf.process.metrics_access import readers_of_everything
+from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.http_tls import http_context
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.server_tls import server_credentials
@@ -51,5 +52,9 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, proce
         authenticator = TokenAuthenticator(known, process.runtime)
         process.may_read = readers_of_everything(authenticator)
     return ServerSecurity(
-        authenticator, server_credentials(settings), WrongTries(process.runtime), http=http_context(settings)
+        authenticator,
+        server_credentials(settings),
+        WrongTries(process.runtime),
+        http=http_context(settings),
+        limits=CallerLimits(settings, process.metrics),
     )

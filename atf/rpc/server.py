@@ -25,12 +25,15 @@ from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from atf.auth.caller import caller
+from atf.config.settings import SecuritySettings
 from atf.errors import AtfError, ConfigError, Internal, InvalidArgument, TooManyPending
 from atf.log import get_logger
 from atf.metrics.metrics import Metrics
 from atf.metrics.table import RPC_REQUESTS, RPC_SECONDS
 from atf.task import clip
 
+from .caller_limits import CallerLimits, most_connections
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 from .health import Detail, Health
 from .listen_address import free_address
@@ -56,7 +59,11 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),  # its default of a minute would count instead
     ("grpc.http2.max_pings_without_data", 0),
+    # A connection that says nothing, or its handshake byte by byte. After it, one that answers no ping ends within 30 s.
+    ("grpc.server_handshake_timeout_ms", 20_000),
 )
+_BEYOND: Final = 64
+"""Streams of a connection beyond a caller's calls under way: these are told why they are refused, and further ones wait in the client."""
 
 MAX_SENTENCE_BYTES: Final = 1_000
 """Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
@@ -124,12 +131,13 @@ async def serve(
         ConfigError: it can't listen there; the message says why and what to change.
     """
     host, _ = await free_address(listen)
-    server = grpc.aio.server(options=SERVER_OPTIONS)
     counted = metrics or Metrics()
+    limits = security.limits or CallerLimits(SecuritySettings(), counted)
+    server = grpc.aio.server(options=[*SERVER_OPTIONS, *_bounds(limits)])
     for service in services:
         name = service.name or service.descriptor.full_name
         methods = {
-            each.name: _handler(each, f"/{name}/{each.name}", service, counted, security)
+            each.name: _handler(each, f"/{name}/{each.name}", service, counted, security, limits)
             for each in service.descriptor.methods
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
@@ -151,6 +159,14 @@ async def serve(
     return built
 
 
+def _bounds(limits: CallerLimits) -> list[tuple[str, int]]:
+    """Options by which gRPC bounds what comes before a call is ours."""
+    return [
+        ("grpc.max_concurrent_streams", limits.calls + _BEYOND),
+        ("grpc.max_allowed_incoming_connections", most_connections()),
+    ]
+
+
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
@@ -168,32 +184,44 @@ def _reflection(names: Sequence[str]) -> Any:
     return grpc.method_handlers_generic_handler(_REFLECTION, {"ServerReflectionInfo": handler})
 
 
-def _handler(method: MethodDescriptor, path: str, service: Service, metrics: Metrics, security: ServerSecurity) -> Any:
+def _handler(
+    method: MethodDescriptor,
+    path: str,
+    service: Service,
+    metrics: Metrics,
+    security: ServerSecurity,
+    limits: CallerLimits,
+) -> Any:
     check = security.checks(path)
     answer = getattr(service.logic, snake_case(method.name))
     encode = GetMessageClass(method.output_type).SerializeToString
+    # For gRPC each method is one of many requests: of others it receives the whole request before it asks us.
+    kind = grpc.stream_stream_rpc_method_handler if method.server_streaming else grpc.stream_unary_rpc_method_handler
     if method.server_streaming:
-        kind = (
-            grpc.stream_stream_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler
-        )
         handle = _streaming(method, answer)
     elif method.client_streaming:
-        kind, handle = grpc.stream_unary_rpc_method_handler, _gathering(method, answer)
+        handle = _gathering(method, answer)
     else:
-        kind, handle = grpc.unary_unary_rpc_method_handler, _unary(method, answer, service.metadata)
+        handle = _unary(method, answer, service.metadata)
 
     streams, streamed = method.server_streaming or method.client_streaming, security.while_let_in
+    one_request = not method.client_streaming
 
     async def guarded(asked: Any, context: Any) -> Any:
         began, code = time.perf_counter(), "CANCELLED"  # what ends otherwise has no caller any more
+        usage, size = None, 0
         try:
-            if check is None:
-                answered = await handle(asked, context)
-            else:
-                await check(context)  # before what was sent is read
-                answered = await (
-                    streamed(handle(asked, context), check, context) if streams else handle(asked, context)
-                )
+            if check is not None:
+                await check(context)
+            usage = limits.begin(caller().name or context.peer(), began, stream=streams)
+            if one_request:
+                asked = await limits.read(usage, context.read, began)
+                if asked is grpc.aio.EOF:
+                    raise InvalidArgument(f"{method.name}: no request was sent")
+                size = len(asked)
+                usage.bytes += size
+            handling = handle(asked, context)
+            answered = await (streamed(handling, check, context) if streams and check is not None else handling)
             code = "OK"
             return answered
         except Exception as error:  # noqa: BLE001  a bug in one call is its caller's INTERNAL, not the server's end
@@ -201,6 +229,8 @@ def _handler(method: MethodDescriptor, path: str, service: Service, metrics: Met
             failure = _failure(method, error)
             code = failure[0].name
         finally:
+            if usage is not None:
+                limits.end(usage, size, stream=streams)
             metrics.counter(RPC_REQUESTS, method.name, code).inc()
             metrics.histogram(RPC_SECONDS, method.name).observe(time.perf_counter() - began)
         await context.abort(*failure)

@@ -15,6 +15,7 @@ from atf.auth.wrong_tries import WrongTries
 from atf.errors import Unauthenticated
 from atf.runtime import end
 
+from .caller_limits import CallerLimits
 from .caller_security import shown_here
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class ServerSecurity:
         wrong_tries: limits those who show what is not valid; None: nobody is limited.
         http: wraps connections of what the role serves by HTTP; None: as `credentials`.
         check_method: lets pass what a caller may call, by its path.
+        limits: what one caller may ask for at once; None: as much as by default.
         again_s: seconds after which an open stream is checked once more.
     """
 
@@ -44,6 +46,7 @@ class ServerSecurity:
     wrong_tries: WrongTries | None = None
     http: Any | None = None
     check_method: Callable[[str, Caller], None] = check_method
+    limits: CallerLimits | None = None
     again_s: float = AGAIN_S
 
     def checks(self, path: str) -> Check | None:

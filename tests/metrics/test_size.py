@@ -62,6 +62,7 @@ def labels_of(spec: MetricSpec, role: str) -> list[tuple[str, ...]]:
         "state": ["working", "draining", "failing"],
         "method": list(methods),
         "code": ["OK", "UNAVAILABLE", "INVALID_ARGUMENT"],
+        "limit": ["calls", "streams", "bytes", "rate", "slow", "token"],
         "function": [f"function_number_{number}" for number in range(FUNCTIONS[role])],
         "check": [f"check-{number}" for number in range(20)],
         "file": ["tls_cert", "tls_client_ca", "tls_ca"],

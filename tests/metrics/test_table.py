@@ -43,6 +43,7 @@ def test_no_label_names_a_host_an_executor_or_a_task() -> None:
         "priority",
         "method",
         "code",
+        "limit",
         "function",
         "file",
         "check",

@@ -1,0 +1,318 @@
+"""What one caller may ask of a server at once, and what bounds slow and huge requests; over the wire where it is seen there."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from atf.auth.caller import Caller, CallerKind
+from atf.auth.grants import TokenGrant, Verb
+from atf.config.settings import SecuritySettings
+from atf.errors import ConfigError, DeadlineExceeded, TooManyCalls, Unauthenticated, Unavailable
+from atf.metrics.metrics import Metrics
+from atf.metrics.table import CALLS_REFUSED
+from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc.caller_limits import BURST_S, MOST_CALLERS, READS, CallerLimits, most_connections
+from atf.rpc.caller_security import Security
+from atf.rpc.channel import AioChannel
+from atf.rpc.server import Server, Service, serve
+from atf.rpc.server_security import ServerSecurity
+from atf.rpc.stubs import FrontendStub
+
+from . import raw_http2 as raw
+
+FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
+GET = "/atf.v1.Frontend/GetTask"
+
+
+def limits(metrics: Metrics | None = None, read_s: float = 30, **given: int) -> CallerLimits:
+    return CallerLimits(SecuritySettings(**given), metrics or Metrics(), read_s=read_s)  # type: ignore[arg-type]
+
+
+class Holds:
+    """A frontend that answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.let_go = asyncio.Event()
+
+    async def get_task(self, request: f.GetTaskRequest) -> t.Task:
+        self.begun += 1
+        if request.id != "quick":
+            await self.let_go.wait()
+        return t.Task(id=request.id)
+
+    async def watch_log(self, request: f.WatchLogRequest) -> AsyncGenerator[f.GetLogReply, None]:
+        yield f.GetLogReply(why_none=request.id)
+        await self.let_go.wait()
+
+    def __getattr__(self, name: str) -> object:
+        return None  # the other methods, which nobody calls here
+
+    async def has(self, calls: int) -> None:
+        while self.begun < calls:
+            await asyncio.sleep(0.002)
+
+
+class Door:
+    """Knows every token, by itself; but not `wrong`."""
+
+    async def caller(self, shown: str, subjects: Sequence[str]) -> Caller:  # noqa: ARG002
+        if not shown or shown.endswith("wrong"):
+            raise Unauthenticated("who is that?")
+        return Caller(CallerKind.TOKEN, f"token {shown[7:]}", TokenGrant(frozenset({Verb.ADMIN}), frozenset({"*"})))
+
+
+@asynccontextmanager
+async def serving(bounds: CallerLimits, *, auth: bool = False) -> AsyncIterator[tuple[Holds, Server]]:
+    logic = Holds()
+    security = ServerSecurity(Door() if auth else None, limits=bounds)
+    server = await serve("127.0.0.1:0", [Service(FRONTEND, logic)], security=security)
+    try:
+        yield logic, server
+    finally:
+        logic.let_go.set()
+        await server.stop(0.5)
+
+
+@asynccontextmanager
+async def calling(server: Server, token: str = "") -> AsyncIterator[FrontendStub]:
+    # Else gRPC shares one connection of this process among all.
+    channel = AioChannel(server.address, [("grpc.use_local_subchannel_pool", 1)], Security(token=token))
+    try:
+        yield FrontendStub(channel)
+    finally:
+        await channel.close()
+
+
+def refusals(metrics: Metrics) -> dict[str, Any]:
+    return {labels[0]: value for labels, value in metrics.values(CALLS_REFUSED) if value}
+
+
+async def test_calls_under_way_are_bounded_for_each_connection() -> None:
+    metrics = Metrics()
+    async with (
+        serving(limits(metrics, caller_calls=2)) as (logic, server),
+        calling(server) as one,
+        calling(server) as other,
+    ):
+        held = [asyncio.ensure_future(one.get_task(f.GetTaskRequest(id=str(n)))) for n in range(2)]
+        await logic.has(2)
+        with pytest.raises(
+            TooManyCalls, match=r"127\.0\.0\.1:\d+ has 2 calls under way, and caller_calls allows no more"
+        ):
+            await one.get_task(f.GetTaskRequest(id="quick"))
+        assert (await other.get_task(f.GetTaskRequest(id="quick"))).id == "quick"
+        logic.let_go.set()
+        assert [each.id for each in await asyncio.gather(*held)] == ["0", "1"]
+        assert (await one.get_task(f.GetTaskRequest(id="quick"))).id == "quick"
+    assert refusals(metrics) == {"calls": 1}
+
+
+async def test_a_token_is_bounded_over_all_its_connections() -> None:
+    async with (
+        serving(limits(caller_calls=1), auth=True) as (logic, server),
+        calling(server, "a") as one,
+        calling(server, "a") as two,
+        calling(server, "b") as other,
+    ):
+        held = asyncio.ensure_future(one.get_task(f.GetTaskRequest(id="x")))
+        await logic.has(1)
+        with pytest.raises(TooManyCalls, match="token a has 1 calls"):
+            await two.get_task(f.GetTaskRequest(id="quick"))
+        await other.get_task(f.GetTaskRequest(id="quick"))
+        logic.let_go.set()
+        await held
+
+
+async def test_open_streams_are_bounded() -> None:
+    metrics = Metrics()
+    async with serving(limits(metrics, caller_streams=1)) as (_, server), calling(server) as stub:
+        first = stub.watch_log(f.WatchLogRequest(id="a"))
+        assert (await anext(first)).why_none == "a"
+        with pytest.raises(TooManyCalls, match="has 1 streams open, and caller_streams"):
+            await anext(stub.watch_log(f.WatchLogRequest(id="b")))
+        await stub.get_task(f.GetTaskRequest(id="quick"))
+        await first.aclose()
+        while True:  # the server hears of it a moment later
+            try:
+                assert (await anext(stub.watch_log(f.WatchLogRequest(id="b")))).why_none == "b"
+                break
+            except TooManyCalls:
+                await asyncio.sleep(0.005)
+    assert refusals(metrics)["streams"] >= 1
+
+
+async def test_bytes_under_way_are_bounded() -> None:
+    metrics = Metrics()
+    async with serving(limits(metrics, caller_mib=1)) as (logic, server), calling(server) as stub:
+        held = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="x" * (1 << 20))))
+        await logic.has(1)
+        with pytest.raises(TooManyCalls, match="has requests of 1 MiB under way, and caller_mib"):
+            await stub.get_task(f.GetTaskRequest(id="quick"))
+        logic.let_go.set()
+        await held
+        await stub.get_task(f.GetTaskRequest(id="quick"))
+    assert refusals(metrics) == {"bytes": 1}
+
+
+def test_calls_a_second_are_bounded() -> None:
+    metrics = Metrics()
+    bounds, rate = limits(metrics, caller_rate=10), 10
+    burst = int(BURST_S * rate)
+    for _ in range(burst):
+        bounds.end(bounds.begin("a", 5.0))
+    with pytest.raises(TooManyCalls, match="a makes more than 10 calls a second, and caller_rate"):
+        bounds.begin("a", 5.0)
+    bounds.end(bounds.begin("b", 5.0))
+    bounds.end(bounds.begin("a", 5.0 + 1.01 / rate))
+    with pytest.raises(TooManyCalls):
+        bounds.begin("a", 5.0 + 1.02 / rate)
+    assert refusals(metrics) == {"rate": 2}
+
+
+def test_callers_are_forgotten_that_have_nothing_under_way() -> None:
+    bounds = limits()
+    busy = bounds.begin("busy", 0)
+    for each in range(MOST_CALLERS + 5):
+        bounds.end(bounds.begin(str(each), 0))
+    known = vars(bounds)["_callers"]
+    assert len(known) <= MOST_CALLERS
+    assert known["busy"] is busy
+
+
+def test_a_refusal_is_worth_another_try() -> None:
+    assert issubclass(TooManyCalls, Unavailable)
+    assert TooManyCalls.code == "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize("name", ["caller_calls", "caller_streams", "caller_mib", "caller_rate"])
+def test_a_limit_is_one_at_least(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} = 0"):
+        SecuritySettings(**{name: 0})  # type: ignore[arg-type]
+
+
+# --- slow and huge requests -------------------------------------------------------------------------------------------
+
+
+async def test_a_request_that_does_not_come_is_given_up() -> None:
+    metrics = Metrics()
+    async with serving(limits(metrics, read_s=0.1)) as (logic, server):
+        slow = await raw.RawConnection.open(server.address)
+        slow.send(raw.call(GET, 1) + raw.Frame(raw.DATA, 0, 1, raw.message(bytes(100))[:20]).packed())
+        answer = await slow.frame(raw.HEADERS)
+        assert b"has not come within 0.1 s" in answer.data
+        assert logic.begun == 0
+        await slow.close()
+    assert refusals(metrics) == {"slow": 1}
+
+
+async def test_who_is_not_let_in_is_refused_before_a_byte_of_the_request_is_read() -> None:
+    async with serving(limits(), auth=True) as (_, server):
+        stranger = await raw.RawConnection.open(server.address)
+        stranger.send(raw.call(GET, 1, [("authorization", "Bearer wrong")]))
+        assert b"who is that?" in (await stranger.frame(raw.HEADERS)).data
+        await stranger.close()
+
+
+async def test_a_call_without_a_request_is_told_so() -> None:
+    async with serving(limits()) as (_, server):
+        caller = await raw.RawConnection.open(server.address)
+        caller.send(raw.call(GET, 1) + raw.Frame(raw.DATA, raw.END_STREAM, 1, b"").packed())
+        assert b"no request was sent" in (await caller.frame(raw.HEADERS)).data
+        await caller.close()
+
+
+async def test_a_flood_of_streams_stops_at_the_limit() -> None:
+    async with serving(limits(caller_calls=10)) as (logic, server):
+        flood = await raw.RawConnection.open(server.address)
+        settings = (await flood.frame(raw.SETTINGS)).data
+        allowed = dict(struct.iter_unpack(">HI", settings))
+        assert allowed[3] == 10 + 64
+        request = raw.message(f.GetTaskRequest(id="held").SerializeToString())
+        for number in range(1, 1_001, 2):
+            flood.send(raw.call(GET, number) + raw.Frame(raw.DATA, raw.END_STREAM, number, request).packed())
+        ended = 0
+        try:
+            while ended < 490:
+                frame = await flood.frame(raw.HEADERS, raw.RESET, raw.GOAWAY)
+                ended += frame.kind == raw.RESET or bool(frame.flags & raw.END_STREAM)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # gRPC ended the connection
+        assert logic.begun == 10
+        async with calling(server) as other:
+            await other.get_task(f.GetTaskRequest(id="quick"))
+        await flood.close()
+
+
+async def test_metadata_of_megabytes_is_refused_and_others_are_served() -> None:
+    async with serving(limits()) as (_, server), grpc.aio.insecure_channel(server.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary(GET)(b"", metadata=[("x-much", "a" * (4 << 20))], timeout=5)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        async with calling(server) as other:
+            await other.get_task(f.GetTaskRequest(id="quick"))
+
+
+async def test_so_many_requests_of_a_caller_are_read_at_once() -> None:
+    bounds = limits(read_s=0.2)
+    one, other, never = bounds.begin("a", 0), bounds.begin("b", 0), asyncio.Event()
+    now = asyncio.get_running_loop().time()
+
+    async def quick() -> bytes:
+        return b"there"
+
+    slow = [asyncio.ensure_future(bounds.read(one, never.wait, now)) for _ in range(READS)]
+    await asyncio.sleep(0)
+    waiting = [asyncio.ensure_future(bounds.read(one, quick, now)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert await bounds.read(other, quick, now) == b"there"
+    waiting[0].cancel()
+    assert not any(each.done() for each in waiting[1:])
+    slow[0].cancel()
+    assert await asyncio.gather(*waiting[1:]) == [b"there", b"there"]
+    with pytest.raises(asyncio.CancelledError):
+        await slow[0]
+    for each in slow[1:]:
+        with pytest.raises(DeadlineExceeded, match="has not come within"):
+            await each
+
+
+async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atf.rpc.server.most_connections", lambda: 3)
+    async with serving(limits()) as (_, server):
+        first = [await raw.RawConnection.open(server.address) for _ in range(3)]
+        for each in first:
+            await each.frame(raw.SETTINGS)
+        assert not await is_taken(server)
+        await first.pop().close()
+        while not await is_taken(server):  # the server hears of it a moment later
+            await asyncio.sleep(0.01)
+        for each in first:
+            await each.close()
+
+
+async def is_taken(server: Server) -> bool:
+    """Whether a new connection is."""
+    opened = await raw.RawConnection.open(server.address)
+    try:
+        await opened.frame(raw.SETTINGS)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return False
+    finally:
+        await opened.close()
+    return True
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1024, 768), (1, 1), (resource.RLIM_INFINITY, 1 << 20)])
+def test_connections_leave_descriptors_for_the_rest(monkeypatch: pytest.MonkeyPatch, limit: int, most: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert most_connections() == most
