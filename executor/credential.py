@@ -1,4 +1,4 @@
-"""What an executor shows to the roles: a credential that its controller gets for it, and that is renewed halfway.
+"""What an executor shows to the roles: a credential that its controller gets for it, and that is renewed halfway or every two minutes.
 
 It is that of the whole process: of the executor's own calls, of its heartbeats, and of the clients that lambdas make. Isolated runs are processes of
 their own, and read it from memory that they share with this one. The token behind it never comes here (controller/entrance.py).
@@ -20,6 +20,8 @@ from atf.rpc.caller_security import CallerSecurity, Metadata
 from atf.runtime import Runtime
 from atf.task import US
 
+RENEWED_WITHIN_S: Final = 120.0
+"""Seconds after which a credential is renewed at the latest, however long it is valid: so an operator can replace the keys that sign it (auth/signing_keys.py)."""
 ENTER_S: Final = 10.0
 """Seconds that a call of Enter may take."""
 _AGAIN: Final = RetryPolicy(
@@ -80,7 +82,7 @@ class OwnCredential:
     async def keep(self, controller: api.Controller, runtime: Runtime, over: Callable[[], None]) -> None:
         """Renews it until cancelled, while the controller knows this executor; then calls `over`."""
         while self._valid_s:
-            await asyncio.sleep(self._valid_s / 2)
+            await asyncio.sleep(min(self._valid_s / 2, RENEWED_WITHIN_S))
             try:
                 await retry(
                     lambda: self.enter(controller), _AGAIN, runtime, trouble=(Trouble(_log, "controller"), "enter")

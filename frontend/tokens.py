@@ -10,7 +10,7 @@ import msgspec
 
 from atf.auth.caller import caller
 from atf.auth.grants import ALL, Verb, scopes_of, verbs_of
-from atf.auth.signing_keys import FIELD
+from atf.auth.signing_keys import FIELD, made_at, others_until, rotated
 from atf.auth.token_record import MAX_NOTE, MAX_SUBJECT, TokenRecord
 from atf.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f
@@ -95,6 +95,22 @@ class TokenRpcs(FrontendParts):
         async with self._audit.write("revoke_token", request, detail=shown(request.id)) as draft:
             found, draft.changed = await self._changed_token(request.id, revoked)
         return view(found)
+
+    async def rotate_signing_key(
+        self, request: f.RotateSigningKeyRequest, *, timeout: float = 10
+    ) -> f.RotateSigningKeyReply:
+        """Makes another key for the credentials of executors."""
+        now_us = await self._now_us()
+        async with self._audit.write("rotate_signing_key", request) as draft:
+            for _ in range(_TRIES):
+                _, found = await self._store.list_tokens() or (0, {})
+                text = found.get(FIELD, b"")
+                before = msgspec.json.decode(text or b"[]", type=list[bytes])
+                after = rotated(before, now_us, self._runtime.random.randbytes)
+                draft.changed = after != before
+                if not draft.changed or await self._store.set_token(FIELD, msgspec.json.encode(after), text):
+                    return f.RotateSigningKeyReply(made_at_us=made_at(after[0]), others_until_us=others_until(after[0]))
+        raise Unavailable("others change the keys at the same time; try again")
 
     async def get_caller(self, request: f.GetCallerRequest, *, timeout: float = 10) -> f.CallerInfo:
         """Who calls, and what that may do."""

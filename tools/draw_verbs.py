@@ -34,6 +34,7 @@ NO_STORE = {
     "CreateToken": "the store keeps texts: see set_token",
     "RotateToken": "as CreateToken",
     "RevokeToken": "as CreateToken",
+    "RotateSigningKey": "as CreateToken",
     "FindDaprApp": "answered from the frontend's settings",
     "PreviewSchedule": "computed by atf.schedule",
     "Enter": "the controller asks an HSC for a credential",

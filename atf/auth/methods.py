@@ -105,6 +105,7 @@ _FRONTEND: Final[Mapping[str, Rule]] = {
     "ListTokens": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
     "RotateToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
     "RevokeToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
+    "RotateSigningKey": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
 }
 _HSC: Final[Mapping[str, Rule]] = {
     "NextClaims": Rule(Verb.WORK, Over.NAMED, executors=False),

@@ -125,6 +125,20 @@ def revoke(token_id: str, why: str) -> None:
     show(message_json(found, _FIELDS), f"{token_id} is refused everywhere within 30 s")
 
 
+@token.command()
+@why_flag
+@asks
+def rotate_key(why: str) -> None:
+    """Make another key that the credentials of executors are signed with, where somebody may know the one that there is. Running executors change over by themselves; after 5 minutes what the others have signed is refused."""
+    request = f.RotateSigningKeyRequest(**signed(whoami(), why))
+    made = ask(lambda stub: stub.rotate_signing_key(request), operator=True)
+    shown = message_json(made, "made_at_us others_until_us")
+    show(
+        shown,
+        f"the new key is of {when(made.made_at_us)}; those before it are refused from {when(made.others_until_us)} on",
+    )
+
+
 def _ends(found: f.AccessToken) -> str:
     if found.revoked_us:
         return f"revoked {when(found.revoked_us)}"

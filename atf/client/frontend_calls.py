@@ -58,5 +58,6 @@ class FrontendCalls(RepeatingCalls):
     list_tokens = repeated(api.Frontend.list_tokens)
     rotate_token = repeated(api.Frontend.rotate_token)
     revoke_token = repeated(api.Frontend.revoke_token)
+    rotate_signing_key = repeated(api.Frontend.rotate_signing_key)
     get_caller = repeated(api.Frontend.get_caller)
     find_dapr_app = repeated(api.Frontend.find_dapr_app)

@@ -314,7 +314,7 @@ class HscSettings:
 
     credential_life: float = setting(
         900.0,
-        "seconds for which what an executor shows in the place of a token is valid; it is renewed halfway, and ends with the token before that",
+        "seconds for which what an executor shows in the place of a token is valid; it is renewed halfway, or every two minutes, and ends with the token before that",
     )
 
     def __post_init__(self) -> None:

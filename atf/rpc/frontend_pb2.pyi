@@ -1489,6 +1489,22 @@ class RevokeTokenRequest(_message.Message):
     why: str
     def __init__(self, id: _Optional[str] = ..., who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
+class RotateSigningKeyRequest(_message.Message):
+    __slots__ = ("who", "why")
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    who: str
+    why: str
+    def __init__(self, who: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class RotateSigningKeyReply(_message.Message):
+    __slots__ = ("made_at_us", "others_until_us")
+    MADE_AT_US_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    made_at_us: int
+    others_until_us: int
+    def __init__(self, made_at_us: _Optional[int] = ..., others_until_us: _Optional[int] = ...) -> None: ...
+
 class GetCallerRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -77,6 +77,7 @@ class FrontendStub(StreamingStub):
     list_tokens = unary(api.Frontend.list_tokens)
     rotate_token = unary(api.Frontend.rotate_token)
     revoke_token = unary(api.Frontend.revoke_token)
+    rotate_signing_key = unary(api.Frontend.rotate_signing_key)
     get_caller = unary(api.Frontend.get_caller)
     find_dapr_app = unary(api.Frontend.find_dapr_app)
 

@@ -63,6 +63,7 @@ EXCEPTED: Final = {
                     "list_tokens",
                     "rotate_token",
                     "revoke_token",
+                    "rotate_signing_key",
                     "issue_credential",
                 )
             ),

@@ -198,6 +198,12 @@ class FakeFrontend:
         self._note(request)
         return _token(request.id, revoked_us=1)
 
+    async def rotate_signing_key(
+        self, request: f.RotateSigningKeyRequest, *, timeout: float = 10
+    ) -> f.RotateSigningKeyReply:
+        self._note(request)
+        return f.RotateSigningKeyReply(made_at_us=1_000_000, others_until_us=301_000_000)
+
     async def list_hosts(self, request: f.ListHostsRequest, *, timeout: float = 10) -> f.ListHostsReply:
         self._note(request)
         one = f.WorkerHost(

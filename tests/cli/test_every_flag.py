@@ -64,7 +64,7 @@ COMMANDS: dict[str, list[str]] = {
     "lambda unset": ["a/b", "rate"], "lambda register": ["flagged:app"], "queue ls": [],
     "gate pause": ["a/b"], "gate drop": ["a/b"], "gate delay": ["a/b", "--by", "9"], "gate admit": ["a/b", "5"], "gate lift": ["a/b"],
     "gate ls": [], "audit": [], "failures": [], "key ls": ["a/b"], "key resume": ["a/b", "anna", "anna"], "key skip": ["a/b", "anna", "anna"],
-    "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "token ls": [], "token revoke": ["abcdefghij"], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
+    "capacity set": ["gpu"], "capacity show": [], "capacity ls": [], "host ls": [], "host drain": ["one:7403"], "host resume": ["one:7403"], "token ls": [], "token revoke": ["abcdefghij"], "token rotate-key": [], "lambda rm": ["a/b"], "cron next": ["0 0 9 * * *"],
 }  # fmt: skip
 VALUES: dict[str, str] = {
     "affinity_key": "b", "arguments": "path=x", "at": "2031-01-01T00:00Z", "backoff": "3s", "base": "2031-01-01T00:00:00Z", "batch_id": "b2", "codec_keys": "none.keys",

@@ -56,3 +56,8 @@ def test_tokens_are_listed_with_what_they_may_do(atf: Atf) -> None:
 def test_a_token_is_revoked(atf: Atf, frontend: FakeFrontend) -> None:
     assert "refused everywhere" in atf("token", "revoke", "abcdefghij").out
     assert frontend.asked[-1] == f.RevokeTokenRequest(id="abcdefghij", who=whoami())
+
+
+def test_the_key_of_credentials_is_rotated(atf: Atf, frontend: FakeFrontend) -> None:
+    assert "refused from 1970-01-01 00:05:01.000+00:00 on" in atf("token", "rotate-key", "--why", "a dump was sold").out
+    assert frontend.asked[-1] == f.RotateSigningKeyRequest(who=whoami(), why="a dump was sold")

@@ -478,6 +478,12 @@ async def revoke_token(world: World) -> None:
     assert (await world.sure(lambda: world.frontend.revoke_token(f.RevokeTokenRequest(id=_TOKEN)))).revoked_us
 
 
+async def rotate_signing_key(world: World) -> None:
+    made = await world.sure(lambda: world.frontend.rotate_signing_key(f.RotateSigningKeyRequest()))
+    again = await world.frontend.rotate_signing_key(f.RotateSigningKeyRequest())
+    assert again.made_at_us == made.made_at_us > 0, "a repeat makes no other key"
+
+
 async def get_caller(world: World) -> None:
     assert (await world.sure(lambda: world.frontend.get_caller(f.GetCallerRequest()))).everything
 
@@ -501,7 +507,7 @@ CALLS: Final[dict[str, Callable[[World], Awaitable[None]]]] = {
         *(cancel_batch, retry_batch, delete_batch),
         *(schedule_job, schedule_jobs, get_job, list_jobs, delete_job, delete_jobs_by_prefix),
         *(pause_job, resume_job, run_job_now, preview_schedule),
-        *(create_token, list_tokens, rotate_token, revoke_token, get_caller, find_dapr_app),
+        *(create_token, list_tokens, rotate_token, revoke_token, rotate_signing_key, get_caller, find_dapr_app),
     )
 }
 

@@ -165,6 +165,7 @@ CALLS: Final[dict[str, Write]] = {
         "abcdefghij",
         of="",
     ),
+    "RotateSigningKey": Write(lambda h: h.frontend.rotate_signing_key(f.RotateSigningKeyRequest(**SAID)), of=""),
     "RevokeToken": Write(
         lambda h: _then(_with_token(h), lambda of: h.frontend.revoke_token(f.RevokeTokenRequest(**of))),
         "abcdefghij",

@@ -12,9 +12,10 @@ from atf.auth.caller import MOST_WAIT_S, Caller, CallerKind, acting_for
 from atf.auth.executor_credentials import check
 from atf.auth.grants import TokenGrant, Verb
 from atf.auth.methods import RULES, check_method
-from atf.auth.signing_keys import KEPT, LIFE_US as KEY_LIFE_US, new_key, renewed, to_sign_with
+from atf.auth.signing_keys import FIELD, KEPT, LIFE_US as KEY_LIFE_US, new_key, renewed, rotated, to_sign_with
 from atf.auth.token_record import TokenRecord
 from atf.errors import InvalidArgument, PermissionDenied, Unauthenticated
+from atf.executor.credential import RENEWED_WITHIN_S
 from atf.intake.asks import Answer, Ask
 from atf.process.security import known_tokens
 from atf.rpc import hsc_pb2 as h, task_pb2 as t
@@ -225,6 +226,28 @@ async def test_keys_are_replaced_and_the_one_before_stays_valid(w: World) -> Non
     later(w, KEY_LIFE_US)
     await issued(w)
     assert check(first.secret, await known_keys(w)) is None
+
+
+@virtual(world())
+async def test_an_operator_replaces_the_keys_and_no_executor_fails(w: World) -> None:
+    await w.store.set_token(TOKEN_ID, msg(TokenRecord(id=TOKEN_ID, verbs=("work",), scopes=("shop",))))
+    first, after = await issued(w), list[bytes]()
+    for _ in range(2):  # again, since the answer was lost
+        (text,) = [found[FIELD] for _, found in [await w.store.list_tokens() or (0, {})]]
+        after = rotated(msgspec.json.decode(text, type=list[bytes]), w.runtime.wall_us(), lambda count: b"r" * count)
+        await w.store.set_token(FIELD, msgspec.json.encode(after), text)
+    assert len(after) == 2
+    shown = first
+    for seconds in range(0, 600, 30):
+        if seconds % RENEWED_WITHIN_S == 0:  # as late as any executor
+            shown = await issued(w)
+        assert (await who_shows(w, shown.secret)).executor_id == "e1"
+        if seconds < 300:
+            assert await who_shows(w, first.secret)
+        else:
+            with pytest.raises(Unauthenticated, match="was not signed here"):
+                await who_shows(w, first.secret)
+        later(w, 30 * US)
 
 
 @virtual(world())

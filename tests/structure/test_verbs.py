@@ -21,7 +21,7 @@ ANSWERED_BY = {
 }
 NOT_OF_CLIENTS = {
     *("schedule_many", "schedule_jobs", "register_lambdas", "find_dapr_app"),
-    *("get_caller", "create_token", "list_tokens", "rotate_token", "revoke_token"),
+    *("get_caller", "create_token", "list_tokens", "rotate_token", "revoke_token", "rotate_signing_key"),
 }
 """Calls of the frontend that a client gathers by itself, or that executors and commands make by a stub."""
 VERBS = list(draw_verbs.verbs())

@@ -281,6 +281,7 @@ RULES: Final[dict[str, dict[Path, Rule]]] = {
         ("id",): Rule(lambda text: OK if text == TOKEN_ID else NOT_FOUND, "token"),
         ("digest",): Rule(_must("[0-9a-f]{64}"), "digest"),
     },
+    "Frontend.RotateSigningKey": {**_ASKED},
     "Frontend.RevokeToken": {**_ASKED, ("id",): Rule(lambda text: OK if text == TOKEN_ID else NOT_FOUND, "token")},
     "Frontend.DeleteLambda": {("lambda",): _LAMBDA, ("who",): _GATE[("who",)], ("why",): _WHY},
     "Frontend.GetCapacity": {("pool",): Rule(lambda text: OK if not text else _must(_NAME, NOT_FOUND)(text), "pool")},

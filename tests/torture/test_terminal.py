@@ -255,6 +255,7 @@ COMMANDS = [
     ["token", "create", "--namespace", WORD, "--can", WORD, "--note", WORD],
     ["token", "rotate", WORD, "--why", WORD],
     ["token", "revoke", WORD],
+    ["token", "rotate-key", "--why", WORD],
     ["lambda", "rm", WORD, "--dry-run"],
     ["lambda", "rm", WORD],
     ["hosts", "ls"],

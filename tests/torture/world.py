@@ -484,6 +484,10 @@ class _Valid:
         return f.RotateTokenRequest(id=TOKEN_ID, digest="b" * 64, overlap_us=1, **SAID)
 
     @staticmethod
+    def Frontend_RotateSigningKey(_w: World) -> Message:  # noqa: N802
+        return f.RotateSigningKeyRequest(**SAID)
+
+    @staticmethod
     def Frontend_RevokeToken(_w: World) -> Message:  # noqa: N802
         return f.RevokeTokenRequest(id=TOKEN_ID, **SAID)
 
