@@ -159,8 +159,9 @@ def executor(apps: tuple[str, ...], events_fd: int | None, stand_by: bool, **fla
 @click.command()
 @settings_flags(UiSettings, LogSettings, SecuritySettings)
 def ui(**flags: Any) -> int:
-    """Serve the pages on which people see and steer tasks, for browsers on this machine.
+    """Serve the pages on which people see and steer tasks.
 
-    They talk to the frontend alone. Reach them from elsewhere by a tunnel, or by a proxy that signs people in.
+    They talk to the frontend alone. Off loopback they need TLS and tokens; without these, reach them by a tunnel, or by a proxy that signs
+    people in.
     """
     return _run("ui", (UiSettings, LogSettings, SecuritySettings), flags)

@@ -15,7 +15,7 @@ from .allowed_hosts import AllowedHosts
 from .allowed_programs import AllowedPrograms
 from .dapr_names import check_app_id
 from .store_urls import check_no_store
-from .web import check_base_path, check_editor_url, check_loopback, host_names, is_loopback
+from .web import check_base_path, check_editor_url, host_names, is_loopback, other_ways
 
 FRONTEND_PORT: Final = 7401
 HSC_PORT: Final = 7402
@@ -219,8 +219,13 @@ class SecuritySettings:
         for name in ("caller_calls", "caller_streams", "caller_mib", "caller_rate"):
             _within(self, name, 1, 1 << 30)
 
-    def check_listen(self, address: str, name: str = "listen") -> None:
+    def check_listen(self, address: str, name: str = "listen", *, also: str = "") -> None:
         """Lets pass where a role may listen: on loopback, or with TLS and tokens.
+
+        Args:
+            address: host:port.
+            name: of the setting.
+            also: what else the error says can be done.
 
         Raises:
             ConfigError: other machines reach it, and it has not both.
@@ -233,8 +238,12 @@ class SecuritySettings:
         )
         raise ConfigError(
             f"{name} = {address}: other machines reach that, and this role has no {lacks}. Give it --tls-cert, --tls-key and --auth token"
-            " (docs/how-to/security.md), or --insecure where the network does both by itself"
+            f" (docs/how-to/security.md), or --insecure where the network does both by itself{also}"
         )
+
+    def check_pages(self, address: str, name: str = "listen") -> None:
+        """The same of where pages are served."""
+        self.check_listen(address, name, also=other_ways(address))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,12 +373,8 @@ class ServerSettings:
     metrics_listen: str = _metrics_listen()
     ui_listen: str = setting(
         f"127.0.0.1:{UI_PORT}",
-        "host:port to serve the pages on, of this machine alone; port 0 takes a free one; none, or empty: they are not served",
+        "host:port to serve the pages on; port 0 takes a free one; none, or empty: they are not served",
     )
-
-    def __post_init__(self) -> None:
-        if self.has_pages:
-            check_loopback(self.ui_listen, "ui_listen")
 
     @property
     def has_pages(self) -> bool:
@@ -536,16 +541,14 @@ class ExecutorSettings:
 class UiSettings:
     """The pages for people."""
 
-    listen: str = setting(
-        f"127.0.0.1:{UI_PORT}", "host:port to serve the pages on, of this machine alone; port 0 takes a free one"
-    )
+    listen: str = setting(f"127.0.0.1:{UI_PORT}", "host:port to serve the pages on; port 0 takes a free one")
     frontend: str = setting(f"127.0.0.1:{FRONTEND_PORT}", "address of the frontend whose tasks the pages show")
     read_only: bool = setting(False, "whether the pages only show: every action is refused")
     base_path: str = setting("", "path under which a proxy serves the pages, such as /atf; empty: at the root")
     public_hosts: str = setting(
         "",
-        "host names under which a proxy on this machine serves the pages, with commas between; those of this machine's loopback are always"
-        " taken",
+        "host names under which browsers reach the pages, by a proxy or off loopback, with commas between; names of loopback and the one in listen"
+        " are always taken, and off loopback each address",
     )
 
     editor_url: str = setting(
@@ -554,7 +557,6 @@ class UiSettings:
     )
 
     def __post_init__(self) -> None:
-        check_loopback(self.listen)
         check_base_path(self.base_path)
         check_editor_url(self.editor_url)
         host_names(self.public_hosts)

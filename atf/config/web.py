@@ -15,19 +15,11 @@ _EDITOR: Final = re.compile(
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 
 
-def check_loopback(listen: str, name: str = "listen") -> None:
-    """Whether only this machine can reach an address; `name` is the setting's.
-
-    Raises:
-        ConfigError: others can too; says the two ways to serve the pages to them.
-    """
-    host = listen.rpartition(":")[0]
-    if not host or is_loopback(host):  # without a host it is no address at all, which the listener says
-        return
+def other_ways(listen: str) -> str:
+    """How pages that listen on loopback are reached from elsewhere, for an error about an address of theirs."""
     port = listen.rpartition(":")[2][:5]
-    raise ConfigError(
-        f"{name} = {listen[:80]!r}: the pages ask nobody who they are, so they are served on this machine alone until there are tokens."
-        f" Use 127.0.0.1:{port}, and reach it in one of two ways: a tunnel (ssh -L {port}:127.0.0.1:{port} HOST), or a proxy on this machine"
+    return (
+        f", or have the pages listen on 127.0.0.1:{port}, which a tunnel (ssh -L {port}:127.0.0.1:{port} HOST) reaches, or a proxy on this machine"
         " that signs people in (its name goes into public_hosts)"
     )
 
@@ -41,6 +33,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def is_address(host: str) -> bool:
+    """Whether a host, without its port, is an IP address rather than a name."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def check_base_path(path: str) -> None:

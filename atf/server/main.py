@@ -46,7 +46,12 @@ def main(
 
     Returns:
         The exit code.
+
+    Raises:
+        ConfigError: other machines would reach the pages, and they have not TLS and tokens.
     """
+    if ui is not None:
+        security.check_pages(ui.listen, "ui_listen")
 
     async def body(process: Process) -> None:
         opened = await process.open_store(store, timing)

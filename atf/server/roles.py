@@ -97,7 +97,8 @@ class ServerRoles:
 
         login = self._security.authenticator is not None
         channel = LocalChannel(f.DESCRIPTOR.services_by_name["Frontend"], self.frontend, self._security.let_in)
-        served = pages(FrontendStub(channel), settings, self._runtime, serves, login=login)
+        tls = self._security.http
+        served = pages(FrontendStub(channel), settings, self._runtime, serves, login=login, tls=tls)
         return await self._pages.enter_async_context(served)
 
     async def end(self) -> None:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from atf.auth.secrets import MAX_CHARS
 from atf.client.whoami import whoami
 from atf.config.settings import UiSettings
-from atf.config.web import host_names
+from atf.config.web import host_names, is_loopback
 from atf.errors import AtfError, ConfigError, DeadlineExceeded, NotFound, Unauthenticated, Unavailable
 from atf.log import get_logger
 from atf.rpc import api, frontend_pb2 as f
@@ -28,7 +28,18 @@ from .actions.table import ACTIONS, CALLS
 from .pages.table import PAGES, Page
 from .rendering import make_environment, with_values
 from .samples import Samples
-from .security import CSRF_COOKIE, CSRF_FIELD, HEADERS, Refused, check_host, check_origin, check_token
+from .security import (
+    CSRF_COOKIE,
+    CSRF_FIELD,
+    HEADERS,
+    HSTS,
+    OwnHosts,
+    Refused,
+    check_host,
+    check_origin,
+    check_token,
+    name_of,
+)
 from .sessions import COOKIE, Desk, Session, Sessions
 from .static_files import load_static
 from .texts import command_line
@@ -113,7 +124,7 @@ class _Pages:
         self, frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples | None, login: bool
     ) -> None:
         self._frontend, self._settings, self._runtime = frontend, settings, runtime
-        self._public = host_names(settings.public_hosts)
+        self._hosts = OwnHosts(settings.listen, host_names(settings.public_hosts))
         self._sessions = Sessions(frontend, runtime) if login else None
         self._desk = Desk(frontend, runtime, samples)
         self._static = load_static()
@@ -125,7 +136,7 @@ class _Pages:
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answers what may be answered, an error as a page, and puts the same headers on all."""
         try:
-            check_host(request.host, self._public)
+            check_host(request.host, self._hosts)
             if request.method not in {"GET", "HEAD"}:
                 await self._check_form(request)
             check_query(request.query)
@@ -143,6 +154,8 @@ class _Pages:
             )
         for name, value in HEADERS.items():
             answer.headers.setdefault(name, value)
+        if request.secure and not is_loopback(name_of(request.host)):
+            answer.headers.add(*HSTS)
         return answer
 
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -177,7 +190,7 @@ class _Pages:
     async def _check_form(self, request: web.Request) -> None:
         if self._settings.read_only and not request.path.endswith(_OF_SESSIONS):
             raise Refused("These pages are read-only: atf ui runs with --read-only.")
-        check_origin(request.headers.get("Origin", ""), request.host, self._public)
+        check_origin(request.headers.get("Origin", ""), request.host, self._hosts, secure=request.secure)
         form = await request.post()
         check_token(str(form.get(CSRF_FIELD, "")), request.cookies.get(CSRF_COOKIE, ""))
 
@@ -252,7 +265,7 @@ class _Pages:
         )
         answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)
         if token != cookie:
-            self._set_cookie(answer, CSRF_COOKIE, token)
+            self._set_cookie(request, answer, CSRF_COOKIE, token)
         if said:
             answer.del_cookie(SAID_COOKIE, path=self._cookie_path)
         return answer
@@ -275,8 +288,9 @@ class _Pages:
         return self._settings.root or "/"
 
     def _set_cookie(
-        self, answer: web.StreamResponse, name: str, value: str, seconds: int | None = None, *, secure: bool = False
+        self, request: web.Request, answer: web.StreamResponse, name: str, value: str, seconds: int | None = None
     ) -> None:
+        secure = request.secure or request.headers.get("Origin", "").startswith("https://")  # behind a proxy with TLS
         answer.set_cookie(
             name, value, path=self._cookie_path, httponly=True, samesite="Strict", max_age=seconds, secure=secure
         )
@@ -296,9 +310,9 @@ class _Pages:
         """Keeps the reader's theme or zone in a cookie, and goes back."""
         answer = _see(self._way_back(request.query.get("next", "")))
         if request.query.get("theme") in THEMES:
-            self._set_cookie(answer, THEME_COOKIE, request.query["theme"], _YEAR_S)
+            self._set_cookie(request, answer, THEME_COOKIE, request.query["theme"], _YEAR_S)
         if "zone" in request.query:
-            self._set_cookie(answer, ZONE_COOKIE, zone_named(request.query["zone"]).key, _YEAR_S)
+            self._set_cookie(request, answer, ZONE_COOKIE, zone_named(request.query["zone"]).key, _YEAR_S)
         return answer
 
     def _way_back(self, path: str) -> str:
@@ -338,7 +352,7 @@ class _Pages:
             return self._login_page(request, back, str(error), 401)
         answer = _see(back)
         self._sessions.end(request.cookies.get(COOKIE, ""))
-        self._set_cookie(answer, COOKIE, self._sessions.begin(token, caller), secure=request.secure)
+        self._set_cookie(request, answer, COOKIE, self._sessions.begin(token, caller))
         return answer
 
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
@@ -358,7 +372,7 @@ class _Pages:
             raise NotFound(f"there is no action {request.match_info['action'][:80]!r}")
         form = await request.post()
         answer = _see(self._way_back(str(form.get("next", ""))))
-        self._set_cookie(answer, SAID_COOKIE, _kept(await self._carried_out(request, action, form)), 60)
+        self._set_cookie(request, answer, SAID_COOKIE, _kept(await self._carried_out(request, action, form)), 60)
         return answer
 
     async def _carried_out(self, request: web.Request, action: Action, form: Mapping[str, object]) -> dict[str, str]:

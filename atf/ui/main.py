@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.util
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -13,9 +14,11 @@ from typing import Final
 from atf.config.settings import LogSettings, SecuritySettings, UiSettings
 from atf.errors import ConfigError
 from atf.log import get_logger
+from atf.process.caller_token import token_of_process
 from atf.process.role import Process, run_role
 from atf.rpc import api
 from atf.rpc.channel import open_channel
+from atf.rpc.http_tls import http_context
 from atf.rpc.listen_address import free_address
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import Runtime, end
@@ -30,13 +33,19 @@ WAITING: Final = 128
 
 
 def main(settings: UiSettings, logs: LogSettings, security: SecuritySettings) -> int:
-    """Runs until it is asked to end; returns the exit code."""
+    """Runs until it is asked to end; returns the exit code.
+
+    Raises:
+        ConfigError: other machines would reach the pages, and they have not TLS and tokens.
+    """
+    security.check_pages(settings.listen)
 
     async def body(process: Process) -> None:
-        channel = open_channel(settings.frontend)
+        tls, login = http_context(security), security.auth != "off"
+        channel = open_channel(settings.frontend, security=token_of_process(security))
         try:
-            stub, login = FrontendStub(channel), security.auth != "off"
-            async with pages(stub, settings, process.runtime, lambda: process.serves, login=login) as address:
+            stub = FrontendStub(channel)
+            async with pages(stub, settings, process.runtime, lambda: process.serves, login=login, tls=tls) as address:
                 process.ready(address)
                 await process.stopping.wait()
         finally:
@@ -47,7 +56,13 @@ def main(settings: UiSettings, logs: LogSettings, security: SecuritySettings) ->
 
 @asynccontextmanager
 async def pages(
-    frontend: api.Frontend, settings: UiSettings, runtime: Runtime, serves: Callable[[], bool], *, login: bool
+    frontend: api.Frontend,
+    settings: UiSettings,
+    runtime: Runtime,
+    serves: Callable[[], bool],
+    *,
+    login: bool,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
     """Serves the pages; gives their host:port. What makes them is loaded when somebody first connects: it takes 15 MiB.
 
@@ -57,6 +72,7 @@ async def pages(
         runtime: clocks, spawning.
         serves: whether the process serves now, for /readyz.
         login: whether each reader has to show a token first.
+        tls: what connections are wrapped with; None: they are plain.
 
     Raises:
         ConfigError: they can't be served there, or a package is missing.
@@ -72,7 +88,7 @@ async def pages(
         try:
             # On a thread: the loop may have other roles' work to do.
             site = await asyncio.to_thread(importlib.import_module, "atf.ui.site")  # noqa: TID251
-            await site.serve(frontend, settings, runtime, samples, serves, listening, login)
+            await site.serve(frontend, settings, runtime, samples, serves, listening, login, tls)
         except Exception:  # noqa: BLE001  whoever has connected can't be told, and the process may have roles that go on
             _log.exception("the pages can't be served")
             listening.close()

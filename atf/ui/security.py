@@ -1,7 +1,7 @@
 """Decides which requests are answered, and with which headers: against other sites, other names of this machine, and content of others.
 
 A page of another site may have a browser send anything to a loopback port. So:
-    Host       must be a name of loopback, or one that a proxy was set to use: a name that was rebound to this machine is refused
+    Host       must be a name of loopback, or one that the pages were told of: a name that was rebound to this machine is refused
     Origin     of a POST must be the very place that the page came from
     the token  of a POST stands in the form and in a cookie that other sites can neither read nor send (SameSite)
 There is no CORS, so no other site reads an answer.
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from atf.config.web import is_loopback
+from atf.config.web import is_address, is_loopback
 from atf.errors import AtfError
 
 HEADERS: Final[Mapping[str, str]] = {
@@ -34,6 +34,8 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """Of every answer; a static file has a Cache-Control of its own."""
 
+HSTS: Final = ("Strict-Transport-Security", "max-age=31536000")
+"""Of what is answered by TLS: browsers come by it from then on. Not on loopback, whose other ports they would ask for TLS, too."""
 CSRF_COOKIE: Final = "atf_csrf"
 CSRF_FIELD: Final = "csrf"
 
@@ -44,29 +46,57 @@ class Refused(AtfError):
     code = "PERMISSION_DENIED"
 
 
-def check_host(host: str, public: frozenset[str]) -> None:
+class OwnHosts:
+    """The names under which browsers may reach the pages.
+
+    Args:
+        listen: where they listen, host:port. Off loopback each address is one of theirs, too: no other site can have it.
+        public: names that they were told of.
+    """
+
+    def __init__(self, listen: str, public: frozenset[str]) -> None:
+        host = listen.rpartition(":")[0].lower()
+        self._public, self._listen = public, host
+        self._addresses = not is_loopback(host)
+
+    def has(self, name: str) -> bool:
+        """Whether a name, without its port, is one of them."""
+        return is_loopback(name) or name == self._listen or self.told(name) or (self._addresses and is_address(name))
+
+    def told(self, name: str) -> bool:
+        """Whether a proxy may serve them under a name, which then sends another one as Host."""
+        return name in self._public
+
+
+def check_host(host: str, own: OwnHosts) -> None:
     """Whether a request was meant for this server.
 
     Raises:
         Refused: its Host names another one.
     """
     name = name_of(host)
-    if not (is_loopback(name) or name in public):
+    if not own.has(name):
         raise Refused(
-            f"the host {name[:80]!r} is none of these pages'. If a proxy on this machine serves them under it, name it in public_hosts"
+            f"the host {name[:80]!r} is none of these pages'. If browsers reach them under it, name it in public_hosts"
         )
 
 
-def check_origin(origin: str, host: str, public: frozenset[str]) -> None:
+def check_origin(origin: str, host: str, own: OwnHosts, *, secure: bool) -> None:
     """Whether the page that sent a form is one of these.
+
+    Args:
+        origin: where that page came from.
+        host: where the form was sent to.
+        own: the pages' names.
+        secure: whether it came by TLS: then that page did, too.
 
     Raises:
         Refused: it is another one's, or nobody says whose it is.
     """
     parts = urlsplit(origin)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    if parts.scheme not in {"https", *(() if secure else ("http",))} or not parts.netloc:
         raise Refused("a form without an Origin: use these pages in a browser, or the command that stands beside it")
-    if parts.netloc.lower() != host.lower() and name_of(parts.netloc) not in public:
+    if parts.netloc.lower() != host.lower() and not own.told(name_of(parts.netloc)):
         raise Refused(f"a form of {parts.netloc[:80]!r}, which is another site")
 
 

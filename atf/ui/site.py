@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +30,7 @@ async def serve(
     serves: Callable[[], bool],
     listening: socket.socket,
     login: bool,
+    tls: ssl.SSLContext | None,
 ) -> None:
     """Serves until it is cancelled, and what is under way then for DRAIN_S more. Arguments as of main.pages."""
     app = make_app(frontend, settings, runtime, samples, login=login)
@@ -36,7 +38,7 @@ async def serve(
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
     await runner.setup()
     try:
-        await web.SockSite(runner, listening).start()
+        await web.SockSite(runner, listening, ssl_context=tls).start()
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

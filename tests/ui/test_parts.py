@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 
-from atf.config.settings import UiSettings
+from atf.config.settings import SecuritySettings, UiSettings
 from atf.errors import ConfigError, Unavailable
 from atf.rpc import frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.runtime import end
@@ -21,6 +23,7 @@ from atf.ui.pages.task import bar_of, runs_of
 from atf.ui.reads import MOST, SharedReads
 from atf.ui.rendering import TEMPLATES
 from atf.ui.samples import Samples
+from atf.ui.security import OwnHosts, Refused, check_host, check_origin
 from atf.ui.static_files import FOLDER
 from atf.ui.texts import cut, lines, readable, size, traceback_lines
 from atf.ui.ticks import LINE_TICKS, of_a_day, zone_of
@@ -64,15 +67,67 @@ def test_no_page_asks_another_host_for_anything() -> None:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
+LOCKED: Final = SecuritySettings(auth="token", tls_cert="c", tls_key="k")
+
+
 @pytest.mark.parametrize("listen", ["0.0.0.0:8401", "[::]:8401", "10.0.0.1:1", "example.com:80"])
-def test_pages_are_not_served_off_loopback(listen: str) -> None:
-    with pytest.raises(ConfigError, match=r"until there are tokens.*ssh -L .* a proxy on this machine"):
-        UiSettings(listen=listen)
+def test_pages_are_served_off_loopback_with_tls_and_tokens_alone_unless_told_otherwise(listen: str) -> None:
+    ways = r"no {}\. Give it --tls-cert, .*--auth token.*, or --insecure .*, or have .*ssh -L .*, or a proxy on this machine"
+    for security, lacks in (
+        (SecuritySettings(), "TLS and tokens"),
+        (replace(LOCKED, auth="off"), "tokens"),
+        (SecuritySettings(auth="token"), "TLS"),
+    ):
+        with pytest.raises(ConfigError, match=ways.format(lacks)):
+            security.check_pages(listen)
+    LOCKED.check_pages(listen)
+    SecuritySettings(insecure=True).check_pages(listen)
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "localhost:8401", "[::1]:8401", "127.1.2.3:9"])
 def test_pages_are_served_on_loopback(listen: str) -> None:
-    assert UiSettings(listen=listen).listen == listen
+    SecuritySettings().check_pages(listen)
+
+
+@pytest.mark.parametrize(
+    ("listen", "host", "fits"),
+    [
+        ("127.0.0.1:1", "localhost:1", True),
+        ("127.0.0.1:1", "ops.example", True),
+        ("127.0.0.1:1", "10.0.0.7:1", False),
+        ("127.0.0.1:1", "evil.example:1", False),
+        ("0.0.0.0:1", "10.0.0.7:1", True),
+        ("[::]:1", "[2001:db8::1]:1", True),
+        ("0.0.0.0:1", "evil.example:1", False),
+        ("atf.example:1", "ATF.example:1", True),
+        ("atf.example:1", "127.0.0.1:1", True),
+        ("0.0.0.0:1", "10.0.0.7.evil.example", False),
+        ("0.0.0.0:1", "", False),
+    ],
+)
+def test_the_host_of_a_request_is_one_of_the_pages(listen: str, host: str, fits: bool) -> None:
+    own = OwnHosts(listen, frozenset({"ops.example"}))
+    with contextlib.nullcontext() if fits else pytest.raises(Refused, match="public_hosts"):
+        check_host(host, own)
+
+
+@pytest.mark.parametrize(
+    ("origin", "secure", "fits"),
+    [
+        ("https://10.0.0.7:1", True, True),
+        ("http://10.0.0.7:1", True, False),
+        ("http://10.0.0.7:1", False, True),
+        ("https://ops.example", False, True),
+        ("https://10.0.0.8:1", True, False),
+        ("https://evil.example:1", True, False),
+        ("null", True, False),
+        ("", False, False),
+    ],
+)
+def test_the_page_of_a_form_is_one_of_these_pages(origin: str, secure: bool, fits: bool) -> None:
+    own = OwnHosts("0.0.0.0:1", frozenset({"ops.example"}))
+    with contextlib.nullcontext() if fits else pytest.raises(Refused):
+        check_origin(origin, "10.0.0.7:1", own, secure=secure)
 
 
 @pytest.mark.parametrize("path", ["atf", "//x", "/a b", "/..", "/a/../b", "/" + "x" * 80])

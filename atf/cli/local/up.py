@@ -17,6 +17,7 @@ import click
 from atf.cli.json_values import print_json
 from atf.cli.options import as_json, read, refuse_unused, settings_flags, wants_json
 from atf.cli.output import print_fields, say, under_name
+from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError
 from atf.exits import EXIT_BAD_INPUT, EXIT_NOT_FOUND, EXIT_UNAVAILABLE
 from atf.process.stops import StopRequests, stop_signals
@@ -170,7 +171,7 @@ def announce(cluster: Cluster) -> None:
         executors = f"{settings.executors} for {', '.join(cluster.apps)}"
         shown = address if address != cluster.store else ""
         facts = [("task store", cluster.store), ("its URL", shown), *cluster.processes.items()]
-        facts.append(("pages", cluster.ui_address and f"http://{cluster.ui_address}/"))
+        facts.append(("pages", cluster.ui_address and f"{_scheme()}://{cluster.ui_address}/"))
         facts.append(("metrics", ", ".join(f"{name} {address}" for name, address in cluster.metrics.items())))
         print_fields([*facts, ("Dapr's HTTP API", cluster.dapr_http), ("executors", executors)])
         if settings.durability == "relaxed" and not settings.redis_url:
@@ -179,6 +180,11 @@ def announce(cluster: Cluster) -> None:
             print(f"clients find it with: export ATF_FRONTEND={cluster.frontend_address}")
         print("everything is up; Ctrl-C stops it", flush=True)
     sys.stdout.flush()
+
+
+def _scheme() -> str:
+    """Of the pages' URL."""
+    return "https" if read(SecuritySettings, {}, "ui").tls_cert else "http"
 
 
 def _environment() -> Mapping[str, str]:
