@@ -11,6 +11,7 @@ import asyncio
 from typing import Final
 
 from atf.log import get_logger
+from atf.metrics.metrics import Counter
 from atf.runtime import Runtime
 
 BURST: Final = 20
@@ -29,10 +30,15 @@ _log = get_logger()
 
 
 class WrongTries:
-    """Of one server. Args: runtime: clocks."""
+    """Of one process, for all its ports.
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    Args:
+        runtime: clocks.
+        counter: of tries.
+    """
+
+    def __init__(self, runtime: Runtime, counter: Counter | None = None) -> None:
+        self._runtime, self._counter = runtime, counter or Counter()
         self._tries: dict[str, tuple[int, float]] = {}
         """By address: how many in its minute, and when that began."""
         self._lines, self._lines_since = 0, float("-inf")
@@ -42,10 +48,11 @@ class WrongTries:
         """A wrong try has come; returns when it may be answered.
 
         Args:
-            peer: as gRPC says it: ipv4:10.0.0.1:4711.
+            peer: as gRPC says it: ipv4:10.0.0.1:4711. Never what a header says: whoever tries could write anything there.
             why: what was wrong with it.
         """
         address, now = peer.rpartition(":")[0] or peer, self._runtime.monotonic()
+        self._counter.inc()
         tries, since = self._tries.get(address, (0, now))
         if now - since >= WINDOW_S:
             tries, since = 0, now

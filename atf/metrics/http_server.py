@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import ssl
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler
@@ -12,13 +15,17 @@ from wsgiref.simple_server import WSGIRequestHandler
 from prometheus_client import make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
+from atf.config.web import is_loopback
 from atf.log import get_logger
 
 from .exposition import registry_of
 from .metrics import Metrics
 
-IDLE_S: Final = 10.0
+HEAD_S: Final = 10.0
+"""Seconds in which a request must have come, from when its connection was taken."""
 MAX_CONNECTIONS: Final = 16
+MAX_OF_ADDRESS: Final = 8
+"""Of them from one address, so that it leaves some to others; this machine may have all, where a proxy asks for everybody."""
 
 Answer = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """Answers a request, as WSGI has it."""
@@ -32,8 +39,29 @@ def rendering(metrics: Metrics) -> Answer:
     return found
 
 
+class _Timely(io.RawIOBase):
+    """What comes over a connection within HEAD_S; it is of no help to send it byte by byte."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._until = connection, time.monotonic() + HEAD_S
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(WSGIRequestHandler):
-    timeout = IDLE_S
+    timeout = HEAD_S
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_Timely(self.connection))
 
     def log_message(self, *_: object) -> None:
         """A scrape is no news."""
@@ -50,7 +78,9 @@ class HttpServer(ThreadingWSGIServer):
 
     def __init__(self, listening: socket.socket, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
-        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._open: Counter[str] = Counter()
+        """Connections by address."""
+        self._counting = threading.Lock()
         self.address_family = listening.family
         super().__init__(listening.getsockname(), _Handler, bind_and_activate=False)
         self.socket.close()
@@ -67,14 +97,20 @@ class HttpServer(ThreadingWSGIServer):
             accepted = self._tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
         return accepted, address
 
-    def verify_request(self, _request: Any, _client: Any) -> bool:
-        return self._room.acquire(blocking=False)
+    def verify_request(self, _request: Any, client_address: Any) -> bool:
+        host = client_address[0]
+        with self._counting:
+            if self._open.total() >= MAX_CONNECTIONS or (self._open[host] >= MAX_OF_ADDRESS and not is_loopback(host)):
+                return False
+            self._open[host] += 1
+            return True
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            with self._counting:
+                self._open -= Counter([client_address[0]])  # leaves out what is 0
 
     def handle_error(self, *_: object) -> None:
         """Somebody hung up."""

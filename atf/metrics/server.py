@@ -4,7 +4,7 @@
     /livez     200 while the loop turns; it never asks the task store
     /readyz    200 from when the role serves until it is asked to end, also while the task store is away: calls are answered with UNAVAILABLE then
 
-A connection that says nothing for 10 s is closed, and there are 16 at most: nobody can fill the process by being slow. What answers is loaded
+A request has 10 s to come, and there are 16 connections at most, 8 from one address: nobody can fill the process by being slow. What answers is loaded
 when somebody first connects: a process that nobody scrapes spares 3 MiB.
 """
 
@@ -18,9 +18,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from atf.errors import ConfigError
 from atf.log import get_logger
-from atf.rpc.listen_address import free_address
+from atf.rpc.listen_address import listening_socket
 
 from .metrics import Metrics
 
@@ -53,8 +52,8 @@ class Watched(Protocol):
         """Brings gauges up to date; runs on the role's loop."""
         ...
 
-    def may_read(self, shown: str) -> Coroutine[Any, Any, str]:
-        """Why whoever shows this may not read them; empty: they may. Runs on the role's loop."""
+    def may_read(self, shown: str, peer: str) -> Coroutine[Any, Any, str]:
+        """Why whoever shows this, from there, may not read them; empty: they may. Runs on the role's loop."""
         ...
 
 
@@ -83,19 +82,8 @@ class MetricsServer:
         Raises:
             ConfigError: it can't; the message says why and what to change.
         """
-        host, port = await free_address(listen, "metrics_listen")
-        found = await self._loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-        family, *_, address = found[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(_WAITING)
-        except OSError as error:  # it was free a moment ago
-            listening.close()
-            raise ConfigError(
-                f"can't listen on {listen}: {error.strerror}. Choose another address for metrics_listen"
-            ) from None
+        host, listening = await listening_socket(listen, "metrics_listen", waiting=_WAITING)
+        listening.setblocking(True)
         self._socket = listening
         self.address = f"{host}:{listening.getsockname()[1]}"
         threading.Thread(target=self._run, args=(listening,), name="metrics", daemon=True).start()
@@ -124,7 +112,7 @@ class MetricsServer:
         """One request; runs on a thread of its own."""
         path = asked["PATH_INFO"]
         if path == "/metrics":
-            if why_not := self._why_not(asked.get("HTTP_AUTHORIZATION", "")):
+            if why_not := self._why_not(asked.get("HTTP_AUTHORIZATION", ""), asked.get("REMOTE_ADDR", "")):
                 start(
                     "401 Unauthorized",
                     [("Content-Type", "text/plain; charset=utf-8"), ("WWW-Authenticate", 'Bearer realm="atf"')],
@@ -139,9 +127,10 @@ class MetricsServer:
         start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"here are /metrics, /livez and /readyz\n"]
 
-    def _why_not(self, shown: str) -> str:
+    def _why_not(self, shown: str, address: str) -> str:
+        peer = f"ipv6:[{address}]:0" if ":" in address else f"ipv4:{address}:0"
         try:
-            return asyncio.run_coroutine_threadsafe(self._process.may_read(shown), self._loop).result(READ_S)
+            return asyncio.run_coroutine_threadsafe(self._process.may_read(shown, peer), self._loop).result(READ_S)
         except (TimeoutError, RuntimeError):
             return "whether this token may read can't be known now: the process is busy, or about to end"
 

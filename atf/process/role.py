@@ -120,7 +120,9 @@ class Process:
 
             self.runtime.spawn(watch_certificates(security, self.metrics, self.runtime), name="certificates")
         if security.auth != "off" and self.may_read is everybody:
-            self.may_read = holders_of_own_token
+            from .security import wrong_tries_of
+
+            self.may_read = holders_of_own_token(wrong_tries_of(self))
         self.metrics.begin(self.parts, __version__, platform.python_version())
         server = MetricsServer(self, asyncio.get_running_loop(), tls)
         await server.start(listen)

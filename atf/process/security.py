@@ -12,6 +12,7 @@ from atf.auth.signing_keys import FIELD
 from atf.auth.token_record import TokenRecord
 from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings
+from atf.metrics.table import CALLS_REFUSED
 from atf.process.metrics_access import readers_of_everything
 from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.http_tls import http_context
@@ -38,6 +39,11 @@ def known_tokens(store: Store, runtime: Runtime) -> KnownTokens:
     return KnownTokens(read, runtime)
 
 
+def wrong_tries_of(process: Process) -> WrongTries:
+    """What limits those who show a process what is not valid, on whichever port."""
+    return WrongTries(process.runtime, process.metrics.counter(CALLS_REFUSED, "token"))
+
+
 def server_security(settings: SecuritySettings, listen: str, store: Store, process: Process) -> ServerSecurity:
     """Whom a role answers that has the store; and who may read its metrics.
 
@@ -45,16 +51,16 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, proce
         ConfigError: it would listen for other machines without TLS and tokens, or a file can't be read.
     """
     settings.check_listen(listen)
-    authenticator = None
+    authenticator, wrong_tries = None, wrong_tries_of(process)
     if settings.auth != "off":
         known = known_tokens(store, process.runtime)
         process.runtime.spawn(known.run(), name="tokens")
         authenticator = TokenAuthenticator(known, process.runtime)
-        process.may_read = readers_of_everything(authenticator)
+        process.may_read = readers_of_everything(authenticator, wrong_tries)
     return ServerSecurity(
         authenticator,
         server_credentials(settings),
-        WrongTries(process.runtime),
+        wrong_tries,
         http=http_context(settings),
         limits=CallerLimits(settings, process.metrics),
     )

@@ -13,7 +13,8 @@ import asyncio
 import resource
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from atf.config.settings import SecuritySettings
@@ -126,6 +127,15 @@ class CallerLimits:
         used.calls -= 1
         used.bytes -= size
         used.streams -= stream
+
+    @contextmanager
+    def during(self, who: str) -> Iterator[None]:
+        """A request to an HTTP port is answered within. Raises as `begin`."""
+        usage = self.begin(who, time.perf_counter())
+        try:
+            yield
+        finally:
+            self.end(usage)
 
     async def read(self, used: Usage, receive: Callable[[], Awaitable[T]], now: float) -> T:
         """What `receive` gives, the request of a call that began now.

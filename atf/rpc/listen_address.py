@@ -26,6 +26,32 @@ async def free_address(listen: str, setting: str = "listen") -> tuple[str, int]:
     return host, port
 
 
+async def listening_socket(listen: str, setting: str = "listen", *, waiting: int = 128) -> tuple[str, socket.socket]:
+    """The host of an address, and a socket that listens there; its accept() waits for nobody.
+
+    Args:
+        listen: host:port.
+        setting: the name of the setting that says so, for messages.
+        waiting: connections that nobody has taken yet, at most.
+
+    Raises:
+        ConfigError: as of `free_address`.
+    """
+    host, port = await free_address(listen, setting)
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    family, *_, address = found[0]
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setblocking(False)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(waiting)
+    except OSError as error:  # it was free a moment ago
+        listening.close()
+        raise _refusal(host, port, setting, error) from None
+    return host, listening
+
+
 def split_address(listen: str, setting: str = "listen") -> tuple[str, int]:
     """The host, in brackets if it is of IPv6, and the port.
 

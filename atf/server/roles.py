@@ -97,8 +97,7 @@ class ServerRoles:
 
         login = self._security.authenticator is not None
         channel = LocalChannel(f.DESCRIPTOR.services_by_name["Frontend"], self.frontend, self._security.let_in)
-        tls = self._security.http
-        served = pages(FrontendStub(channel), settings, self._runtime, serves, login=login, tls=tls)
+        served = pages(FrontendStub(channel), settings, self._runtime, serves, login=login, security=self._security)
         return await self._pages.enter_async_context(served)
 
     async def end(self) -> None:

@@ -14,12 +14,24 @@ from markupsafe import Markup
 
 from atf.auth.secrets import MAX_CHARS
 from atf.client.whoami import whoami
-from atf.config.settings import UiSettings
+from atf.config.settings import SecuritySettings, UiSettings
 from atf.config.web import host_names, is_loopback
-from atf.errors import AtfError, ConfigError, DeadlineExceeded, NotFound, Unauthenticated, Unavailable
+from atf.errors import (
+    AtfError,
+    ConfigError,
+    DeadlineExceeded,
+    NotFound,
+    TooManyCalls,
+    Unauthenticated,
+    Unavailable,
+)
 from atf.log import get_logger
+from atf.metrics.metrics import Metrics
 from atf.rpc import api, frontend_pb2 as f
+from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.caller_security import showing
+from atf.rpc.http_bounds import address_of, peer_of, receive_body
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.runtime import Runtime, new_id
 from atf.task import clip
 
@@ -58,6 +70,7 @@ _WHY_SIGN_IN: Final = {
     "out": "You are signed out.",
 }
 MAX_FORM_BYTES: Final = 64 << 10
+_FORM: Final = "application/x-www-form-urlencoded"
 ZONE_COOKIE: Final = "atf_zone"
 THEME_COOKIE: Final = "atf_theme"
 SAID_COOKIE: Final = "atf_said"
@@ -90,6 +103,7 @@ def make_app(
     samples: Samples | None = None,
     *,
     login: bool = False,
+    security: ServerSecurity = OPEN_TO_ALL,
 ) -> web.Application:
     """The pages as an application of aiohttp.
 
@@ -99,8 +113,9 @@ def make_app(
         runtime: clocks and chance.
         samples: of the same frontend; None: none have been taken.
         login: whether each reader has to show a token first, and sees what that may.
+        security: what one reader may ask for, and what limits those who show no valid token.
     """
-    site = _Pages(frontend, settings, runtime, samples, login)
+    site = _Pages(frontend, settings, runtime, samples, login, security)
     app = web.Application(client_max_size=MAX_FORM_BYTES, middlewares=[site.guard])
     root = settings.root
     for page in PAGES:
@@ -121,8 +136,16 @@ def make_app(
 
 class _Pages:
     def __init__(
-        self, frontend: api.Frontend, settings: UiSettings, runtime: Runtime, samples: Samples | None, login: bool
+        self,
+        frontend: api.Frontend,
+        settings: UiSettings,
+        runtime: Runtime,
+        samples: Samples | None,
+        login: bool,
+        security: ServerSecurity,
     ) -> None:
+        self._limits = security.limits or CallerLimits(SecuritySettings(), Metrics())
+        self._wrong_tries = security.wrong_tries
         self._frontend, self._settings, self._runtime = frontend, settings, runtime
         self._hosts = OwnHosts(settings.listen, host_names(settings.public_hosts))
         self._sessions = Sessions(frontend, runtime) if login else None
@@ -162,13 +185,14 @@ class _Pages:
         """What a handler answers, whose calls show the token of whoever asks; or the way to the page that asks for one."""
         inside = request.path.removeprefix(self._settings.root)
         if self._sessions is None or inside in _OPEN or inside.startswith("/static/"):
-            return await handler(request)
+            with self._limits.during(address_of(request)):
+                return await handler(request)
         cookie = request.cookies.get(COOKIE, "")
         session = self._sessions.of(cookie)
         if session is None:
             return self._to_login(request)
         request[SESSION] = session
-        with showing(session.token):
+        with self._limits.during(session.caller.name), showing(session.token):
             try:
                 return await handler(request)
             except Unauthenticated:  # revoked, or at its end
@@ -191,14 +215,17 @@ class _Pages:
         if self._settings.read_only and not request.path.endswith(_OF_SESSIONS):
             raise Refused("These pages are read-only: atf ui runs with --read-only.")
         check_origin(request.headers.get("Origin", ""), request.host, self._hosts, secure=request.secure)
+        if request.content_type != _FORM:
+            raise web.HTTPUnsupportedMediaType(reason=f"a form of these pages is {_FORM}")
+        await receive_body(request)
         form = await request.post()
         check_token(str(form.get(CSRF_FIELD, "")), request.cookies.get(CSRF_COOKIE, ""))
 
     def _failed(self, request: web.Request, error: AtfError) -> web.Response:
-        if isinstance(error, Unavailable | DeadlineExceeded):
+        if isinstance(error, Unavailable | DeadlineExceeded) and not isinstance(error, TooManyCalls):
             said = f"{error}. This page shows what there is as soon as it answers."
             return self._error_page(request, 503, "The frontend is away", said, live=True)
-        titles = {400: "That does not fit", 403: "Refused", 404: "Not found"}
+        titles = {400: "That does not fit", 403: "Refused", 404: "Not found", 429: "Too much at once"}
         status = _STATUS.get(error.code, 500)
         return self._error_page(
             request, status, titles.get(status, "That did not work"), str(error), live=isinstance(error, NotFound)
@@ -349,6 +376,8 @@ class _Pages:
             with showing(token):
                 caller = await self._frontend.get_caller(f.GetCallerRequest())
         except (Unauthenticated, ConfigError) as error:  # ConfigError: no header could carry it
+            if self._wrong_tries is not None:
+                await self._wrong_tries.after(peer_of(request), str(error))
             return self._login_page(request, back, str(error), 401)
         answer = _see(back)
         self._sessions.end(request.cookies.get(COOKIE, ""))

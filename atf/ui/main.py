@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
-import socket
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
 
 from atf.config.settings import LogSettings, SecuritySettings, UiSettings
 from atf.errors import ConfigError
 from atf.log import get_logger
 from atf.process.caller_token import token_of_process
 from atf.process.role import Process, run_role
+from atf.process.security import wrong_tries_of
 from atf.rpc import api
+from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.channel import open_channel
 from atf.rpc.http_tls import http_context
-from atf.rpc.listen_address import free_address
+from atf.rpc.listen_address import listening_socket
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import Runtime, end
 
@@ -27,9 +27,6 @@ from .reads import SharedReads
 from .samples import Samples, keep_sampling
 
 _log = get_logger(duty="pages")
-
-WAITING: Final = 128
-"""Connections that nobody has taken yet, at most."""
 
 
 def main(settings: UiSettings, logs: LogSettings, security: SecuritySettings) -> int:
@@ -41,11 +38,17 @@ def main(settings: UiSettings, logs: LogSettings, security: SecuritySettings) ->
     security.check_pages(settings.listen)
 
     async def body(process: Process) -> None:
-        tls, login = http_context(security), security.auth != "off"
+        login = security.auth != "off"
         channel = open_channel(settings.frontend, security=token_of_process(security))
         try:
             stub = FrontendStub(channel)
-            async with pages(stub, settings, process.runtime, lambda: process.serves, login=login, tls=tls) as address:
+            bounds = ServerSecurity(
+                http=http_context(security),
+                limits=CallerLimits(security, process.metrics),
+                wrong_tries=wrong_tries_of(process),
+            )
+            served = pages(stub, settings, process.runtime, lambda: process.serves, login=login, security=bounds)
+            async with served as address:
                 process.ready(address)
                 await process.stopping.wait()
         finally:
@@ -62,7 +65,7 @@ async def pages(
     serves: Callable[[], bool],
     *,
     login: bool,
-    tls: ssl.SSLContext | None = None,
+    security: ServerSecurity = OPEN_TO_ALL,
 ) -> AsyncIterator[str]:
     """Serves the pages; gives their host:port. What makes them is loaded when somebody first connects: it takes 15 MiB.
 
@@ -72,14 +75,14 @@ async def pages(
         runtime: clocks, spawning.
         serves: whether the process serves now, for /readyz.
         login: whether each reader has to show a token first.
-        tls: what connections are wrapped with; None: they are plain.
+        security: how connections are encrypted, what one reader may ask for, and what limits those who show no valid token.
 
     Raises:
         ConfigError: they can't be served there, or a package is missing.
     """
     _check_installed()
     samples = Samples(frontend, SharedReads(runtime), runtime)
-    host, listening = await _listen(settings.listen)
+    host, listening = await listening_socket(settings.listen)
     visited, loop = asyncio.Event(), asyncio.get_running_loop()
 
     async def serve() -> None:
@@ -88,7 +91,7 @@ async def pages(
         try:
             # On a thread: the loop may have other roles' work to do.
             site = await asyncio.to_thread(importlib.import_module, "atf.ui.site")  # noqa: TID251
-            await site.serve(frontend, settings, runtime, samples, serves, listening, login, tls)
+            await site.serve(frontend, settings, runtime, samples, serves, listening, login, security)
         except Exception:  # noqa: BLE001  whoever has connected can't be told, and the process may have roles that go on
             _log.exception("the pages can't be served")
             listening.close()
@@ -104,25 +107,6 @@ async def pages(
             loop.remove_reader(listening)
         await end(duties)
         listening.close()
-
-
-async def _listen(address: str) -> tuple[str, socket.socket]:
-    """The host, and a socket that listens."""
-    host, port = await free_address(address)
-    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    family, *_, where = found[0]
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.setblocking(False)
-    try:
-        listening.bind(where)
-        listening.listen(WAITING)
-    except OSError as error:  # it was free a moment ago
-        listening.close()
-        raise ConfigError(
-            f"can't listen on {address}: {error.strerror}. Choose another address for the pages"
-        ) from None
-    return host, listening
 
 
 def _check_installed() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp import web
-
 from atf.config.settings import UiSettings
 from atf.rpc import api
+from atf.rpc.http_bounds import bounded_runner, listen
+from atf.rpc.server_security import ServerSecurity
 from atf.runtime import Runtime
 
 from .app import make_app
@@ -30,15 +29,16 @@ async def serve(
     serves: Callable[[], bool],
     listening: socket.socket,
     login: bool,
-    tls: ssl.SSLContext | None,
+    security: ServerSecurity,
 ) -> None:
     """Serves until it is cancelled, and what is under way then for DRAIN_S more. Arguments as of main.pages."""
-    app = make_app(frontend, settings, runtime, samples, login=login)
+    app = make_app(frontend, settings, runtime, samples, login=login, security=security)
     add_probes(app, serves)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=DRAIN_S)
+    runner = bounded_runner(app, DRAIN_S)
     await runner.setup()
+    taking = await listen(runner, listening, security.http)
     try:
-        await web.SockSite(runner, listening, ssl_context=tls).start()
         await asyncio.Event().wait()
     finally:
+        taking.close()
         await runner.cleanup()

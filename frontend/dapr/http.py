@@ -8,6 +8,7 @@ A thin adapter: JSON in, one call of DaprRuntime, JSON out.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from base64 import b64encode
@@ -19,13 +20,17 @@ from google.protobuf import json_format, struct_pb2, wrappers_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError
 
-from atf.auth.caller import acting_for
+from atf.auth.caller import ANYBODY, Caller, acting_for
 from atf.auth.methods import DAPR
 from atf.auth.secrets import shown_in
-from atf.errors import AtfError, Internal, InvalidArgument, NotFound
+from atf.config.settings import SecuritySettings
+from atf.errors import AtfError, Internal, InvalidArgument, NotFound, Unauthenticated
 from atf.log import get_logger
+from atf.metrics.metrics import Metrics
 from atf.rpc import dapr_runtime_pb2 as d
-from atf.rpc.listen_address import free_address
+from atf.rpc.caller_limits import CallerLimits
+from atf.rpc.http_bounds import address_of, bounded_runner, listen as listen_on, peer_of, receive_body
+from atf.rpc.listen_address import listening_socket
 from atf.rpc.server import MAX_SENTENCE_BYTES
 from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.task import clip
@@ -68,8 +73,10 @@ class HttpPort:
         self._runtime = runtime
         self._security = security
         self._grace = grace
+        self._limits = security.limits or CallerLimits(SecuritySettings(), Metrics())
         self._serving = True
         self._runner: web.AppRunner | None = None
+        self._taking: asyncio.Server | None = None
 
     async def open(self, listen: str) -> str:
         """Begins to listen; the address, with the port that was taken.
@@ -77,7 +84,7 @@ class HttpPort:
         Raises:
             ConfigError: it can't listen there.
         """
-        host, port = await free_address(listen, "dapr_http")
+        host, listening = await listening_socket(listen, "dapr_http")
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_errors, self._let_in])
         for path in ("/v1.0/healthz", "/v1.0/healthz/outbound"):
             app.router.add_get(path, self._health)
@@ -85,25 +92,37 @@ class HttpPort:
             app.router.add_post(f"{path}/{{name}}", self._schedule)
             app.router.add_get(f"{path}/{{name}}", self._get, allow_head=False)
             app.router.add_delete(f"{path}/{{name}}", self._delete)
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=self._grace)
+        runner = bounded_runner(app, self._grace)
         await runner.setup()
-        await web.TCPSite(runner, host.strip("[]"), port, ssl_context=self._security.http).start()
+        self._taking = await listen_on(runner, listening, self._security.http)
         self._runner = runner
-        return f"{host}:{runner.addresses[0][1]}"
+        return f"{host}:{listening.getsockname()[1]}"
 
     @web.middleware
     async def _let_in(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Lets pass a call by the row of the RPC that its route stands for; whether it is well is told to everybody."""
-        authenticator = self._security.authenticator
-        if authenticator is None or handler == self._health:
+        if handler == self._health:
             return await handler(request)
+        who = await self._caller(request)
+        with self._limits.during(who.name or address_of(request)), acting_for(who):
+            await receive_body(request)
+            return await handler(request)
+
+    async def _caller(self, request: web.Request) -> Caller:
+        authenticator, tries = self._security.authenticator, self._security.wrong_tries
+        if authenticator is None:
+            return ANYBODY
         sent = {key.lower(): value for key, value in request.headers.items()}
-        who = await authenticator.caller(shown_in(sent), ())
+        try:
+            who = await authenticator.caller(shown_in(sent), ())
+        except Unauthenticated as error:
+            if tries is not None:
+                await tries.after(peer_of(request), str(error))
+            raise
         self._security.check_method(f"/{DAPR}/{_RPCS.get(request.method, request.method)}", who)
-        with acting_for(who):
-            return await handler(request)
+        return who
 
     def drain(self) -> None:
         """Says from now on that it is not ready; calls are still answered."""
@@ -112,6 +131,8 @@ class HttpPort:
     async def stop(self) -> None:
         """Takes no more calls, and waits for those that run."""
         self._serving = False
+        if self._taking is not None:
+            self._taking.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -17,10 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from atf.auth.caller import Caller, CallerKind
 from atf.auth.dev_certificates import DevAuthority, Pair
 from atf.auth.grants import TokenGrant, Verb
+from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError, Unauthenticated
-from atf.metrics import server as module
-from atf.metrics.http_server import MAX_CONNECTIONS
+from atf.metrics import http_server, server as module
+from atf.metrics.http_server import MAX_CONNECTIONS, MAX_OF_ADDRESS
 from atf.metrics.metrics import Metrics
 from atf.metrics.server import MetricsServer
 from atf.metrics.table import LEASES_LOST, RPC_SECONDS, TASKS
@@ -30,6 +31,18 @@ from atf.process.role import Process
 from atf.rpc import tls_files
 from atf.rpc.caller_security import Security
 from atf.rpc.http_tls import http_context
+
+PEER = "ipv4:10.0.0.1:0"
+
+
+class Noted(WrongTries):
+    """Notes who has shown what is not valid."""
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    async def after(self, peer: str, why: str) -> None:  # noqa: ARG002
+        self.noted.append(peer)
 
 
 class Role:
@@ -44,7 +57,7 @@ class Role:
         self.reads += 1
         self.metrics.replace(TASKS, {("a/b", "NEW"): self.reads})
 
-    async def may_read(self, shown: str) -> str:
+    async def may_read(self, shown: str, _peer: str) -> str:
         return "" if shown in {"", "Bearer right"} else "that token may not read everything"
 
 
@@ -137,6 +150,46 @@ async def test_so_many_connections_at_most(site: Site) -> None:
     assert await asyncio.to_thread(crowded) == b""
 
 
+async def test_a_request_that_comes_byte_by_byte_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HEAD_S", 0.2)
+    host, port = site.address.split(":")
+
+    def drip() -> int:
+        with socket.create_connection((host, int(port)), 20) as connection:
+            connection.settimeout(0.02)
+            for sent in range(1_000):
+                try:
+                    connection.sendall(b"G")
+                    if connection.recv(1) == b"":
+                        return sent
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    return sent
+        return 1_000
+
+    assert 5 < await asyncio.to_thread(drip) < 100
+    assert (await site.ask("/livez"))[0] == 200
+
+
+async def test_an_address_leaves_connections_to_others(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "is_loopback", lambda host: host == "127.0.0.2")
+    host, port = site.address.split(":")
+
+    def crowded() -> tuple[bytes, int]:
+        with ExitStack() as stack:
+            for _ in range(MAX_OF_ADDRESS):
+                stack.enter_context(socket.create_connection((host, int(port)), 20))
+            more = stack.enter_context(socket.create_connection((host, int(port)), 20)).recv(1)
+            other = http.client.HTTPConnection(host, int(port), 20, source_address=("127.0.0.2", 0))
+            other.request("GET", "/livez")
+            status = other.getresponse().status
+            other.close()
+            return more, status
+
+    assert await asyncio.to_thread(crowded) == (b"", 200)
+
+
 async def test_a_port_that_is_taken_is_named_with_its_setting(site: Site) -> None:
     with pytest.raises(ConfigError, match=r"is in use.*--metrics-listen HOST:PORT \(or ATF_METRICS_LISTEN"):
         await MetricsServer(site.role, asyncio.get_running_loop()).start(site.address)
@@ -207,17 +260,23 @@ async def test_a_role_with_the_store_lets_read_whose_token_reads_everything(scop
                 raise Unauthenticated("who is that?")
             return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset({Verb.READ}), frozenset(scopes)))
 
-    may_read = readers_of_everything(Knows())
-    assert (await may_read("Bearer x") == "") is may
-    assert "who is that" in await may_read("Bearer y")
+    tries = Noted()
+    may_read = readers_of_everything(Knows(), tries)
+    assert (await may_read("Bearer x", PEER) == "") is may
+    assert tries.noted == []
+    assert "who is that" in await may_read("Bearer y", PEER)
+    assert tries.noted == [PEER]
 
 
 async def test_a_role_without_the_store_lets_read_who_has_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_access, "own", lambda: Security(token="mine"))
-    assert await holders_of_own_token("Bearer mine") == ""
-    assert "the token of this process" in await holders_of_own_token("Bearer other")
+    tries = Noted()
+    may_read = holders_of_own_token(tries)
+    assert await may_read("Bearer mine", PEER) == ""
+    assert "the token of this process" in await may_read("Bearer other", PEER)
+    assert tries.noted == [PEER]
     monkeypatch.setattr(metrics_access, "own", Security)
-    assert await holders_of_own_token("") != ""
+    assert await may_read("", PEER) != ""
 
 
 async def test_a_process_that_others_reach_serves_metrics_with_tls_and_tokens_alone() -> None:

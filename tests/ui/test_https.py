@@ -39,7 +39,9 @@ async def served(folder: Path) -> AsyncIterator[str]:
     settings = UiSettings(listen="0.0.0.0:0", public_hosts=HOST)
     security.check_pages(settings.listen)
     tls = http_context(security)
-    async with pages(FrontendStub(channel), settings, runtime, lambda: True, login=True, tls=tls) as address:
+    async with pages(
+        FrontendStub(channel), settings, runtime, lambda: True, login=True, security=ServerSecurity(http=tls)
+    ) as address:
         yield address.rpartition(":")[2]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -13,11 +15,14 @@ from aiohttp.test_utils import TestClient, TestServer
 from atf.auth.caller import Caller, CallerKind, caller
 from atf.auth.grants import TokenGrant, Verb
 from atf.auth.methods import check_method
-from atf.config.settings import UiSettings
+from atf.auth.wrong_tries import WrongTries
+from atf.config.settings import SecuritySettings, UiSettings
 from atf.errors import Unauthenticated
+from atf.metrics.metrics import Metrics
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.local_channel import LocalChannel
-from atf.rpc.server_security import ServerSecurity
+from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.rpc.stubs import FrontendStub
 from atf.ui.app import make_app
 from atf.ui.security import CSRF_COOKIE, CSRF_FIELD
@@ -66,10 +71,12 @@ class Asked(Recorder):
 
 
 @asynccontextmanager
-async def at_the_door(**settings: Any) -> AsyncIterator[tuple[Browser, Door, Asked]]:
+async def at_the_door(
+    bounds: ServerSecurity = OPEN_TO_ALL, **settings: Any
+) -> AsyncIterator[tuple[Browser, Door, Asked]]:
     door, asked, clock = Door(), Asked(), TurnedClock()
     channel = LocalChannel(FRONTEND, asked, ServerSecurity(door, check_method=check_method).let_in)
-    app = make_app(FrontendStub(channel), UiSettings(**settings), clock, login=True)
+    app = make_app(FrontendStub(channel), UiSettings(**settings), clock, login=True, security=bounds)
     async with TestClient(TestServer(app)) as client:
         yield Browser(client, asked, clock, UiSettings(**settings).root), door, asked
 
@@ -212,3 +219,45 @@ def test_there_are_so_many_sessions_at_most() -> None:
     sessions = Sessions(Recorder(), TurnedClock())  # type: ignore[arg-type]
     names = [sessions.begin("t", f.CallerInfo()) for _ in range(MOST + 1)]
     assert [sessions.of(names[0]), sessions.of(names[1]) is not None] == [None, True]
+
+
+class Noted(WrongTries):
+    """Notes who has shown what is not valid."""
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    async def after(self, peer: str, why: str) -> None:
+        self.noted.append(f"{peer.rpartition(':')[0]} {why}")
+
+
+async def test_wrong_tokens_count_by_the_address_and_not_by_what_headers_say() -> None:
+    tries = Noted()
+    async with at_the_door(ServerSecurity(wrong_tries=tries)) as (browser, _, _asked):
+        for more in ({}, {"X-Forwarded-For": "10.1.2.3", "Forwarded": "for=10.1.2.3"}):
+            assert (await sign_in(browser, "guessed", **more))[0] == 401
+        assert (await sign_in(browser, "reader"))[0] == 303
+    assert tries.noted == ["ipv4:127.0.0.1 the token is not known here"] * 2
+
+
+async def test_a_reader_has_so_many_pages_a_second() -> None:
+    limits = CallerLimits(SecuritySettings(caller_rate=10), Metrics())
+    async with at_the_door(ServerSecurity(limits=limits)) as (browser, _, _asked):
+        await sign_in(browser, "reader")
+        found = [await browser.get("/cluster") for _ in range(40)]
+        assert {status for status, _ in found} == {200, 429}
+        assert "token reader makes more than 10 calls a second" in next(text for status, text in found if status == 429)
+
+
+async def test_a_form_comes_as_forms_do() -> None:
+    async with at_the_door() as (browser, _, asked):
+        headers = {"Origin": browser.origin}
+        form = {CSRF_FIELD: await csrf_of(browser), "token": "reader"}
+        packed = {**headers, "Content-Type": "application/x-www-form-urlencoded", "Content-Encoding": "gzip"}
+        for more in (
+            {"data": gzip.compress(urlencode(form).encode()), "headers": packed},
+            {"json": form, "headers": headers},
+        ):
+            async with browser.client.post("/login", **more) as answer:
+                assert answer.status == 415
+        assert asked.by == []

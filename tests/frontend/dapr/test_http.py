@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -14,11 +16,17 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.wrappers_pb2 import StringValue
 
-from atf.config.settings import FrontendSettings
-from atf.errors import ConfigError
+from atf.auth.caller import Caller, CallerKind
+from atf.auth.grants import TokenGrant, Verb
+from atf.auth.wrong_tries import WrongTries
+from atf.config.settings import FrontendSettings, SecuritySettings
+from atf.errors import ConfigError, Unauthenticated
 from atf.frontend.dapr.http import HttpPort
 from atf.frontend.dapr.runtime import DaprRuntime
+from atf.metrics.metrics import Metrics
 from atf.rpc import dapr_runtime_pb2 as d, frontend_pb2 as f
+from atf.rpc.caller_limits import CallerLimits
+from atf.rpc.server_security import ServerSecurity
 from tests.frontend.conftest import Bench
 
 JOB = "/v1.0/jobs/report"
@@ -230,3 +238,59 @@ async def test_a_port_in_use_is_refused_with_what_to_do(web: Web) -> None:
         await HttpPort(web.runtime, grace=1).open(web.address)
     with pytest.raises(ConfigError, match="dapr_http = 'nonsense'"):
         await HttpPort(web.runtime, grace=1).open("nonsense")
+
+
+class Noted(WrongTries):
+    """Notes who has shown what is not valid."""
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    async def after(self, peer: str, why: str) -> None:
+        self.noted.append(f"{peer.rpartition(':')[0]} {why}")
+
+
+class Knows:
+    """Knows nobody but `right`."""
+
+    async def caller(self, shown: str, subjects: Sequence[str]) -> Caller:  # noqa: ARG002
+        if shown != "Bearer right":
+            raise Unauthenticated("who is that?")
+        return Caller(CallerKind.TOKEN, "token x", TokenGrant(frozenset({Verb.ADMIN}), frozenset({"*"})))
+
+
+@asynccontextmanager
+async def guarded(bench: Bench, security: ServerSecurity) -> AsyncIterator[Web]:
+    runtime = DaprRuntime(bench.frontend, FrontendSettings(dapr_app_id="orders"))
+    port = HttpPort(runtime, grace=1, security=security)
+    address = await port.open("127.0.0.1:0")
+    async with aiohttp.ClientSession() as session:
+        yield Web(runtime, port, address, session)
+    await port.stop()
+
+
+async def test_wrong_tokens_count_by_the_address_and_not_by_what_headers_say(bench: Bench) -> None:
+    tries = Noted()
+    async with guarded(bench, ServerSecurity(Knows(), wrong_tries=tries)) as web:
+        for header in ("authorization", "dapr-api-token"):
+            status, answer = await web.ask("GET", JOB, headers={header: "wrong", "X-Forwarded-For": "10.0.0.1"})
+            assert (status, answer["message"]) == (401, "who is that?")
+        assert (await web.ask("GET", JOB, headers={"dapr-api-token": "right"}))[0] == 404
+        assert (await web.ask("GET", "/v1.0/healthz", headers={"dapr-api-token": "wrong"}))[0] == 204
+    assert tries.noted == ["ipv4:127.0.0.1 who is that?"] * 2
+
+
+async def test_a_caller_has_so_many_requests_a_second(bench: Bench) -> None:
+    limits = CallerLimits(SecuritySettings(caller_rate=1), Metrics())
+    async with guarded(bench, ServerSecurity(Knows(), limits=limits)) as web:
+        found = [await web.ask("GET", JOB, headers={"dapr-api-token": "right"}) for _ in range(3)]
+        assert [status for status, _ in found] == [404, 404, 429]
+        assert found[2][1]["errorCode"] == "TooManyCalls"
+        assert "token x makes more than 1 calls a second, and caller_rate allows no more" in found[2][1]["message"]
+
+
+async def test_a_body_that_is_packed_is_refused(web: Web) -> None:
+    packed = gzip.compress(json.dumps({"schedule": "@daily"}).encode())
+    status, answer = await web.ask("POST", JOB, packed, headers={"Content-Encoding": "gzip"})
+    assert status == 415
+    assert "the body has the coding 'gzip': send it as it is" in answer["message"]

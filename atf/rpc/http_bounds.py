@@ -1,0 +1,108 @@
+"""Bounds what an HTTP port of aiohttp's takes: connections, and the time that a request may need to come.
+
+    connections    CONNECTIONS at the same time; further ones are closed
+    silent ones    closed IDLE_S after their last answer, or after they began: also where a request comes byte by byte
+    bodies         within BODY_S, not compressed: a small one could become a huge one
+
+How large a body may be is the application's to say. Whoever has let in a caller counts its requests by CallerLimits, as a gRPC server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import Final
+
+from aiohttp import web
+
+IDLE_S: Final = 75.0
+"""Longer than proxies keep a connection for its next request (60 s), which would otherwise be sent on one that is just being closed."""
+BODY_S: Final = 30.0
+CONNECTIONS: Final = 512
+HANDSHAKE_S: Final = 20.0
+LINGER_S: Final = 2.0
+"""Seconds for which the rest of a request that was refused is read, so that its sender gets to see the answer."""
+
+
+class _Closed(asyncio.Protocol):
+    """A connection beyond those that may be."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+def bounded_runner(app: web.Application, drain_s: float) -> web.AppRunner:
+    """What runs an application.
+
+    Args:
+        app: what answers.
+        drain_s: seconds that requests under way have when the port ends.
+    """
+    return web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=drain_s,
+        keepalive_timeout=IDLE_S,
+        auto_decompress=False,
+        lingering_time=LINGER_S,
+        logger=_silent(),
+    )
+
+
+def _silent() -> logging.Logger:
+    """Takes what aiohttp says of requests that it can't read: it shows what stood in their headers, which may be a token."""
+    found = logging.getLogger("atf.http")
+    found.setLevel(logging.CRITICAL + 1)
+    return found
+
+
+async def listen(runner: web.AppRunner, listening: socket.socket, tls: ssl.SSLContext | None = None) -> asyncio.Server:
+    """Takes connections of a socket; close what this gives before the runner is cleaned up.
+
+    Args:
+        runner: which was set up.
+        listening: the socket; its owner binds it.
+        tls: what connections are wrapped with; None: they are plain.
+    """
+    answering = runner.server
+    assert answering is not None
+
+    def take() -> asyncio.Protocol:
+        return answering() if len(answering.connections) < CONNECTIONS else _Closed()
+
+    return await asyncio.get_running_loop().create_server(
+        take, sock=listening, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S if tls else None
+    )
+
+
+async def receive_body(request: web.Request) -> None:
+    """Has the body come, which `request.read()` gives from then on.
+
+    Raises:
+        HTTPException: it is compressed, too large, or has not come in time.
+    """
+    coding = request.headers.get("Content-Encoding", "identity")
+    if coding.lower() != "identity":
+        raise web.HTTPUnsupportedMediaType(reason=f"the body has the coding {coding[:20]!r}: send it as it is")
+    try:
+        async with asyncio.timeout(BODY_S):
+            await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(reason=f"the body has not come within {BODY_S:g} s") from None
+
+
+def peer_of(request: web.Request) -> str:
+    """Where a request comes from, as gRPC says it: ipv4:10.0.0.1:4711. What its headers say of that anybody could say."""
+    found = request.transport.get_extra_info("peername") if request.transport is not None else None
+    if not found:
+        return "unix:"
+    host, port = str(found[0]), found[1]
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
+def address_of(request: web.Request) -> str:
+    """The same without the port: whose requests count together where nobody says who calls."""
+    return peer_of(request).rpartition(":")[0]
