@@ -30,6 +30,7 @@ from .descriptors import error_text, is_out_of_descriptors, watch
 from .forks import keep_signals_from_children
 from .memory import give_memory_back
 from .metrics_access import MayRead, everybody, holders_of_own_token
+from .service_manager import ServiceManager
 from .stops import StopRequests, stop_signals
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Process:
         metrics: what it counts and measures.
         read_gauges: brings gauges up to date when somebody scrapes them.
         may_read: see MayRead.
+        service_manager: is told when it serves, waits, drains.
         at_once: called when the process is to end at once. Returns whether the body ends by itself now, which may take _AT_ONCE_S;
             else the process ends there and then, as it does where this is None.
     """
@@ -82,6 +84,7 @@ class Process:
         self._serves = False
         self.runtime = SystemRuntime()
         self.log = log.get_logger()
+        self.service_manager = ServiceManager(os.environ)
         # Taken out of the environment: a process that this one starts is not the one whose readiness is awaited.
         self._ready_fd = os.environ.pop(READY_FD, "")
         if self._ready_fd:
@@ -93,6 +96,7 @@ class Process:
         self._serves = True
         give_memory_back()
         self.log.info("ready", address=address, **also)
+        self.service_manager.ready(f"serves at {address}" if address else "works")
         if self._ready_fd:
             self._tell_starter({"address": address, **also})
 
@@ -146,7 +150,14 @@ class Process:
         """Asks the body to drain and return. May be called again."""
         if not self.stopping.is_set():
             self.log.info("stopping", why=why)
+            self.service_manager.stopping(why)
             self.stopping.set()
+
+    async def give_signs_of_life(self) -> None:
+        """Tells systemd again and again that the event loop goes round, where it wants to know; until cancelled."""
+        while every := self.service_manager.alive_every_s:
+            self.service_manager.alive()
+            await asyncio.sleep(every)
 
     def catch_signals(self) -> None:
         """Takes the signals that ask to end. Called again, it takes them back from whoever has taken them since."""
@@ -183,6 +194,7 @@ class Process:
             now = self.runtime.monotonic()
             if str(error) != said or now - said_at > _SAY_AGAIN_S:
                 self.log.warning("waiting", need=what, error=error_text(error))
+                self.service_manager.waits(f"waits for {what}: {error_text(error)}")
                 said, said_at = str(error), now
 
         def sleep(seconds: float) -> Awaitable[object]:
@@ -259,6 +271,7 @@ def run_role(
         for number in early:
             process._signalled(number)
         process.runtime.spawn(watch(process.runtime, process.log), name="file descriptors")
+        process.runtime.spawn(process.give_signs_of_life(), name="signs of life")
         if metrics_listen:
             await process.serve_metrics(metrics_listen, security)
         try:

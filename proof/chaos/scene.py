@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
@@ -62,7 +62,17 @@ class SceneStore(Protocol):
 
 
 @dataclass
-class _Load:
+class RunningLoad:
+    """A load of load.py that was started.
+
+    Attributes:
+        process: it.
+        heard: what it has written.
+        what: what it does.
+        seed: of its stream.
+        said: its last lines.
+    """
+
     process: Child
     heard: Heard
     what: Load
@@ -96,7 +106,7 @@ class Scene:
         self.record = VerifyRecord(self.folder / "record")
         self.record.directory.mkdir()
         self.deaths = ProcessWatch()
-        self.loads: dict[str, _Load] = {}
+        self.loads: dict[str, RunningLoad] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def begin(
@@ -198,15 +208,7 @@ class Scene:
         Raises:
             Unavailable: a load did not come to its end.
         """
-        for each in self.loads.values():
-            each.process.send(signal.SIGTERM)
-        for host, each in self.loads.items():
-            try:
-                code = await asyncio.wait_for(each.process.wait(), 2 * SETTLE_S + _STOP_S)
-            except TimeoutError:
-                code = None
-            if code != 0:
-                raise Unavailable(f"the load on {host} did not conclude ({code}): {' / '.join(each.said[-5:])}")
+        await concluded(self.loads)
         self._progress.say("all tasks have had their time; the roles are told to end")
         await asyncio.gather(*(each.stop(_STOP_S) for each in self.roles.values()))
         self.record.poll()
@@ -214,30 +216,11 @@ class Scene:
         return self.judged(relaxed=False), relaxed
 
     def judged(self, *, relaxed: bool) -> LoadOutcome:
-        end = now_us()
         history: list[Event] = [Gone(at_us, name) for name, at_us in self.deaths.all.items()]
         runs = (each for each in events(self.record) if isinstance(each, Began | Ended))
         history += (each for each in runs if is_relaxed(each.task_id) == relaxed)
         history += self.forgot if relaxed else []
-        endings: dict[str, FinalRecord] = {}
-        plans: dict[str, PlannedTask] = {}
-        refused: Counter[str] = Counter()
-        for name, each in self.loads.items():
-            if is_relaxed(name) != relaxed:
-                continue
-            each.heard.poll()
-            history += [Called(at_us, key) for key, at_us in each.heard.called.items()]
-            history += [Accepted(at_us, key, due_us) for key, (at_us, due_us) in each.heard.accepted.items()]
-            endings |= each.heard.endings
-            plans |= {plan.key: plan for plan in each.heard.plans(each.what, each.seed, name)}
-            refused.update(each.heard.refused)
-        history += [
-            Recorded(end, key, int(each.result)) for key, each in endings.items() if each.status == "SUCCESS"
-        ]  # no claim can be younger than that
-        for key in {each.task_id for each in history if isinstance(each, Called | Began)}:
-            found = endings.get(key)
-            history.append(Found(end + 1, key, found.status if found else "", found is not None and found.finished))
-        return judge(history, endings, plans, refused=refused)
+        return judged({name: each for name, each in self.loads.items() if is_relaxed(name) == relaxed}, history)
 
     async def __aenter__(self) -> Self:
         return self
@@ -257,12 +240,8 @@ class Scene:
         self._progress.say(f"all logs are in {self.folder}")
 
     def _start_load(self, host: LabHost, name: str, load: Load, env: dict[str, str]) -> None:
-        path, seed, said = self.folder / f"{name}-load.jsonl", random.getrandbits(32), list[str]()
-        path.touch()
-        words: list[Any] = [path, name, seed, json.dumps(asdict(load))]
         with host.inside():
-            command = [sys.executable, "-P", "-m", "proof.chaos.load", *map(str, words)]
-            self.loads[name] = _Load(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
+            self.loads[name] = start_load(self.folder, name, load, env)
 
     async def _look(self) -> None:
         """Puts every process that runs tasks under watch."""
@@ -273,3 +252,51 @@ class Scene:
                 if self.deaths.died_us(process):
                     self.record.close(process)
             await asyncio.sleep(_LOOK_S)
+
+
+def start_load(folder: Path, name: str, load: Load, env: Mapping[str, str]) -> RunningLoad:
+    """A load that runs until `concluded`."""
+    path, seed, said = folder / f"{name}-load.jsonl", random.getrandbits(32), list[str]()
+    path.touch()
+    words: list[Any] = [path, name, seed, json.dumps(asdict(load))]
+    command = [sys.executable, "-P", "-m", "proof.chaos.load", *map(str, words)]
+    return RunningLoad(Child(command, env=env, on_line=said.append), Heard(path), load, seed, said)
+
+
+async def concluded(loads: Mapping[str, RunningLoad]) -> None:
+    """Ends some loads; returns when all of their tasks have had the time to finish.
+
+    Raises:
+        Unavailable: one did not come to its end.
+    """
+    for each in loads.values():
+        each.process.send(signal.SIGTERM)
+    for name, each in loads.items():
+        try:
+            code = await asyncio.wait_for(each.process.wait(), 2 * SETTLE_S + _STOP_S)
+        except TimeoutError:
+            code = None
+        if code != 0:
+            raise Unavailable(f"the load {name} did not conclude ({code}): {' / '.join(each.said[-5:])}")
+
+
+def judged(loads: Mapping[str, RunningLoad], history: list[Event]) -> LoadOutcome:
+    """What came of loads that have concluded. Args: history: of their runs, and of the processes that have ended."""
+    end = now_us()
+    endings: dict[str, FinalRecord] = {}
+    plans: dict[str, PlannedTask] = {}
+    refused: Counter[str] = Counter()
+    for name, each in loads.items():
+        each.heard.poll()
+        history += [Called(at_us, key) for key, at_us in each.heard.called.items()]
+        history += [Accepted(at_us, key, due_us) for key, (at_us, due_us) in each.heard.accepted.items()]
+        endings |= each.heard.endings
+        plans |= {plan.key: plan for plan in each.heard.plans(each.what, each.seed, name)}
+        refused.update(each.heard.refused)
+    history += [
+        Recorded(end, key, int(each.result)) for key, each in endings.items() if each.status == "SUCCESS"
+    ]  # no claim can be younger than that
+    for key in {each.task_id for each in history if isinstance(each, Called | Began)}:
+        found = endings.get(key)
+        history.append(Found(end + 1, key, found.status if found else "", found is not None and found.finished))
+    return judge(history, endings, plans, refused=refused)
