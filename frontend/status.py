@@ -55,6 +55,7 @@ class StatusRpc(JobRpcs):
             partitions_away=standing.away,
             hosts=[view.host(each) for each in hosts] if everything else (),
             lambdas_known=len(known),
+            cluster_withheld=not everything,
         )
         for each in known:
             found = standing.lambdas.get(each.record.name, NO_TASKS)

@@ -23,6 +23,8 @@ _RETRYING: Final = 20
 _IN_FULL: Final = {"retention"}
 """Warnings that `atf doctor` does not say for ever: they tell what happens now."""
 
+WITHHELD: Final = "withheld, with worker hosts and store servers: they take a token that may read every namespace"
+
 
 class StatusLine(NamedTuple):
     """A line of the screen."""
@@ -44,17 +46,20 @@ def judge(found: f.GetStatusReply, late_us: int, recent: str) -> dict[str, list[
         late_us: how long a task that is due may wait.
         recent: how long ago a failure counts as recent, in words.
     """
+    seen = not found.cluster_withheld
     return {
         "store": _store(found),
-        "roles": _roles(found),
-        "hosts": _hosts(found),
+        "roles": _roles(found) if seen else [StatusLine("roles", WITHHELD)],
+        "hosts": _hosts(found) if seen else [],
         "lambdas": _lambdas(found, late_us, recent),
         "jobs": _jobs(found),
     }
 
 
 def _store(found: f.GetStatusReply) -> list[StatusLine]:
-    lines = [_memory(each) for each in found.memory] or [StatusLine("store", "its memory is not known")]
+    lines = [_memory(each) for each in found.memory]
+    if not lines and not found.cluster_withheld:
+        lines = [StatusLine("store", "its memory is not known")]
     lines += [
         StatusLine("store", each.sentence, each.state == "refuse")
         for each in found.check_results

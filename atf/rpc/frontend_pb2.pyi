@@ -1146,7 +1146,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self, recent_us: _Optional[int] = ...) -> None: ...
 
 class GetStatusReply(_message.Message):
-    __slots__ = ("now_us", "check_results", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused", "counts")
+    __slots__ = ("now_us", "check_results", "memory", "claims_in_us", "partitions", "partitions_away", "roles", "hosts", "lambdas", "lambdas_known", "jobs", "more_jobs", "claims_paused", "counts", "cluster_withheld")
     class CountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1168,6 +1168,7 @@ class GetStatusReply(_message.Message):
     MORE_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_PAUSED_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_WITHHELD_FIELD_NUMBER: _ClassVar[int]
     now_us: int
     check_results: _containers.RepeatedCompositeFieldContainer[StoreCheckResult]
     memory: _containers.RepeatedCompositeFieldContainer[StoreMemory]
@@ -1182,7 +1183,8 @@ class GetStatusReply(_message.Message):
     more_jobs: bool
     claims_paused: str
     counts: _containers.ScalarMap[str, int]
-    def __init__(self, now_us: _Optional[int] = ..., check_results: _Optional[_Iterable[_Union[StoreCheckResult, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    cluster_withheld: bool
+    def __init__(self, now_us: _Optional[int] = ..., check_results: _Optional[_Iterable[_Union[StoreCheckResult, _Mapping]]] = ..., memory: _Optional[_Iterable[_Union[StoreMemory, _Mapping]]] = ..., claims_in_us: _Optional[int] = ..., partitions: _Optional[int] = ..., partitions_away: _Optional[int] = ..., roles: _Optional[_Iterable[_Union[RoleCount, _Mapping]]] = ..., hosts: _Optional[_Iterable[_Union[WorkerHost, _Mapping]]] = ..., lambdas: _Optional[_Iterable[_Union[LambdaStatus, _Mapping]]] = ..., lambdas_known: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobWithoutCode, _Mapping]]] = ..., more_jobs: bool = ..., claims_paused: _Optional[str] = ..., counts: _Optional[_Mapping[str, int]] = ..., cluster_withheld: bool = ...) -> None: ...
 
 class StoreCheckResult(_message.Message):
     __slots__ = ("check", "state", "sentence")

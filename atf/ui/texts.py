@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from atf.rpc import task_pb2 as t
-from atf.sdk.sealed import without_sealed
+from atf.sdk.sealed import is_sealed, without_sealed
 from atf.visible import one_line, visible
 
 SHOWN_BYTES: Final = 4 << 10
@@ -54,6 +54,8 @@ def traceback_lines(text: str, editor_url: str) -> Markup:
 
 def readable(data: bytes, encoding: int) -> str:
     """A payload or result as text: JSON in lines where it is small, bytes that are no text in hexadecimal, "[encrypted]" for what is."""
+    if is_sealed(data):
+        return str(json.loads(without_sealed(data)))
     data = without_sealed(data)
     if encoding == t.JSON and len(data) <= _PRETTY_BYTES and not _DEPTH.search(data):
         try:

@@ -17,6 +17,7 @@ from . import results
 from .acting import acting
 from .cluster import Filled, end_in_order, filled
 from .habits import habits
+from .login import login
 from .look import CHROMIUM, chromium
 from .pages import matrix
 from .pictures import pictures
@@ -46,6 +47,7 @@ ROWS: Final[dict[str, Row]] = {
     "acting": _over("full", acting),
     "habits": _over("full", habits),
     "proxied": _over("full", proxied),
+    "login": login,
     "pages-full": _matrix("full"),
 }
 

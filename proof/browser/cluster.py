@@ -78,6 +78,37 @@ def filled(variant: str) -> Iterator[Filled]:
         yield Filled(f"http://{where['ui']}", f"http://{only_look}", proxied, made["ids"], made["actions"])
 
 
+@dataclass(frozen=True)
+class Guarded:
+    """A cluster whose pages ask for a token, over encrypted tasks.
+
+    Attributes:
+        pages: their address.
+        tokens: by their holders, as guarded.py has them.
+        ids: of tasks, by what became of them.
+        revoke: the words of the command that revokes the operator's token.
+    """
+
+    pages: str
+    tokens: dict[str, str]
+    ids: dict[str, str]
+    revoke: list[str]
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[Guarded]:
+    """Such a cluster, on free ports."""
+    with tempfile.TemporaryDirectory(prefix="atf-browser-") as folder, contextlib.ExitStack() as ends:
+        child = _started(ends, folder, folder, module="proof.browser.guarded", name="guarded")
+        said = _said(child, "ui", folder)
+        yield Guarded(f"http://{said['ui']}", said["tokens"], said["ids"], said["revoke"])
+
+
+def atf(*words: str) -> None:
+    """Runs a command of atf."""
+    subprocess.run([*ATF, "atf.cli", *words], cwd=ROOT, env=_env(), check=True, capture_output=True)
+
+
 def _env() -> dict[str, str]:
     left = {name: value for name, value in os.environ.items() if not name.startswith(("ATF_", "PYTHON"))}
     return {**left, "PYTHONPATH": str(ROOT), "TZ": "UTC"}
@@ -90,14 +121,14 @@ def end_in_order() -> None:
 
 
 def _started(
-    ends: contextlib.ExitStack, folder: str, *words: str, err: bool = False, name: str = ""
+    ends: contextlib.ExitStack, folder: str, *words: str, err: bool = False, name: str = "", module: str = "atf.cli"
 ) -> subprocess.Popen[str]:
-    """A command of atf whose lines go to a file of its name."""
+    """A command of atf, or another module, whose lines go to a file of its name."""
     name = name or words[0]
     out = Path(folder, f"{name}.out")
     with out.open("w", encoding="utf-8") as file, Path(folder, f"{name}.err").open("w", encoding="utf-8") as other:
         child = subprocess.Popen(
-            [*ATF, "atf.cli", *words],
+            [*ATF, module, *words],
             cwd=folder, env=_env(), stdout=other if err else file, stderr=file if err else other, text=True, start_new_session=True,
         )  # fmt: skip
     child.args = [str(out)]

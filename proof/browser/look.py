@@ -94,6 +94,10 @@ class Judge:
         self.page.wait_for_load_state("load")
         return self.page
 
+    def expect(self, *statuses: int) -> None:
+        """What the next requests may be answered with beside success."""
+        self._statuses = {*statuses}
+
     def hear(self, where: str) -> None:
         """Takes what the console and the network have said since the last time."""
         self.findings += [f"{where}: {each}" for each in dict.fromkeys(self._heard)]

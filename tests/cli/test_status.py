@@ -155,6 +155,16 @@ def test_lasting_warnings_of_the_store_are_one_line(atf: Atf, reply: f.GetStatus
     assert "up to 2 s" not in out
 
 
+def test_what_is_withheld_is_not_called_dead(atf: Atf, reply: f.GetStatusReply) -> None:
+    for name in ("roles", "hosts", "memory"):
+        reply.ClearField(name)
+    reply.cluster_withheld = True
+    shown = atf("status")
+    assert shown.code == 0
+    assert "withheld, with worker hosts and store servers: they take a token that may read every namespace" in shown.out
+    assert "none is alive" not in shown.out
+
+
 def test_how_late_and_how_recent_is_the_caller_s_to_say(atf: Atf, reply: f.GetStatusReply) -> None:
     reply.lambdas[0].due_since_us = NOW_US - 20 * US
     assert atf("status").code == 0

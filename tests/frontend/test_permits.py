@@ -474,6 +474,7 @@ async def test_status_counts_and_registry_show_what_their_caller_may_see(two: Be
         assert [getattr(each, "lambda") for each in status.lambdas] == [OWN]
         assert (status.lambdas_known, status.counts["NEW"]) == (1, 1)
         assert not status.hosts
+        assert status.cluster_withheld
         assert [each.name for each in status.jobs] == ["photos/mine"]
         assert [each.spec.name for each in (await front.list_lambdas(f.ListLambdasRequest())).lambdas] == [OWN]
         counts = (await front.count_tasks(f.CountTasksRequest())).lambdas

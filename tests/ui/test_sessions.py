@@ -17,7 +17,7 @@ from atf.auth.grants import TokenGrant, Verb
 from atf.auth.methods import check_method
 from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings, UiSettings
-from atf.errors import Unauthenticated
+from atf.errors import PermissionDenied, Unauthenticated
 from atf.metrics.metrics import Metrics
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.caller_limits import CallerLimits
@@ -56,6 +56,7 @@ class Asked(Recorder):
         super().__init__()
         self.by: list[str] = []
         self.task = t.Task()
+        self.sees_cluster = True
 
     async def get_task(self, request: f.GetTaskRequest) -> t.Task:  # noqa: ARG002
         return self.task
@@ -67,7 +68,14 @@ class Asked(Recorder):
 
     async def get_status(self, request: f.GetStatusRequest) -> Any:
         self.by.append(caller().name)
+        if not self.sees_cluster:
+            return f.GetStatusReply(cluster_withheld=True)
         return await super().get_status(request)  # type: ignore[misc]  # they are made by name
+
+    async def list_hosts(self, request: f.ListHostsRequest) -> Any:
+        if not self.sees_cluster:
+            raise PermissionDenied("no read for all namespaces")
+        return await super().list_hosts(request)  # type: ignore[misc]  # they are made by name
 
 
 @asynccontextmanager
@@ -181,18 +189,31 @@ async def test_what_somebody_may_not_do_is_not_offered_and_is_refused() -> None:
 
 async def test_what_is_withheld_names_the_verb_that_it_takes() -> None:
     async with at_the_door() as (browser, _, asked):
-        withheld = t.Task(id="0-a", status=t.SUCCESS, withheld=True, **{"lambda": "photos/thumbnail"})  # type: ignore[arg-type]
+        withheld = t.Task(id="0-a", status=t.SUCCESS, withheld=True, has_log=True, **{"lambda": "photos/thumbnail"})  # type: ignore[arg-type]
         asked.task = withheld
         await sign_in(browser, "reader")
-        for path in ("/tasks/0-a", "/tasks/0-a/result"):
+        for path in ("/tasks/0-a", "/tasks/0-a/result", "/tasks/0-a/log"):
             _, text = await browser.get(path)
             assert 'id="withheld"' in text
             assert "<code>photos</code>" in text
             assert "<code>read_payload</code>" in text
+        assert "GetLog" not in [name for name, _ in asked.asked], "it would be refused, and the page with it"
         asked.task = t.Task(id="0-a", status=t.SUCCESS, result=b"1", **{"lambda": "photos/thumbnail"})  # type: ignore[arg-type]
         browser.clock.now_us += 60_000_000
         _, text = await browser.get("/tasks/0-a")
         assert 'class="veil"' not in text
+
+
+async def test_what_of_the_cluster_is_withheld_is_not_taken_for_dead() -> None:
+    async with at_the_door() as (browser, _, asked):
+        asked.sees_cluster = False
+        await sign_in(browser, "reader")
+        _, overview = await browser.get("/")
+        assert "none is alive" not in overview
+        for path in ("/", "/cluster", "/cluster?tab=store"):
+            status, text = await browser.get(path)
+            assert (status, 'id="withheld"' in text) == (200, True), path
+        assert 'id="withheld"' not in (await browser.get("/cluster?tab=gates"))[1]
 
 
 async def test_nothing_that_was_read_for_one_is_shown_to_another() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from atf.errors import PermissionDenied
 from atf.rpc import frontend_pb2 as f
 from atf.ui.visit import PAGE_ROWS, PageView, Visit
 
@@ -15,7 +16,12 @@ TABS: Final = ("hosts", "store", "capacity", "gates", "audit")
 async def cluster(visit: Visit) -> PageView:
     """The cluster, with one of its tabs."""
     tab = visit.word("tab", TABS)
-    return PageView("cluster.html", "Cluster", {"tabs": TABS, "tab": tab, **await _TABS[tab](visit)})
+    refused, found = "", dict[str, Any]()
+    try:
+        found = await _TABS[tab](visit)
+    except PermissionDenied as error:  # of this tab: its reader may see others
+        refused = str(error)
+    return PageView("cluster.html", "Cluster", {"tabs": TABS, "tab": tab, "refused": refused, **found})
 
 
 async def _hosts(visit: Visit) -> dict[str, Any]:

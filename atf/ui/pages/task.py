@@ -49,6 +49,8 @@ async def task(visit: Visit) -> PageView:
 
 async def _log(visit: Visit, found: t.Task) -> tuple[f.GetLogReply, bool]:
     """What its runs have said, as far as it is kept; of one that runs, as far as it has come."""
+    if found.withheld:  # to ask for it would be refused
+        return f.GetLogReply(why_none="withheld"), False
     watched = found.status == t.PROCESSING
     seen = visit.logs.look(found.id) if watched else None
     if seen is None and found.has_log:
@@ -62,7 +64,8 @@ async def part(visit: Visit) -> PageView:
     if name not in PARTS:
         raise NotFound(f"a task has no {name[:80]!r} here: {', '.join(PARTS)}")
     found = await visit.frontend.get_task(f.GetTaskRequest(id=visit.names["id"], with_spec=True))
-    log = await visit.frontend.get_log(f.GetLogRequest(id=found.id)) if name == "log" else f.GetLogReply()
+    asked = name == "log" and not found.withheld
+    log = await visit.frontend.get_log(f.GetLogRequest(id=found.id)) if asked else f.GetLogReply()
     texts = {
         "arguments": lambda: readable(found.spec.payload, found.spec.encoding),
         "result": lambda: readable(found.result, found.result_encoding),
