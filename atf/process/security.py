@@ -62,5 +62,6 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, proce
         server_credentials(settings),
         wrong_tries,
         http=http_context(settings),
+        http_of_callers=http_context(settings, of_callers=True),
         limits=CallerLimits(settings, process.metrics),
     )

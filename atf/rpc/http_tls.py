@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from typing import Any
 
 from atf.config.settings import SecuritySettings
@@ -14,15 +15,21 @@ from .tls_files import WatchedFiles, read_files
 _log = get_logger()
 
 
-def http_context(settings: SecuritySettings) -> ssl.SSLContext | None:
-    """What connections are wrapped with; None: they are plain. It asks for no certificate: readers show a token.
+def http_context(settings: SecuritySettings, *, of_callers: bool = False) -> ssl.SSLContext | None:
+    """What connections are wrapped with; None: they are plain.
+
+    Args:
+        settings: the certificate, and whom it asks for one.
+        of_callers: whether it serves those who call the gRPC server as well. With auth = mtls they show a certificate here, too; people's browsers,
+            and what reads metrics or asks whether the process lives, show none.
 
     Raises:
         ConfigError: a file can't be read, or the key is another's.
     """
     if not settings.tls_cert:
         return None
-    paths = [settings.tls_cert, settings.tls_key]
+    asks = of_callers and settings.auth == "mtls"
+    paths = [settings.tls_cert, settings.tls_key, *([settings.tls_client_ca] if asks else [])]
     files = WatchedFiles(paths)
     files.changed()
     first = current = _made(paths)
@@ -47,5 +54,19 @@ def _made(paths: list[str]) -> ssl.SSLContext:
     read_files(paths)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(*paths)
+    context.load_cert_chain(*paths[:2])
+    for authority in paths[2:]:
+        context.load_verify_locations(authority)
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
+    """The names in a caller's certificate, which was checked.
+
+    Args:
+        certificate: as `ssl` gives it; None: none was shown.
+    """
+    found = certificate or {}
+    common = (value for part in found.get("subject", ()) for name, value in part if name == "commonName")
+    return [*(value for _, value in found.get("subjectAltName", ())), *common]

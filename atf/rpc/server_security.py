@@ -35,7 +35,8 @@ class ServerSecurity:
         authenticator: knows callers; None: everybody may do everything.
         credentials: gRPC's, of a server; None: what is said can be read by whoever carries it.
         wrong_tries: limits those who show what is not valid; None: nobody is limited.
-        http: wraps connections of what the role serves by HTTP; None: as `credentials`.
+        http: wraps connections of what the role serves to people by HTTP; None: they are plain.
+        http_of_callers: the same of what it serves to those who call it by gRPC as well.
         check_method: lets pass what a caller may call, by its path.
         limits: what one caller may ask for at once; None: as much as by default.
         again_s: seconds after which an open stream is checked once more.
@@ -45,6 +46,7 @@ class ServerSecurity:
     credentials: Any | None = None
     wrong_tries: WrongTries | None = None
     http: Any | None = None
+    http_of_callers: Any | None = None
     check_method: Callable[[str, Caller], None] = check_method
     limits: CallerLimits | None = None
     again_s: float = AGAIN_S

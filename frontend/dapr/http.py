@@ -30,6 +30,7 @@ from atf.metrics.metrics import Metrics
 from atf.rpc import dapr_runtime_pb2 as d
 from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.http_bounds import address_of, bounded_runner, listen as listen_on, peer_of, receive_body
+from atf.rpc.http_tls import names_in
 from atf.rpc.listen_address import listening_socket
 from atf.rpc.server import MAX_SENTENCE_BYTES
 from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
@@ -94,7 +95,7 @@ class HttpPort:
             app.router.add_delete(f"{path}/{{name}}", self._delete)
         runner = bounded_runner(app, self._grace)
         await runner.setup()
-        self._taking = await listen_on(runner, listening, self._security.http)
+        self._taking = await listen_on(runner, listening, self._security.http_of_callers)
         self._runner = runner
         return f"{host}:{listening.getsockname()[1]}"
 
@@ -115,8 +116,9 @@ class HttpPort:
         if authenticator is None:
             return ANYBODY
         sent = {key.lower(): value for key, value in request.headers.items()}
+        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         try:
-            who = await authenticator.caller(shown_in(sent), ())
+            who = await authenticator.caller(shown_in(sent), names_in(certificate))
         except Unauthenticated as error:
             if tries is not None:
                 await tries.after(peer_of(request), str(error))
