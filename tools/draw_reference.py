@@ -25,7 +25,7 @@ import click
 
 import atf
 from atf import errors
-from atf.auth import methods as permissions
+from atf.auth import methods as permissions, routes
 from atf.auth.grants import Verb
 from atf.cli.commands import SECTIONS, cli
 from atf.config import settings as s
@@ -424,10 +424,11 @@ VERBS: Final = {
 }
 OVERS: Final = {
     permissions.Over.NAMED: "Each lambda that the request names must be granted, those of callbacks, chains, jobs and items too. Else:"
-    " PERMISSION_DENIED, whether the lambda exists or not.",
+    " PERMISSION_DENIED, whether the lambda exists or not. So must something in the namespace of a job's name.",
     permissions.Over.FOUND: "The lambdas of the tasks, batches or jobs that the request names must be granted. Of a namespace for which the token"
     " has no verb they do not exist: NOT_FOUND.",
-    permissions.Over.LISTED: "The reply shows, counts and changes what is granted, and nothing else.",
+    permissions.Over.LISTED: "The reply shows, counts and changes what is granted, and nothing else. The token of a page says nothing to its"
+    " caller, and counts for that caller and that call alone.",
     permissions.Over.CLUSTER: "The token needs the verb for all namespaces: `--namespace '*'`.",
     permissions.Over.OWN: "It concerns claims, which are known by a secret of their own.",
     permissions.Over.NOTHING: "It concerns nothing that belongs to anybody.",
@@ -448,6 +449,10 @@ def permissions_page() -> Iterator[str]:
         " `--namespace atf/command`. Without `read_payload` a reply's field `withheld` says that something was left out. Filters by the text of an"
         " error or by arguments need `read_payload`.\n"
     )
+    yield (
+        "The subject of a client's certificate goes by the same rows: `atf token create --subject` says what it may do. The credential of an executor has the"
+        " verbs `schedule`, `read`, `read_payload` and `work` of the token behind it, for calls whose last column says yes.\n"
+    )
     yield "| what it concerns | what holds |\n|---|---|"
     yield "\n".join(f"| {over.value} | {text} |" for over, text in OVERS.items())
     services: dict[str, list[str]] = {}
@@ -457,11 +462,61 @@ def permissions_page() -> Iterator[str]:
         services.setdefault(service, []).append(
             f"| {name} | {f'`{rule.verb}`' if rule.verb else 'any'} | {rule.over.value} | {executors} |"
         )
+    yield from http_rows()
+    yield from action_rows()
+    yield from command_rows()
     for service, rows in services.items():
         yield f"\n## {service}\n"
         yield SAID_OF_SERVICES.get(service, "")
         yield "| method | verb | what it concerns | credential of an executor is enough |\n|---|---|---|---|"
         yield "\n".join(rows)
+
+
+DOORS: Final = {
+    routes.Door.OPEN: "everybody",
+    routes.Door.SESSION: "who is signed in; each call of the page goes by its own row",
+    routes.Door.READER: "a token with `read` for all namespaces",
+}
+PORTS: Final = {routes.UI: "pages", routes.DAPR_HTTP: "Dapr's HTTP", routes.METRICS: "metrics"}
+
+
+def http_rows() -> Iterator[str]:
+    """What is served by HTTP."""
+    yield "\n## HTTP\n"
+    yield "A route without a row is refused to everybody.\n"
+    yield "| port | route | who may |\n|---|---|---|"
+    for (port, method, path), route in routes.ROUTES.items():
+        who = DOORS.get(route.door) or f"as the RPC {route.call.rpartition('/')[2]} of `{permissions.DAPR}`"
+        yield f"| {PORTS[port]} | `{method} {path}` | {who} |"
+
+
+def action_rows() -> Iterator[str]:
+    """What the pages' actions take."""
+    yield "\n## Actions of the pages\n"
+    yield "`POST /do/ACTION` of somebody who is signed in. Whoever lacks the verb is not shown the action, and is refused.\n"
+    yield "| action | RPC | verb |\n|---|---|---|"
+    for action, call in routes.ACTIONS.items():
+        yield f"| {action} | {call} | `{routes.rule_of_action(action).verb}` |"
+
+
+def command_rows() -> Iterator[str]:
+    """What commands take."""
+    yield "\n## Commands\n"
+    yield (
+        "A command needs the verbs of the calls that it makes with the arguments and flags that you give it. With the address of the store in place of a"
+        " frontend's it needs no token: whoever reaches the store may do everything.\n"
+    )
+    yield "| command | RPCs | verbs |\n|---|---|---|"
+    for command, calls in routes.COMMANDS.items():
+        rules = (permissions.RULES[f"/atf.v1.Frontend/{call}"] for call in calls)
+        verbs = dict.fromkeys(f"`{each.verb}`" for each in rules if each.verb)
+        yield f"| `atf {command}` | {', '.join(calls) or 'none'} | {', '.join(verbs) or 'none'} |"
+    for names, said in (
+        (routes.OF_STORE, "have the address of the store, and need no token"),
+        (routes.OF_PROCESSES, "run a process, which shows a token of its own"),
+        (routes.OF_ONE_MACHINE, "ask nobody, or processes that they start themselves"),
+    ):
+        yield f"\n{', '.join(f'`atf {each}`' for each in sorted(names))} {said}.\n"
 
 
 SAID_OF_SERVICES: Final = {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from atf.auth.routes import METRICS, ROUTES, Door
 from atf.log import get_logger
 from atf.rpc.listen_address import listening_socket
 
@@ -111,8 +112,13 @@ class MetricsServer:
     def answer(self, asked: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         """One request; runs on a thread of its own."""
         path = asked["PATH_INFO"]
+        route = ROUTES.get((METRICS, "GET", path))
+        if route is None:
+            start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
+            return [b"here are /metrics, /livez and /readyz\n"]
         if path == "/metrics":
-            if why_not := self._why_not(asked.get("HTTP_AUTHORIZATION", ""), asked.get("REMOTE_ADDR", "")):
+            shown, address = asked.get("HTTP_AUTHORIZATION", ""), asked.get("REMOTE_ADDR", "")
+            if why_not := self._why_not(shown, address) if route.door is Door.READER else "":
                 start(
                     "401 Unauthorized",
                     [("Content-Type", "text/plain; charset=utf-8"), ("WWW-Authenticate", 'Bearer realm="atf"')],
@@ -122,10 +128,7 @@ class MetricsServer:
             return self._render({**asked, "QUERY_STRING": ""}, start)
         if path == "/livez":
             return _say(start, self._turns(), "the loop turns", f"the loop has not turned for {LIVE_S:g} s")
-        if path == "/readyz":
-            return _say(start, self._process.serves, "serves", "it does not serve yet, or is about to end")
-        start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-        return [b"here are /metrics, /livez and /readyz\n"]
+        return _say(start, self._process.serves, "serves", "it does not serve yet, or is about to end")
 
     def _why_not(self, shown: str, address: str) -> str:
         peer = f"ipv6:[{address}]:0" if ":" in address else f"ipv4:{address}:0"

@@ -12,7 +12,9 @@ from urllib.parse import urlencode
 from aiohttp import web
 from markupsafe import Markup
 
-from atf.auth.secrets import MAX_CHARS
+from atf.auth.grants import ALL, Verb
+from atf.auth.routes import UI, Door, route_of, rule_of_action
+from atf.auth.secrets import HEADER, MAX_CHARS, SCHEME
 from atf.client.whoami import whoami
 from atf.config.settings import SecuritySettings, UiSettings
 from atf.config.web import host_names, is_loopback
@@ -36,7 +38,7 @@ from atf.runtime import Runtime, new_id
 from atf.task import clip
 
 from .actions.action import Action, command_words, read_values
-from .actions.table import ACTIONS, CALLS
+from .actions.table import ACTIONS
 from .pages.table import PAGES, Page
 from .rendering import make_environment, with_values
 from .samples import Samples
@@ -60,8 +62,6 @@ from .zones import Instants, zone_named
 
 SESSION: Final = web.RequestKey("session", Session)
 """Of a request: who has made it, where people sign in."""
-_OPEN: Final = frozenset({"/login", "/prefs", "/livez", "/readyz", "/metrics"})
-"""Paths that are answered to everybody."""
 LOGIN: Final = "login"
 """In the place of a page's name in the navigation, of which that page shows nothing."""
 _OF_SESSIONS: Final = ("/login", "/logout")
@@ -183,9 +183,11 @@ class _Pages:
 
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """What a handler answers, whose calls show the token of whoever asks; or the way to the page that asks for one."""
-        inside = request.path.removeprefix(self._settings.root)
-        if self._sessions is None or inside in _OPEN or inside.startswith("/static/"):
+        door = self._door(request)
+        if self._sessions is None or door in {Door.OPEN, Door.READER}:
             with self._limits.during(address_of(request)):
+                if self._sessions is not None and door is Door.READER:
+                    await self._check_reader(request)
                 return await handler(request)
         cookie = request.cookies.get(COOKIE, "")
         session = self._sessions.of(cookie)
@@ -199,6 +201,27 @@ class _Pages:
                 self._sessions.end(cookie)
                 del request[SESSION]
                 return self._to_login(request)
+
+    def _door(self, request: web.Request) -> Door:
+        """Whom the table lets in by this route; what is no route is told to those alone who are signed in."""
+        resource = request.match_info.route.resource
+        if resource is None:
+            return Door.SESSION
+        path = resource.canonical
+        path = path.removeprefix(self._settings.root) or "/"
+        return route_of(UI, request.method, path).door
+
+    async def _check_reader(self, request: web.Request) -> None:
+        """Lets pass who shows a token that may read every namespace, as a metrics server does."""
+        try:
+            with showing(request.headers.get(HEADER, "").removeprefix(SCHEME)):
+                caller = await self._frontend.get_caller(f.GetCallerRequest())
+        except (ConfigError, Unauthenticated) as error:  # ConfigError: no header could carry it
+            if self._wrong_tries is not None:
+                await self._wrong_tries.after(peer_of(request), str(error))
+            raise Unauthenticated(f"{error}: send `{HEADER}: {SCHEME}atf_…`, of a token that may read all") from None
+        if not caller.everything and not (ALL in caller.scopes and {Verb.READ, Verb.ADMIN} & set(caller.verbs)):
+            raise Refused(f"{caller.name}: no {Verb.READ} for all namespaces (*), which this needs")
 
     def _to_login(self, request: web.Request) -> web.Response:
         here = request.rel_url.raw_path_qs if request.method == "GET" and PARTIAL not in request.headers else ""
@@ -305,7 +328,7 @@ class _Pages:
         session = request.get(SESSION)
         if self._settings.read_only or (self._sessions is not None and session is None):
             return lambda _action: False
-        return lambda action: session is None or session.may_call(CALLS[action])
+        return lambda action: session is None or session.may_do(action)
 
     def _instants(self, request: web.Request) -> Instants:
         return Instants(zone_named(request.cookies.get(ZONE_COOKIE, "")), self._runtime.wall_us())
@@ -405,7 +428,11 @@ class _Pages:
         return answer
 
     async def _carried_out(self, request: web.Request, action: Action, form: Mapping[str, object]) -> dict[str, str]:
+        session = request.get(SESSION)
         try:
+            rule = rule_of_action(action.name)
+            if session is not None and not session.may_do(action.name):
+                raise Refused(f"{session.caller.name}: no {rule.verb}, which this needs")
             values = read_values(action, form)
             done = await action.do(self._frontend, values, f"{whoami()} (atf ui)")
         except Unauthenticated:

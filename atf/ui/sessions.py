@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from atf.auth.grants import Verb
-from atf.auth.methods import RULES
+from atf.auth.routes import rule_of_action
 from atf.rpc import api, frontend_pb2 as f
 from atf.runtime import Runtime, new_id
 
@@ -61,9 +61,9 @@ class Session:
     def __repr__(self) -> str:
         return f"Session({self.caller.name})"
 
-    def may_call(self, method: str) -> bool:
-        """Whether it has the verb of a method of the frontend for anything at all."""
-        verb = RULES[f"/atf.v1.Frontend/{method}"].verb
+    def may_do(self, action: str) -> bool:
+        """Whether it has the verb of what an action calls for anything at all."""
+        verb = rule_of_action(action).verb
         return self.caller.everything or verb is None or {verb, Verb.ADMIN} & set(self.caller.verbs) != set()
 
 

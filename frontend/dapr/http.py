@@ -21,7 +21,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError
 
 from atf.auth.caller import ANYBODY, Caller, acting_for
-from atf.auth.methods import DAPR
+from atf.auth.routes import DAPR_HTTP, Door, Route, route_of
 from atf.auth.secrets import shown_in
 from atf.config.settings import SecuritySettings
 from atf.errors import AtfError, Internal, InvalidArgument, NotFound, Unauthenticated
@@ -53,8 +53,6 @@ _STATUS: Final = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-_RPCS: Final = {"POST": "ScheduleJob", "GET": "GetJob", "DELETE": "DeleteJob"}
-"""What a route stands for, by its method."""
 _SHOWN_TYPES: Final = (struct_pb2.Value, struct_pb2.Struct, struct_pb2.ListValue, wrappers_pb2.StringValue)
 """Whose descriptions a process must hold to show data of these types; imported for that."""
 
@@ -104,14 +102,16 @@ class HttpPort:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Lets pass a call by the row of the RPC that its route stands for; whether it is well is told to everybody."""
-        if handler == self._health:
+        resource = request.match_info.route.resource
+        route = Route(Door.CALL) if resource is None else route_of(DAPR_HTTP, request.method, resource.canonical)
+        if route.door is Door.OPEN:
             return await handler(request)
-        who = await self._caller(request)
+        who = await self._caller(request, route.call)
         with self._limits.during(who.name or address_of(request)), acting_for(who):
             await receive_body(request)
             return await handler(request)
 
-    async def _caller(self, request: web.Request) -> Caller:
+    async def _caller(self, request: web.Request, call: str) -> Caller:
         authenticator, tries = self._security.authenticator, self._security.wrong_tries
         if authenticator is None:
             return ANYBODY
@@ -123,7 +123,8 @@ class HttpPort:
             if tries is not None:
                 await tries.after(peer_of(request), str(error))
             raise
-        self._security.check_method(f"/{DAPR}/{_RPCS.get(request.method, request.method)}", who)
+        if call:  # else it is answered with 404
+            self._security.check_method(call, who)
         return who
 
     def drain(self) -> None:

@@ -12,6 +12,10 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import fakeredis
@@ -22,11 +26,13 @@ from google.protobuf.message_factory import GetMessageClass
 
 from atf.auth import secrets
 from atf.auth.authenticator import TokenAuthenticator
+from atf.auth.dev_certificates import DevAuthority
+from atf.auth.executor_credentials import KEY_BYTES, Credential, sign
 from atf.auth.grants import ALL, Verb
 from atf.auth.known_tokens import KnownTokens, TokenTable
 from atf.auth.methods import DAPR, DAPR_SCHEDULER, RULES, Over
 from atf.auth.token_record import TokenRecord
-from atf.config.settings import FrontendSettings, StoreSettings, Timing
+from atf.config.settings import FrontendSettings, SecuritySettings, StoreSettings, Timing
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.dapr.scheduler import SchedulerService
 from atf.rpc import (
@@ -41,6 +47,7 @@ from atf.rpc import (
 )
 from atf.rpc.server import Service, serve
 from atf.rpc.server_security import ServerSecurity
+from atf.rpc.server_tls import server_credentials
 from atf.rpc.stub import snake_case
 from atf.runtime import SystemRuntime
 from atf.store.store import Store
@@ -52,6 +59,18 @@ SCOPES: Final = ("own", "dapr.own", "dapr-scheduler.own")
 CHANCE: Final = random.Random(1)
 FRONTEND: Final = "atf.v1.Frontend"
 BAD: Final = ("no", "wrong", "expired", "revoked")
+EXECUTOR, CERTIFICATE = "executor", "certificate"
+"""Of an executor, by a token that may schedule, read and work; and of a client, with the verb admin. Both for `own`."""
+BAD_HOLDERS: Final = (
+    "executor expired",
+    "executor revoked",
+    "executor forged",
+    "certificate unknown",
+    "certificate revoked",
+)
+OF_HANDS: Final = frozenset({Verb.SCHEDULE, Verb.READ, Verb.READ_PAYLOAD, Verb.WORK})
+GOOD: Final = (*(each.value for each in Verb), EXECUTOR, CERTIFICATE)
+_KEY: Final = b"k" * KEY_BYTES
 LET_IN, NO_TOKEN, DENIED, HIDDEN = "let in", "UNAUTHENTICATED", "PERMISSION_DENIED", "not there"
 
 
@@ -99,12 +118,17 @@ class Stub:
 class World:
     """A server of all services, with a task, a batch and a job of each namespace."""
 
-    def __init__(self, address: str, tokens: dict[str, str], store: Store, frontend: Any) -> None:
+    def __init__(
+        self, address: str, tokens: dict[str, str], store: Store, frontend: Any, security: ServerSecurity
+    ) -> None:
         self.address, self.tokens, self.store, self.frontend = address, tokens, store, frontend
+        self.security = security
         self.tasks: dict[str, str] = {}
         self.batches: dict[str, str] = {}
         self._made = 0
         self.channel = grpc.aio.insecure_channel(address)
+        self.by_certificate: dict[str, Any] = {}
+        """Channels by whose certificate they show."""
 
     async def fill(self, name: str, lambda_name: str) -> None:
         """Makes what calls find: anew before each that may change it."""
@@ -123,10 +147,10 @@ class World:
         metadata = [("authorization", f"Bearer {shown}")] if shown else []
         decode = GetMessageClass(method.output_type).FromString
         kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
-        made = getattr(self.channel, kind)(
+        made = getattr(self.by_certificate.get(token, self.channel), kind)(
             path, request_serializer=lambda each: each.SerializeToString(), response_deserializer=decode
         )
-        asked = made(iter(requests) if method.client_streaming else requests[0], metadata=metadata, timeout=5)
+        asked = made(iter(requests) if method.client_streaming else requests[0], metadata=metadata, timeout=30)
         try:
             if not method.server_streaming:
                 return "OK", [await asked]
@@ -210,6 +234,15 @@ def _of_sidecar(kind: Any, name: str) -> Message:
     return made
 
 
+def expected_of(path: str, token: str, name: str) -> str:
+    """What the table says of a holder."""
+    if token in {*BAD, *BAD_HOLDERS}:
+        return NO_TOKEN
+    if token == EXECUTOR:
+        return expected(path, OF_HANDS, name) if RULES[path].executors else DENIED
+    return expected(path, frozenset({Verb.ADMIN if token == CERTIFICATE else Verb(token)}), name)
+
+
 def expected(path: str, verbs: frozenset[Verb], name: str) -> str:
     """What the table says of a token for the namespace `own` that has these verbs."""
     rule = RULES[path]
@@ -261,7 +294,7 @@ async def world() -> AsyncIterator[World]:
     tokens, records = _tokens()
 
     async def read(_version: int) -> TokenTable:
-        return TokenTable(1, records, ())
+        return TokenTable(1, records, (_KEY,))
 
     security = ServerSecurity(TokenAuthenticator(KnownTokens(read, runtime), runtime))
     scheduler = SchedulerService(frontend=frontend, store=store, timing=timing, runtime=runtime)
@@ -279,14 +312,24 @@ async def world() -> AsyncIterator[World]:
         else:
             served.append(Service(each, logic.get(name) or Stub(each), name=name))
     server = await serve("127.0.0.1:0", served, security=security)
-    made = World(server.address, tokens, store, frontend)
+    authority = DevAuthority(datetime.now(UTC))
+    with TemporaryDirectory() as folder:
+        credentials = server_credentials(_of_certificates(Path(folder), authority))
+    by_tls = await serve("127.0.0.1:0", served, security=replace(security, credentials=credentials))
+    made = World(server.address, tokens, store, frontend, security)
+    for subject in (CERTIFICATE, "certificate unknown", "certificate revoked"):
+        chain, key = authority.client(subject)
+        shown = grpc.ssl_channel_credentials(authority.pair[0], key, chain)
+        made.by_certificate[subject] = grpc.aio.secure_channel(by_tls.address, shown)
     try:
         yield made
     finally:
-        await made.channel.close()
+        for each in (made.channel, *made.by_certificate.values()):
+            await each.close()
         frontend.drain()
         scheduler.drain()
         await server.stop(0)
+        await by_tls.stop(0)
         await scheduler.close()
         await store.close()
 
@@ -304,8 +347,33 @@ def _tokens() -> tuple[dict[str, str], dict[str, TokenRecord]]:
         records[token_id] = TokenRecord(
             **{"id": token_id, "scopes": SCOPES, "digest": secrets.digest_of(shown[kind])} | values
         )
+    hand, dead = (secrets.new_id(CHANCE.randbytes) for _ in range(2))
+    records[hand] = TokenRecord(id=hand, scopes=SCOPES, verbs=tuple(OF_HANDS))
+    records[dead] = TokenRecord(id=dead, scopes=SCOPES, verbs=tuple(OF_HANDS), revoked_us=1)
+    for subject, revoked_us in ((CERTIFICATE, 0), ("certificate revoked", 1)):
+        token_id = secrets.new_id(CHANCE.randbytes)
+        records[token_id] = TokenRecord(
+            id=token_id, scopes=SCOPES, verbs=("admin",), subject=subject, revoked_us=revoked_us
+        )
+    later = 1 << 52
+    shown |= {
+        EXECUTOR: sign(Credential(hand, later, "e1"), _KEY),
+        "executor expired": sign(Credential(hand, 1, "e1"), _KEY),
+        "executor revoked": sign(Credential(dead, later, "e1"), _KEY),
+        "executor forged": sign(Credential(hand, later, "e1"), b"x" * KEY_BYTES),
+    }
     shown["wrong"] = secrets.new_token(next(iter(records)), CHANCE.randbytes)
     return shown, records
+
+
+def _of_certificates(folder: Path, authority: DevAuthority) -> SecuritySettings:
+    """Those of a server that knows its callers by their certificates."""
+    pair = authority.server()
+    for name, content in {"cert": pair[0], "key": pair[1], "ca": authority.pair[0]}.items():
+        (folder / name).write_bytes(content)
+    return SecuritySettings(
+        tls_cert=str(folder / "cert"), tls_key=str(folder / "key"), auth="mtls", tls_client_ca=str(folder / "ca")
+    )
 
 
 def methods() -> Iterator[tuple[str, str, MethodDescriptor]]:
@@ -323,9 +391,9 @@ async def tried() -> list[Cell]:
             for name in NAMESPACES if service in {FRONTEND, DAPR_SCHEDULER} else ("own",):
                 await w.fill(name, NAMESPACES[name])
                 asked = requests_of(w, service, method, name)
-                for token in (*(BAD if name == "own" else ()), *(each.value for each in Verb)):
+                for token in (*((*BAD, *BAD_HOLDERS) if name == "own" else ()), *GOOD):
                     code, answers = await w.call(path, method, token, asked)
-                    want = NO_TOKEN if token in BAD else expected(path, frozenset({Verb(token)}), name)
+                    want = expected_of(path, token, name)
                     cells.append(Cell(path, token, name, want, verdict(path, code, answers, name)))
             if RULES[path].over is Over.CLUSTER:
                 code, answers = await w.call(path, method, "everywhere", requests_of(w, service, method, "own"))
@@ -333,21 +401,29 @@ async def tried() -> list[Cell]:
     return cells
 
 
+async def everything() -> list[Cell]:
+    """Every cell, of RPCs and of what is served by HTTP."""
+    from .matrix_http import tried_by_http  # which takes what is defined above
+
+    cells = await tried()
+    async with world() as w:
+        return [*cells, *await tried_by_http(w)]
+
+
 def main() -> int:
     """Prints the table, and whether it is as it should be."""
-    cells = asyncio.run(tried())
-    columns = (*BAD, *(each.value for each in Verb))
-    print(f"{'method':52} {'of':6}" + "".join(f"{each:>14}" for each in columns))
+    cells = asyncio.run(everything())
+    columns = (*BAD, *BAD_HOLDERS, *GOOD)
+    print(f"{'method':52} {'of':6}" + "".join(f"{each.replace('certificate', 'cert.'):>17}" for each in columns))
     words = {NO_TOKEN: "no token", DENIED: "denied", HIDDEN: "not there", LET_IN: "LET IN"}
     by = {(each.method, each.of, each.token): each for each in cells}
     for path, of in dict.fromkeys((each.method, each.of) for each in cells if each.of != "all"):
         row = (by.get((path, of, each)) for each in columns)
         shown = (words[each.found] + "!" * (each.found != each.expected) if each else "" for each in row)
-        print(f"{path:52} {of:6}" + "".join(f"{each:>14}" for each in shown))
+        print(f"{path:52} {of:6}" + "".join(f"{each:>17}" for each in shown))
     wrong = [each for each in cells if each.found != each.expected]
-    print(
-        f"\n{len(cells)} cells tried, {len(wrong)} not as the table says; {dict(Counter(each.found for each in cells))}"
-    )
+    right = (len(cells) - len(wrong)) / len(cells)
+    print(f"\n{len(cells)} cells tried, {right:.2%} as the table says; {dict(Counter(each.found for each in cells))}")
     for each in wrong:
         print(f"  {each}")
     return bool(wrong)

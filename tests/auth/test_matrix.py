@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, cast
 
-from atf.auth.grants import Verb
+import pytest
+
 from atf.auth.methods import RULES
+from atf.auth.routes import ACTIONS, DAPR_HTTP, METRICS, ROUTES, UI
+from tests.ui.conftest import example
 
-from .matrix import BAD, DENIED, HIDDEN, LET_IN, NO_TOKEN, tried
+from .matrix import BAD, BAD_HOLDERS, DENIED, GOOD, HIDDEN, LET_IN, NO_TOKEN, tried, world
+from .matrix_http import ports, tried_by_http
 
 
 async def test_the_whole_table_over_the_wire() -> None:
     cells = await tried()
     assert not [each for each in cells if each.found != each.expected]
     assert {each.method for each in cells} == RULES.keys()
-    assert {each.token for each in cells} == {*BAD, *(each.value for each in Verb), "everywhere"}
+    assert {each.token for each in cells} == {*BAD, *BAD_HOLDERS, *GOOD, "everywhere"}
     let_in = {each.method for each in cells if each.found == LET_IN}
     assert let_in == RULES.keys()  # none is refused to everybody
     found = Counter(each.found for each in cells)
     assert min(found[each] for each in (NO_TOKEN, DENIED, HIDDEN, LET_IN)) > 10
+
+
+async def test_every_route_and_action_by_http() -> None:
+    async with world() as w:
+        cells = await tried_by_http(w)
+    assert not [each for each in cells if each.found != each.expected]
+    rows = {" ".join(row) for row in ROUTES if row[:2] != (UI, "POST")} | {f"ui POST /do/{each}" for each in ACTIONS}
+    assert {each.method for each in cells} == rows | {"ui POST /logout"}
+    found = Counter(each.found for each in cells)
+    assert min(found[each] for each in (NO_TOKEN, DENIED, LET_IN)) > 10
+
+
+async def test_a_route_or_an_action_without_a_row_is_refused_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in ((UI, "GET", "/tasks"), (DAPR_HTTP, "GET", "/v1.0/jobs/{name}"), (METRICS, "GET", "/metrics")):
+        monkeypatch.delitem(cast("dict[Any, Any]", ROUTES), row)
+    monkeypatch.delitem(cast("dict[Any, Any]", ACTIONS), "pause-job")
+    async with world() as w, ports(w) as http:
+        shown = w.tokens["everywhere"]
+        await http.browser.sign_in(shown)
+        assert await http.browser.status("/lambdas") == 200
+        assert await http.browser.status("/tasks") == 403
+        assert "in no row" in (await http.browser.post("/do/pause-job", example("pause-job")))[1]
+        assert (await http.ask(DAPR_HTTP, "GET", "/v1.0/jobs/{name}", shown))[0] == 403
+        assert (await http.ask(METRICS, "GET", "/metrics", shown))[0] == 404

@@ -13,6 +13,8 @@ from typing import Any
 import click
 import pytest
 
+from atf.auth.methods import RULES
+from atf.auth.routes import COMMANDS as COMMAND_ROWS, OF_ONE_MACHINE, OF_PROCESSES, OF_STORE
 from atf.cli import remote
 from atf.cli.caller import NAMES
 from atf.cli.commands import cli
@@ -172,6 +174,18 @@ def test_every_command_is_known() -> None:
     assert not missing, "a flag that is new needs a value"
 
 
+def test_every_command_has_a_row_of_the_table_of_who_may_call_what() -> None:
+    rows = (COMMAND_ROWS.keys(), OF_STORE, OF_ONE_MACHINE, OF_PROCESSES)
+    assert sorted(name for some in rows for name in some) == sorted(ALL)
+    assert {f"/atf.v1.Frontend/{call}" for calls in COMMAND_ROWS.values() for call in calls} <= RULES.keys()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_asks_for_what_its_row_says(command: str, seen: Seen) -> None:
+    asked = {name for name, _ in seen([*command.split(), *COMMANDS[command]])[4]}
+    assert asked <= {*COMMAND_ROWS[command]}
+
+
 @pytest.mark.parametrize(("command", "flag"), FLAGS)
 def test_a_flag_changes_what_a_command_does(command: str, flag: str, seen: Seen) -> None:
     beside, instead = BESIDE.get((command, flag), ([], []))
@@ -180,6 +194,8 @@ def test_a_flag_changes_what_a_command_does(command: str, flag: str, seen: Seen)
     if flag == "every":
         words, changed = [*command.split(), "a/b", "bob"], [*command.split(), "a/b"]
     without, with_it = seen(words), seen([*changed, *flag_of(command, flag)])
+    asked = {name for ran in (without, with_it) for name, _ in ran[4]}
+    assert asked <= {*COMMAND_ROWS.get(command, ())}, "what a command asks for stands in its row"
     assert with_it != without, f"atf {command} {flag_of(command, flag)} is dropped without a word"
 
 

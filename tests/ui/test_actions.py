@@ -7,11 +7,12 @@ import shlex
 import click
 import pytest
 
+from atf.auth.routes import ACTIONS as CALLS
 from atf.cli.commands import cli
 from atf.cli.task_filter import task_filter
 from atf.rpc import frontend_pb2 as f
 from atf.ui.actions.action import command_template, command_words
-from atf.ui.actions.table import ACTIONS, CALLS
+from atf.ui.actions.table import ACTIONS
 from atf.ui.task_filter import AS_OF, read_filter
 from atf.ui.texts import command_line
 from tests.recorder import Recorder
