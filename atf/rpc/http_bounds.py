@@ -16,6 +16,7 @@ import ssl
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 IDLE_S: Final = 75.0
 """Longer than proxies keep a connection for its next request (60 s), which would otherwise be sent on one that is just being closed."""
@@ -48,15 +49,20 @@ def bounded_runner(app: web.Application, drain_s: float) -> web.AppRunner:
         keepalive_timeout=IDLE_S,
         auto_decompress=False,
         lingering_time=LINGER_S,
-        logger=_silent(),
+        logger=_log,
     )
 
 
-def _silent() -> logging.Logger:
-    """Takes what aiohttp says of requests that it can't read: it shows what stood in their headers, which may be a token."""
-    found = logging.getLogger("atf.http")
-    found.setLevel(logging.CRITICAL + 1)
-    return found
+class _Readable(logging.Filter):
+    """Leaves out what aiohttp says of requests that it can't read: it shows what stood in their headers, which may be a token."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = record.exc_info[0] if record.exc_info else None
+        return kind is None or not issubclass(kind, HttpProcessingError)
+
+
+_log: Final = logging.getLogger("atf.http")
+_log.addFilter(_Readable())
 
 
 async def listen(runner: web.AppRunner, listening: socket.socket, tls: ssl.SSLContext | None = None) -> asyncio.Server:

@@ -457,7 +457,7 @@ def _said(cookie: str) -> dict[str, str]:
     """What an action did, from the cookie that keeps it for a moment."""
     try:
         found: Any = json.loads(base64.urlsafe_b64decode(cookie.encode()))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(found, dict) or found.keys() != {"tone", "text", "command"}:
         return {}

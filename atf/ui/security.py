@@ -106,7 +106,7 @@ def check_token(sent: str, cookie: str) -> None:
     Raises:
         Refused: its token is missing or another one.
     """
-    if not cookie or not hmac.compare_digest(sent.encode(), cookie.encode()):
+    if not cookie or not hmac.compare_digest(sent.encode(errors="replace"), cookie.encode(errors="replace")):
         raise Refused("this form's token is missing or old: load its page again, and send the form from there")
 
 

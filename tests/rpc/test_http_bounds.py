@@ -58,7 +58,10 @@ class RawHttp:
 
     async def answered(self) -> str:
         """What comes until the connection is closed."""
-        return (await asyncio.wait_for(self._reader.read(), 5)).decode()
+        try:
+            return (await asyncio.wait_for(self._reader.read(), 5)).decode()
+        except ConnectionError:
+            return ""
 
 
 def head(length: int, more: str = "") -> str:
