@@ -111,6 +111,10 @@ hosts: .venv/.ready ## measure what very many idle worker hosts cost, and what o
 rotation: .venv/.ready ## replace certificates and token every 5 s under 500 calls a second, none of which may fail: SECONDS=300; an ended run goes on
 	PYTHONPATH=. .venv/bin/python -P -m proof.rotation $(if $(SECONDS),--seconds "$(SECONDS)") $(ARGS)
 
+.PHONY: fuzz-doors
+fuzz-doors: .venv/.ready ## show damaged tokens, metadata and cookies at every door of a server; none may let in, crash or be logged: COUNT=20000 SEED=1
+	PYTHONPATH=. .venv/bin/python -P -m proof.fuzz $(if $(COUNT),--count "$(COUNT)") $(if $(SEED),--seed "$(SEED)") $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py

@@ -26,8 +26,7 @@ from atf.rpc.channel import AioChannel
 from atf.rpc.server import Server, Service, serve
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import FrontendStub
-
-from . import raw_http2 as raw
+from proof.fuzz import raw_http2 as raw
 
 FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
 GET = "/atf.v1.Frontend/GetTask"

@@ -27,9 +27,9 @@ class Frame(NamedTuple):
         )
 
 
-def call(path: str, stream: int, more: Sequence[tuple[str, str]] = ()) -> bytes:
+def call(path: str, stream: int, more: Sequence[tuple[str, str | bytes]] = ()) -> bytes:
     """The headers of a call, each spelled out."""
-    said = (
+    said: tuple[tuple[str, str | bytes], ...] = (
         (":method", "POST"),
         (":scheme", "http"),
         (":path", path),
@@ -42,9 +42,13 @@ def call(path: str, stream: int, more: Sequence[tuple[str, str]] = ()) -> bytes:
     return Frame(HEADERS, END_HEADERS, stream, block).packed()
 
 
-def _text(text: str) -> bytes:
-    assert len(text) < 127, "a longer one has another length"
-    return bytes((len(text),)) + text.encode()
+def _text(text: str | bytes) -> bytes:
+    data = text if isinstance(text, bytes) else text.encode()
+    length, left = bytes((min(len(data), 127),)), len(data) - 127
+    while left >= 0:
+        length += bytes(((left & 127) | (128 if left > 127 else 0),))
+        left = (left >> 7) if left > 127 else -1
+    return length + data
 
 
 def message(data: bytes) -> bytes:
