@@ -98,7 +98,7 @@ class HttpCaller:
             Fatal: a host is not allowed, or the answer says that it never will.
         """
         # Only now: aiohttp takes a tenth of a second to load, and most executors call nothing.
-        from .http_session import NotSent, Unanswered, send
+        from .http_session import AddressRefused, NotSent, Unanswered, send
 
         self._check(request)
         by_key = {each.key: each for each in request.addresses}
@@ -109,12 +109,14 @@ class HttpCaller:
         for key in self._rotation.order(list(by_key)):
             address = by_key[key]
             try:
-                answer = await send(request, address, headers, self._seconds(ctx, request))
+                answer = await send(request, address, headers, self._seconds(ctx, request), self._allowed)
             except NotSent as error:
                 self._rotation.failed(key)
                 refusals.append(str(error))
                 waits.append(None)
                 continue
+            except AddressRefused as error:
+                raise Fatal(f"{error}; docs/how-to/http.md says where a name may lead") from None
             except Unanswered as error:
                 self._rotation.failed(key)
                 raise Retry(str(error)) from None

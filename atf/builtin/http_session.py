@@ -7,6 +7,7 @@ The session ends with its loop: it lives in an asynchronous generator, which who
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, Final
@@ -15,6 +16,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import BadHttpMessage
 
+from atf.config.allowed_hosts import AllowedHosts, split_authority
 from atf.task import clip
 from atf.visible import one_line
 
@@ -29,8 +31,12 @@ READ_BYTES: Final = MAX_BODY_BYTES
 """Of a body that are read: characters take no less as JSON than they do here."""
 
 
-_kept: dict[asyncio.AbstractEventLoop, AsyncGenerator[aiohttp.ClientSession]] = {}
+_kept: dict[tuple[asyncio.AbstractEventLoop, AllowedHosts], AsyncGenerator[aiohttp.ClientSession]] = {}
 """The open sessions, each until its loop ends."""
+
+
+class AddressRefused(Exception):
+    """A name leads to an address that may not be called."""
 
 
 class NotSent(Exception):
@@ -41,13 +47,15 @@ class Unanswered(Exception):
     """The request went out, and no whole answer came back: whether it was done is unknown."""
 
 
-async def send(request: Request, address: TargetAddress, headers: dict[str, str], timeout_s: float) -> HttpAnswer:
+async def send(
+    request: Request, address: TargetAddress, headers: dict[str, str], timeout_s: float, allowed: AllowedHosts
+) -> HttpAnswer:
     """Sends a request to one address, over the session of the running loop.
 
     Raises:
-        NotSent, Unanswered: see there.
+        NotSent, Unanswered, AddressRefused: see there.
     """
-    session = await _session()
+    session = await _session(allowed)
     try:
         async with session.request(
             request.method,
@@ -126,17 +134,35 @@ class _LenientConnection(ResponseHandler):
                 self.transport.close()
 
 
-async def _session() -> aiohttp.ClientSession:
+class _AllowedResolver(aiohttp.ThreadedResolver):
+    """Looks names up, and passes on the addresses that may be called: what is connected to is what was looked at."""
+
+    def __init__(self, allowed: AllowedHosts) -> None:
+        super().__init__()
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        found = await super().resolve(host, port, family)
+        name = split_authority(host)[0]
+        may = [each for each in found if self._allowed.allows_address(name, port, each["host"])]
+        if found and not may:
+            raise AddressRefused(f"url: {name} leads to {found[0]['host']}, which is not allowed here")
+        return may
+
+
+async def _session(allowed: AllowedHosts) -> aiohttp.ClientSession:
     loop = asyncio.get_running_loop()
-    kept = _kept.get(loop)
+    kept = _kept.get((loop, allowed))
     if kept is None:
-        kept = _kept[loop] = _open(loop)
+        kept = _kept[loop, allowed] = _open(loop, allowed)
     return await anext(kept)
 
 
-async def _open(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.ClientSession]:
+async def _open(loop: asyncio.AbstractEventLoop, allowed: AllowedHosts) -> AsyncGenerator[aiohttp.ClientSession]:
     # How many run at once is bounded by the executor; a slow host must not keep connections from the others.
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=0, resolver=_AllowedResolver(allowed))
     connector._factory = partial(_LenientConnection, loop=loop)  # type: ignore[assignment]  # there is no public place for it
     session = aiohttp.ClientSession(
         connector=connector,
@@ -149,7 +175,7 @@ async def _open(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[aiohttp.Clien
         while True:
             yield session
     finally:
-        del _kept[loop]
+        del _kept[loop, allowed]
         await session.close()
 
 

@@ -4,9 +4,10 @@
     api.example.com:8443     this host at this port alone
     *.example.com            every host below example.com, not example.com itself
     10.0.0.7:80  [::1]:8080  an address
-    *                        any host at all
+    *                        any host of the public internet
 
-A name stands for whatever it resolves to: whoever lists one trusts its DNS. The text of a URL is brought into one form before it is
+An entry of a name stands for whatever the name resolves to: whoever lists one trusts its DNS. `*` lists none, so what it allows must resolve to
+a public address. No name leads to link-local addresses, where clouds give credentials to whoever asks: these need an entry of their own. The text of a URL is brought into one form before it is
 compared, and what other programs would read as another host, such as 127.1 or 0x7f000001, is refused rather than guessed.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from atf.errors import ConfigError, InvalidArgument
@@ -26,6 +28,11 @@ _PORT: Final = re.compile(r"[0-9]{1,5}")
 _AUTHORITY: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
 _MAX_HOST_CHARS: Final = 253
 
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_METADATA: Final = {"168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"}
+"""Where clouds that use no link-local address tell a machine its credentials."""
+
 
 class _AllowedHost(NamedTuple):
     host: str
@@ -35,12 +42,12 @@ class _AllowedHost(NamedTuple):
     """None: every port."""
 
 
+@dataclass(frozen=True)
 class AllowedHosts:
     """An allow-list as it was read."""
 
-    def __init__(self, entries: tuple[_AllowedHost, ...], *, everything: bool = False) -> None:
-        self._entries = entries
-        self._everything = everything
+    _entries: tuple[_AllowedHost, ...]
+    _everything: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -50,14 +57,43 @@ class AllowedHosts:
             ConfigError: one is none; the message names it.
         """
         words = [word.strip() for word in text.split(",") if word.strip()]
-        return cls(tuple(_entry(word) for word in words if word != "*"), everything="*" in words)
+        return cls(tuple(_entry(word) for word in words if word != "*"), "*" in words)
 
     def allows(self, host: str, port: int) -> bool:
-        """Whether a host, as `split_authority` gives it, may be called at a port."""
-        return self._everything or any(
+        """Whether a host, as `split_authority` gives it, may be called at a port, as far as that can be said before its name is looked up."""
+        if self._lists(host, port):
+            return True
+        address = _address(host.strip("[]"))
+        return self._everything and (address is None or _is_public(address))
+
+    def allows_address(self, host: str, port: int, found: str) -> bool:
+        """Whether a name, as `split_authority` gives it, may be called at an address that it was found to have."""
+        address = _address(found)
+        if address is None or address.is_link_local or str(address) in _METADATA:
+            return False
+        return self._lists(host, port) or (self._everything and _is_public(address))
+
+    def _lists(self, host: str, port: int) -> bool:
+        return any(
             each.port in {None, port} and (host.endswith(f".{each.host}") if each.below else host == each.host)
             for each in self._entries
         )
+
+
+def _address(text: str) -> _Address | None:
+    """An address, that of IPv4 where one of IPv6 stands for it; None: it is a name."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    translated = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF) if address in _NAT64 else None
+    return address.ipv4_mapped or address.sixtofour or translated or address
+
+
+def _is_public(address: _Address) -> bool:
+    return address.is_global and not address.is_multicast and str(address) not in _METADATA
 
 
 def split_authority(authority: str) -> tuple[str, int | None]:

@@ -34,7 +34,9 @@ def test_nothing_is_allowed_unless_it_is_listed() -> None:
         ("127.0.0.1", "127.0.0.1:9"),
         ("[::1]:8080", "[0:0:0:0:0:0:0:1]:8080"),
         ("xn--bcher-kva.example", "XN--bcher-kva.example"),
-        ("*", "169.254.169.254"),
+        ("*", "93.184.215.14"),
+        ("*", "localhost"),
+        ("169.254.169.254", "169.254.169.254"),
         ("my_service:80", "my_service"),
     ],
 )
@@ -53,10 +55,44 @@ def test_a_listed_host_is_allowed(entries: str, authority: str) -> None:
         ("127.0.0.1", "localhost"),
         ("127.0.0.1", "[::ffff:127.0.0.1]"),
         ("[::1]", "127.0.0.1"),
+        ("*", "169.254.169.254"),
+        ("*", "100.100.100.200"),
+        ("*", "10.0.0.7"),
+        ("*", "0.0.0.0"),
+        ("*", "224.0.0.1"),
+        ("*", "[::1]"),
+        ("*", "[::]"),
+        ("*", "[fd00:ec2::254]"),
+        ("*", "[::ffff:169.254.169.254]"),
+        ("*", "[::ffff:127.0.0.1]"),
+        ("*", "[2002:7f00:1::]"),
+        ("*", "[64:ff9b::a00:7]"),
     ],
 )
 def test_a_host_that_only_looks_like_a_listed_one_is_not(entries: str, authority: str) -> None:
     assert not allows(entries, authority)
+
+
+@pytest.mark.parametrize(
+    ("entries", "found", "may"),
+    [
+        ("*", "93.184.215.14", True),
+        ("*", "10.0.0.7", False),
+        ("*", "::1", False),
+        ("*", "::ffff:10.0.0.7", False),
+        ("a.example", "10.0.0.7", True),
+        ("*.example", "127.0.0.1", True),
+        ("a.example", "169.254.169.254", False),
+        ("a.example", "::ffff:169.254.169.254", False),
+        ("a.example", "fe80::1%eth0", False),
+        ("a.example", "fd00:ec2::254", False),
+        ("a.example, 169.254.169.254", "169.254.169.254", False),
+        ("b.example", "93.184.215.14", False),
+        ("a.example:81", "93.184.215.14", False),
+    ],
+)
+def test_the_address_that_a_name_leads_to_is_looked_at_too(entries: str, found: str, may: bool) -> None:
+    assert AllowedHosts.parse(entries).allows_address("a.example", 80, found) is may
 
 
 @pytest.mark.parametrize(

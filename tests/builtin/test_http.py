@@ -216,6 +216,31 @@ async def test_a_host_that_is_not_listed_is_not_called(target: Target, allow: st
     assert not target.got
 
 
+@pytest.mark.parametrize("allow", ["*", "*, 127.0.0.1"])
+async def test_a_name_that_leads_into_the_internal_network_is_not_called(target: Target, allow: str) -> None:
+    with pytest.raises(atf.Fatal, match=r"url: localhost leads to \S+, which is not allowed here"):
+        await call(target.url.replace("127.0.0.1", "localhost"), allow=allow)
+    assert not target.got
+    assert (await call(target.url.replace("127.0.0.1", "localhost"), allow="*, localhost"))["status"] == 200
+
+
+async def test_of_a_names_addresses_only_those_are_connected_to_that_may_be_called(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+
+    async def two(_loop: object, host: str, port: int, **_: Any) -> Any:
+        looked_up.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("169.254.169.254", "127.0.0.1")]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", two)
+    url = target.url.replace("127.0.0.1", "two.example")
+    assert (await call(url, allow="*.example", timeout=1))["status"] == 200
+    assert looked_up == ["two.example"]  # once: what was looked at is what is connected to
+    with pytest.raises(atf.Fatal, match=r"two\.example leads to 169\.254\.169\.254"):
+        await call(url, allow="*")
+
+
 async def test_bad_arguments_are_final() -> None:
     bad: list[dict[str, Any]] = [
         {"method": "BREW"},
@@ -240,7 +265,7 @@ async def test_no_proxy_of_the_environment_sees_a_request(
 
 async def test_no_cookie_goes_from_one_task_to_the_next(target: Target) -> None:
     target.answers(200, Set_Cookie="session=1")
-    caller = HttpCaller(AllowedHosts.parse("*"), SystemRuntime())
+    caller = HttpCaller(AllowedHosts.parse("127.0.0.1, localhost"), SystemRuntime())
     for _ in range(2):
         url = target.url.replace("127.0.0.1", "localhost")  # a jar would keep none of a mere address
         await caller.call(context(), checked_request(url, "POST", None, None, 5))
