@@ -37,7 +37,7 @@ from atf.store.servers import checks
 from atf.store.servers.check_results import CheckResult, State, ok, refuse, warn, worst
 from atf.store.servers.connection import Link
 from atf.store.servers.modes import open_link
-from atf.store.servers.permissions import acl_user
+from atf.store.servers.permissions import STORE_USERS, acl_user
 
 from .json_values import print_json
 from .link_checks import certificates, now, plain_links
@@ -75,11 +75,15 @@ class _DoctorFlags:
 @click.command()
 @settings_flags(_DoctorFlags)
 @click.option(
-    "--acl", is_flag=True, help="Print the server's user that ATF needs, with a fresh password, and do nothing else."
+    "--acl",
+    is_flag=False,
+    flag_value="server",
+    type=click.Choice(list(STORE_USERS)),
+    help="Print the store's user for a role, or the one for all of them, with a fresh password, and do nothing else.",
 )
 @as_json
 @no_header
-def doctor(acl: bool, **flags: Any) -> int:
+def doctor(acl: str | None, **flags: Any) -> int:
     """Check the task store and this host's settings, and say how to mend what is wrong.
 
     A line each: ok; warn, with which roles work, but tasks may be lost or slow in some event; or refuse, with which roles do not
@@ -88,11 +92,12 @@ def doctor(acl: bool, **flags: Any) -> int:
     \b
     atf doctor --redis-url redis://10.0.0.5:6379/0
     atf doctor --acl > atf.acl
+    atf doctor --acl hsc >> atf.acl
     """
     refuse_unused(flags, ("data_dir",) if flags["redis_url"] else (), "with --redis-url")
     if acl:
         refuse_unused({**flags, "json": wants_json()}, [*flags, "json"], "with --acl")
-        return _print_acl()
+        return _print_acl(acl)
     protect_stdout()  # the exit code is the verdict, whoever still reads
     results, code = _examine(flags)
     if wants_json():
@@ -231,12 +236,13 @@ def _json(result: CheckResult) -> dict[str, str]:
     }
 
 
-def _print_acl() -> int:
+def _print_acl(role: str) -> int:
     password = secrets.token_hex(16)
-    print(acl_user(password))
+    line = acl_user(password, role)
+    print(line)
     print(
-        "put this line into the server's aclfile, or its words after `user` behind ACL SETUSER; then give frontends, HSCs and store"
-        f" consumers redis://atf:{password}@HOST:PORT/0. No other role knows the task store",
+        f"{STORE_USERS[role].note}. Put this line into the server's aclfile, or its words after `user` behind ACL SETUSER, and give the role"
+        f" redis://{line.split()[1]}:{password}@HOST:PORT/0 as ATF_REDIS_URL. Controllers, executors and pages know no task store",
         file=sys.stderr,
     )
     return EXIT_OK

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from atf.errors import ConfigError, InvalidArgument
@@ -42,12 +41,20 @@ class _AllowedHost(NamedTuple):
     """None: every port."""
 
 
-@dataclass(frozen=True)
 class AllowedHosts:
-    """An allow-list as it was read."""
+    """An allow-list as it was read. Equal ones share their connections."""
 
-    _entries: tuple[_AllowedHost, ...]
-    _everything: bool = False
+    def __init__(self, entries: tuple[_AllowedHost, ...], *, everything: bool = False) -> None:
+        self._entries = entries
+        self._everything = everything
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AllowedHosts):
+            return NotImplemented
+        return (self._entries, self._everything) == (other._entries, other._everything)
+
+    def __hash__(self) -> int:
+        return hash((self._entries, self._everything))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -57,7 +64,7 @@ class AllowedHosts:
             ConfigError: one is none; the message names it.
         """
         words = [word.strip() for word in text.split(",") if word.strip()]
-        return cls(tuple(_entry(word) for word in words if word != "*"), "*" in words)
+        return cls(tuple(_entry(word) for word in words if word != "*"), everything="*" in words)
 
     def allows(self, host: str, port: int) -> bool:
         """Whether a host, as `split_authority` gives it, may be called at a port, as far as that can be said before its name is looked up."""

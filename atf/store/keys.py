@@ -36,8 +36,8 @@ KEYS: Final = {
     "atf:{p}:g:<lambda>:<number>": "zset: task that a gate keeps -> since when, or until when",
     "atf:{p}:e:<lambda>": "hash: runs that have ended of a lambda with an automatic gate, and those that failed for good (f), by ten seconds",
     "atf:{p}:audit": "zset: what was done to lambdas and tasks, by whom and why -> its number; in the registry partition",
-    "atf:{p}:tokens": "hash: id of a token -> what it may do and its SHA-256; version, and what credentials of executors are signed with; in the registry"
-    " partition",
+    "atf:{p}:tokens": "hash: id of a token -> what it may do and its SHA-256; version; in the registry partition",
+    "atf:{p}:tokens:keys": "hash: keys -> what credentials of executors are signed with; version; in the registry partition",
     "atf:{p}:l:<lambda>": "hash: a lambda: spec, queue limit, enqueue timeout, other settings, gates, paused, versions, until when misfits are looked for,"
     " credits of its priorities, of takes and of pushes"
     " (priority:ten-thousandths of a place); in the registry partition what its code and an operator said",

@@ -66,6 +66,7 @@ async def whole_life(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Dump
     await look()
     await world.passes()
     await world.store.set_token("a", b"{}")
+    await world.store.set_token("keys", b"[]")
     await world.store.pause_lambda(LAMBDA)
     await world.store.resume_lambda(LAMBDA)
     await world.gates(look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -267,6 +268,54 @@ async def test_the_user_that_ships_may_do_no_more(embedded: Server) -> None:
                       "ACL LIST", "CLIENT LIST", "SPUBLISH other x", "SHUTDOWN", "EVAL x 0", "LLEN rq:queue:mail"):  # fmt: skip
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*words.split())
+
+
+@pytest.mark.parametrize(
+    ("role", "may"),
+    [
+        ("server", "read tokens, write tokens, write keys, load"),
+        ("frontend", "read tokens, write tokens, write keys, load"),
+        ("hsc", "read tokens, write keys"),
+        ("store-consumer", "read tokens"),
+        ("direct", ""),
+    ],
+)
+async def test_the_user_of_a_role_may_do_what_it_needs_and_no_more(
+    real: redis.Redis, embedded: Server, clock: Clock, role: str, may: str
+) -> None:
+    acl(real, "SETUSER", "of-role", *permissions.acl_user("secret", role).split()[2:])
+    url = f"unix://of-role:secret@{embedded.socket}"
+    if "load" not in may:
+        with pytest.raises(Unavailable, match="this user may not load them: start a frontend"):
+            await open_as_role(url)
+    await (await open_as_role(plain(embedded))).close()
+    store = await open_as_role(url)
+    store.now = clock
+    assert (await examined(url))["acl"].state is State.OK
+    await store.register_lambdas([LambdaRecord(LAMBDA, b"", 7, ENQUEUE_TIMEOUT_US, paused=False)])
+    world = World(store, clock)
+    await world.schedule("a")
+    await world.passes()
+    (claim,) = held(await take(store, f"{LAMBDA}:1"))
+    await world.fail(claim)
+    tried = {
+        "read tokens": store.list_tokens(),
+        "write tokens": store.set_token("t", b"{}"),
+        "write keys": store.set_token("keys", b"[]"),
+        "load": store.link.command("FUNCTION", "LOAD", "REPLACE", store.link.library.source),
+    }
+    done = []
+    for name, call in tried.items():
+        with contextlib.suppress(FailedPrecondition):
+            await call
+            done.append(name)
+    assert ", ".join(done) == may
+    for key in ("atf:{0}:tokens", "atf:{0}:tokens:keys"):
+        if "write tokens" not in may and not (key.endswith("keys") and "write keys" in may):
+            with pytest.raises(FailedPrecondition):
+                await store.link.command("HSET", key, "x", "{}")
+    await store.close()
+    real.acl_deluser("of-role")
 
 
 @pytest.mark.parametrize(

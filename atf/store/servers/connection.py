@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 
 from atf.config.settings import StoreSettings
 from atf.durability import Durability
-from atf.errors import FailedPrecondition, Internal
+from atf.errors import FailedPrecondition, Internal, Unavailable
 from atf.store import library
 
 from .durable_writes import WAIT_S, DurableWrites
@@ -197,6 +197,7 @@ class Link:
 
         Raises:
             FailedPrecondition: another library of this version is there.
+            Unavailable: none is there, and this user may load none.
         """
         listed = await self.command("FUNCTION", "LIST", "LIBRARYNAME", self.library.name, "WITHCODE")
         for entry in listed:
@@ -213,6 +214,11 @@ class Link:
         except Internal as error:
             if "already exists" not in str(error):  # a peer was faster
                 raise
+        except FailedPrecondition as error:
+            raise Unavailable(
+                f"the task store at {self.where} does not have the functions {self.library.name} yet, and this user may not load them: start a"
+                " frontend or an `atf server` of this release, whose user may"
+            ) from error
 
     # --- where things are ---------------------------------------------------------------------------------------------
 

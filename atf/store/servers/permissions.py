@@ -1,4 +1,5 @@
-"""Lists what ATF needs of a server's access control: the user that ships (atf.acl), and whether the present user may do it all.
+"""Lists what ATF needs of a server's access control: the user that ships (atf.acl), what of it each role needs, and whether the present user may do
+it all.
 
 The trial changes nothing: commands that are queued in a transaction are checked for permission one by one, and then the
 transaction is discarded.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 import redis.exceptions as rx
 from redis.asyncio.connection import AbstractConnection
@@ -21,6 +22,45 @@ from .server_info import text
 
 PLACEHOLDER: Final = "CHANGE-ME"
 """Stands in atf.acl for a password."""
+
+_WHOLE: Final = "~atf:{*}*"
+_TOKENS: Final = "~atf:{*}:tokens*"
+_BUT_TOKENS: Final = "~atf:{*}:[^t]* ~atf:{*}:t[^o]* ~atf:{*} ~atf:{*}:tom*"
+"""All keys but those of the tokens: patterns of keys can only be added up."""
+_LOADS: Final = "+function|load"
+_SCANS: Final = "+scan"
+
+
+class StoreUser(NamedTuple):
+    """What a role needs of the user that ships."""
+
+    keys: str
+    less: tuple[str, ...]
+    """Commands that it does without."""
+    note: str
+    """For whom it is, and what it can't do."""
+
+
+STORE_USERS: Final[dict[str, StoreUser]] = {
+    "server": StoreUser(
+        _WHOLE, (), "for `atf server`, and for `atf store`, `atf doctor` and `atf token` on the store itself"
+    ),
+    "frontend": StoreUser(_WHOLE, (_SCANS,), "for frontends; it makes and revokes tokens"),
+    "hsc": StoreUser(
+        f"{_BUT_TOKENS} %R~atf:{{*}}:tokens ~atf:{{*}}:tokens:keys",
+        (_LOADS, _SCANS),
+        "for HSCs; it reads tokens and signs credentials, and can't make tokens or load functions",
+    ),
+    "store-consumer": StoreUser(
+        f"{_BUT_TOKENS} %R{_TOKENS}",
+        (_LOADS, _SCANS),
+        "for store consumers; it reads tokens, and can't make any or load functions",
+    ),
+    "direct": StoreUser(
+        _BUT_TOKENS, (_LOADS, _SCANS), "for direct clients; it can't even read tokens, nor load functions"
+    ),
+}
+"""The roles that know the task store. All others know a frontend or an HSC."""
 
 _TASK: Final = "atf:{0}:t:0-doctor"
 _QUEUE: Final = "rq:queue:{0}atf/doctor:1"
@@ -75,16 +115,19 @@ SAMPLES: Final[dict[str, str]] = {
 
 _DENIED: Final = re.compile(r"to access (?:a|one of the) (key|channel)")
 """What servers say where it is not the command."""
-_OPTIONAL: Final = {"+config|get", "+cluster|nodes", "+cluster|slots"}
-"""Needed by some stores only, or missed by a warning of its own."""
+_OPTIONAL: Final = {"+config|get", "+cluster|nodes", "+cluster|slots", _LOADS, _SCANS}
+"""Needed by some stores or roles only, or missed by a warning of its own."""
 _PATTERNS: Final = {"key": ("~atf:{*}*", "~rq:queue:{*}*", "~rq:queues"), "channel": ("&atf:{*}*",)}
 
 
-def acl_user(password: str = PLACEHOLDER) -> str:
-    """The line of an ACL file that makes a user with all that ATF needs and no more."""
+def acl_user(password: str = PLACEHOLDER, role: str = "server") -> str:
+    """The line of an ACL file that makes a user with all that a role needs and no more: `atf` for all of them, `atf-ROLE` for one."""
     assert __package__
     line = files(__package__).joinpath("atf.acl").read_text(encoding="ascii").strip()
-    return line.replace(PLACEHOLDER, password)
+    user = STORE_USERS[role]
+    words = [user.keys if word == _WHOLE else word for word in line.split() if word not in user.less]
+    words[1] = "atf" if role == "server" else f"atf-{role}"
+    return " ".join(words).replace(PLACEHOLDER, password)
 
 
 async def check(link: Link) -> CheckResult:

@@ -1,0 +1,12 @@
+-- The tokens of the installation; and apart from them what credentials of executors are signed with, so that a user of the store may write the
+-- one and not the other.
+
+local KEYS_FIELD = 'keys'
+
+function tokens.key(P, id) return P .. (id == KEYS_FIELD and ':tokens:keys' or ':tokens') end
+
+-- Of both together; 0: there are none.
+function tokens.version(P)
+  local own, of_keys = redis.call('HGET', tokens.key(P), 'version'), redis.call('HGET', tokens.key(P, KEYS_FIELD), 'version')
+  return math.max(tonumber(own or 0), tonumber(of_keys or 0))
+end
