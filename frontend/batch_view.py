@@ -16,6 +16,7 @@ from atf.store.values.tasks import TaskRecord
 from atf.task import Status
 
 from .new_batch import spec_of
+from .redaction import WITHHELD, is_withheld
 from .validate import shown
 from .view import stored
 
@@ -33,6 +34,7 @@ _arguments = msgspec.json.Decoder(dict[str, list[str]]).decode
 
 def batch(record: BatchRecord, *, with_spec: bool = False) -> b.Batch:
     """A batch as GetBatch and the others show it; its description only where asked for."""
+    hidden = bool(record.error) and is_withheld(record.lambda_name)  # what could not be made may be quoted there
     return b.Batch(
         id=record.id,
         **{"lambda": record.lambda_name},
@@ -52,8 +54,8 @@ def batch(record: BatchRecord, *, with_spec: bool = False) -> b.Batch:
         spec=spec_of(record.spec) if with_spec else None,
         cancel_requested=record.cancel_requested,
         now_us=record.now_us,
-        error=record.error,
-        withheld=record.withheld,
+        error=WITHHELD if hidden else record.error,
+        withheld=record.withheld or hidden,
     )
 
 

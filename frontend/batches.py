@@ -172,7 +172,7 @@ class BatchRpcs(FrontendParts):
             draft.lambda_name = record.lambda_name
         if record.unmade:
             raise FailedPrecondition(
-                f"batch {request.id} is a step of a chain that could not be made ({record.error}): submit the rest of the chain anew"
+                f"batch {request.id} is a step of a chain that could not be made ({view.batch(record).error}): submit the rest of the chain anew"
             )
         if done is BatchCommandAnswer.CANCELLED:
             raise FailedPrecondition(
