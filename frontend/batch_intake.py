@@ -30,6 +30,9 @@ from .validate import asked_durability, lambda_of, shown
 
 MAX_MESSAGE_ITEMS: Final = 1_000
 """Of one message of ScheduleBatch."""
+_STREAM_S: Final = 480.0
+"""Seconds after which a caller that shows a token begins another stream: its batch may be deleted meanwhile, and ten minutes after that another one of
+another lambda may have the id."""
 
 _log = get_logger()
 
@@ -122,8 +125,12 @@ class ScheduleBatchRpc(FrontendParts):
         writer: BatchWriter,
     ) -> int:
         """Sends all items of a stream on their way; returns how many there were."""
-        sent = 0
+        sent, until_s = 0, self._runtime.monotonic() + _STREAM_S
         async for request in requests:
+            if caller().grant is not None and self._runtime.monotonic() > until_s:
+                raise Unavailable(
+                    f"the stream of batch {batch_id} is open for long: call again, and begin at the batch's prefix"
+                )
             match request.WhichOneof("part"):
                 case "items":
                     if len(request.items.items) > MAX_MESSAGE_ITEMS:

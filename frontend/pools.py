@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from atf.auth.caller import caller
+from atf.auth.grants import Verb
 from atf.errors import NotFound, Unavailable
 from atf.store.store import Store
 
@@ -33,7 +35,7 @@ class KnownPools:
             return
         raise NotFound(
             f"there is no pool {name!r}: it has no cores, no registered lambda names it, and no live controller belongs to"
-            f" it{did_you_mean(name, names) or '.'} atf worker --pool {name} starts one"
+            f" it{did_you_mean(name, self._seen(names)) or '.'} atf worker --pool {name} starts one"
         )
 
     async def warnings(self, registered: Collection[str]) -> list[str]:
@@ -54,12 +56,20 @@ class KnownPools:
             used = {*await self._store.list_capacity(), *await self._store.live_pools()}
         except Unavailable:
             return []
-        near = (used | others.difference(naming)) - {""}
+        near = self._seen((used | others.difference(naming)) - {""})
         return [
             f"{_listed(naming[pool])} in the pool {pool!r}, which has no cores, and to which no live controller belongs: until one"
             f" does, tasks wait{did_you_mean(pool, near) or '.'} atf worker --pool {pool} starts one"
             for pool in sorted(naming.keys() - used)[:_WARNINGS]
         ]
+
+    def _seen(self, names: Collection[str]) -> Collection[str]:
+        """Those of some pools at which a caller may be hinted: who may not read everything knows those of its own lambdas alone."""
+        who = caller()
+        if who.may_everywhere(Verb.READ):
+            return names
+        own = (each for each in self._lambdas.all() if who.sees(each.record.name))
+        return set(names) & {spec.pool for each in own for spec in (each.spec, each.in_force)}
 
     async def _names(self) -> set[str]:
         await self._lambdas.refresh()

@@ -158,6 +158,7 @@ class LambdaRpcs(JobRpcs, CapacityRpcs):
         known = self._lambdas.get(name)
         pool = in_force(known.spec, change(known.record)).pool
         if pool != known.in_force.pool:
+            caller().permit_pool(pool)
             await self._pools.check_known(pool)
             await self._check_may_leave(name, known.in_force.pool)
 

@@ -5,7 +5,9 @@ It keeps nothing that another frontend would need. Implements atf.rpc.api.Fronte
 
 from __future__ import annotations
 
-from atf.config.dapr_names import check_app_id
+from atf.auth.caller import permit
+from atf.auth.grants import Verb
+from atf.config.dapr_names import DELIVER, check_app_id
 from atf.errors import NotFound
 from atf.rpc import frontend_pb2 as f
 
@@ -44,6 +46,7 @@ class FrontendService(
 
     async def find_dapr_app(self, request: f.FindDaprAppRequest, *, timeout: float = 10) -> f.FindDaprAppReply:
         """Where an application that was written for Dapr listens."""
+        permit(Verb.WORK, DELIVER)  # for its executors: others need not know who listens where
         address = self._settings.dapr_apps.get(check_app_id(shown(request.app_id)))
         if address is None:
             raise NotFound(

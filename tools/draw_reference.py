@@ -431,6 +431,7 @@ OVERS: Final = {
     " caller, and counts for that caller and that call alone.",
     permissions.Over.CLUSTER: "The token needs the verb for all namespaces: `--namespace '*'`.",
     permissions.Over.OWN: "It concerns claims, which are known by a secret of their own.",
+    permissions.Over.DELIVERY: "The token must be granted `atf/dapr-job` by name, which brings jobs to applications.",
     permissions.Over.NOTHING: "It concerns nothing that belongs to anybody.",
 }
 

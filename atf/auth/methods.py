@@ -8,6 +8,7 @@ A method without a row is refused to everybody who shows a token, and a test fai
     LISTED     what is listed is of those lambdas alone that the caller may see
     CLUSTER    concerns the whole cluster: needs the verb for all namespaces
     OWN        what the caller holds: claims, which are known by a secret of their own
+    DELIVERY   what is told to executors alone that may run atf/dapr-job, which delivers
     NOTHING    nothing that belongs to anybody
 """
 
@@ -31,6 +32,7 @@ class Over(Enum):
     LISTED = "listed"
     CLUSTER = "cluster"
     OWN = "own"
+    DELIVERY = "delivery"
     NOTHING = "nothing"
 
 
@@ -100,7 +102,7 @@ _FRONTEND: Final[Mapping[str, Rule]] = {
     "RunJobNow": Rule(Verb.SCHEDULE, Over.FOUND),
     "PreviewSchedule": Rule(Verb.READ, Over.NOTHING),
     "GetCaller": Rule(None, Over.NOTHING),
-    "FindDaprApp": Rule(Verb.WORK, Over.NOTHING),
+    "FindDaprApp": Rule(Verb.WORK, Over.DELIVERY),
     "CreateToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
     "ListTokens": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),
     "RotateToken": Rule(Verb.ADMIN, Over.CLUSTER, executors=False),

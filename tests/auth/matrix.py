@@ -32,6 +32,7 @@ from atf.auth.grants import ALL, Verb
 from atf.auth.known_tokens import KnownTokens, TokenTable
 from atf.auth.methods import DAPR, DAPR_SCHEDULER, RULES, Over
 from atf.auth.token_record import TokenRecord
+from atf.config.dapr_names import DELIVER
 from atf.config.settings import FrontendSettings, SecuritySettings, StoreSettings, Timing
 from atf.frontend.dapr.runtime import DaprRuntime
 from atf.frontend.dapr.scheduler import SchedulerService
@@ -248,7 +249,7 @@ def expected(path: str, verbs: frozenset[Verb], name: str) -> str:
     rule = RULES[path]
     if rule.verb is not None and rule.verb not in verbs and Verb.ADMIN not in verbs:
         return DENIED
-    if rule.over is Over.CLUSTER:
+    if rule.over in {Over.CLUSTER, Over.DELIVERY}:
         return DENIED
     if name == "own" or rule.over in {Over.NOTHING, Over.OWN}:
         return LET_IN
@@ -339,7 +340,7 @@ def _tokens() -> tuple[dict[str, str], dict[str, TokenRecord]]:
     shown: dict[str, str] = {}
     records: dict[str, TokenRecord] = {}
     kinds: dict[str, dict[str, Any]] = {each.value: {"verbs": (each.value,)} for each in Verb}
-    kinds |= {"everywhere": {"verbs": ("admin",), "scopes": (ALL, *SCOPES)}}
+    kinds |= {"everywhere": {"verbs": ("admin",), "scopes": (ALL, DELIVER, *SCOPES)}}
     kinds |= {"expired": {"verbs": ("admin",), "expires_us": 1}, "revoked": {"verbs": ("admin",), "revoked_us": 1}}
     for kind, values in kinds.items():
         token_id = secrets.new_id(CHANCE.randbytes)
@@ -395,7 +396,7 @@ async def tried() -> list[Cell]:
                     code, answers = await w.call(path, method, token, asked)
                     want = expected_of(path, token, name)
                     cells.append(Cell(path, token, name, want, verdict(path, code, answers, name)))
-            if RULES[path].over is Over.CLUSTER:
+            if RULES[path].over in {Over.CLUSTER, Over.DELIVERY}:
                 code, answers = await w.call(path, method, "everywhere", requests_of(w, service, method, "own"))
                 cells.append(Cell(path, "everywhere", "all", LET_IN, verdict(path, code, answers, "own")))
     return cells

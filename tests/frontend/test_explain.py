@@ -6,6 +6,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from atf.auth.caller import Caller, CallerKind, acting_for
+from atf.auth.grants import TokenGrant, Verb
 from atf.cores.pool import CorePool
 from atf.errors import Unavailable
 from atf.frontend.explain_words import duration
@@ -308,6 +310,18 @@ async def test_its_lambda_has_no_core(
         assert says in answer.sentence
     else:
         assert answer.reason == "queued"
+
+
+async def test_what_has_the_core_is_named_to_who_may_read_it(bench: Bench) -> None:
+    for name in ("photos/thumbnail", "photos/resize"):
+        await bench.register(name, pool="gpu")
+    task_id = await bench.schedule("a")
+    await bench.enqueue()
+    await bench.store.serve("gpu", 60)
+    await cores(bench, 2, "mail/send", "photos/thumbnail")
+    grant = TokenGrant(frozenset({Verb.READ}), frozenset({"photos"}))
+    with acting_for(Caller(CallerKind.TOKEN, "token x", grant)):
+        assert "core 1, which another lambda has for another 1.0 s" in (await explain(bench, task_id)).sentence
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atf.auth.caller import MOST_WAIT_S, Caller, CallerKind, acting_for
-from atf.auth.grants import TokenGrant, Verb
+from atf.auth.grants import TokenGrant, Verb, scopes_of
 from atf.errors import (
     AlreadyExists,
     AtfError,
@@ -19,6 +19,7 @@ from atf.errors import (
     NotFound,
     PermissionDenied,
     TaskNotFound,
+    Unavailable,
 )
 from atf.rpc import batch_pb2 as b, frontend_pb2 as f, job_pb2 as j, task_pb2 as t
 from atf.store.values.claims import Outcome
@@ -681,3 +682,134 @@ async def _fail(bench: Bench, name: str, error: str) -> None:
         await pop_ids(bench.store, partition, [[f"{name}:1"]], 100)
     (claim,) = (await claim_ids(bench.store, "executor-1", "", [task_id])).claims
     await bench.end(claim, Outcome.FAILED_FATAL, error=error)
+
+
+# --- ways around it ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scope", ["photos/", "photos/*", "*/thumbnail", " photos", "photos mail", "phötos", "", "**", "-/", "atf/*"]
+)
+def test_a_scope_is_a_namespace_a_lambda_or_everything(scope: str) -> None:
+    with pytest.raises(InvalidArgument):
+        scopes_of([scope])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "photo/thumbnail",
+        "photos2/thumbnail",
+        "Photos/thumbnail",
+        "PHOTOS/thumbnail",
+        "photos.x/thumbnail",
+        "x.photos/thumbnail",
+    ],
+)
+async def test_what_is_called_nearly_alike_is_anothers(two: Bench, name: str) -> None:
+    await two.register(name)
+    task_id = await two.schedule(name=name)
+    await two.frontend.schedule_job(job(f"{name.partition('/')[0]}/photos", name))
+    with acting_for(PHOTOS):
+        with pytest.raises(PermissionDenied, match="no schedule for"):
+            await two.schedule(name=name)
+        with pytest.raises(TaskNotFound):
+            await two.frontend.get_task(f.GetTaskRequest(id=task_id))
+        assert not await ids_of(two)
+        assert not (await two.frontend.list_jobs(f.ListJobsRequest())).jobs
+        assert not (await two.frontend.get_status(f.GetStatusRequest())).counts["NEW"]
+        for prefix in ("*", "p", "photo", name):
+            assert not (await two.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix=prefix))).deleted
+        for asked in (f.TaskFilter(statuses=[t.NEW]), f.TaskFilter(**of("photos/*"))):
+            done = await two.frontend.cancel_matching(f.CancelMatchingRequest(filter=asked, dry_run=False, who="me"))
+            assert (done.matched, done.of, done.cancelled) == (0, 0, 0)
+        with pytest.raises(PermissionDenied):
+            await ids_of(two, **of(name))
+
+
+async def test_one_lambda_of_a_namespace_is_not_its_neighbour(two: Bench) -> None:
+    await two.register("photos/print")
+    print_id = await two.schedule(name="photos/print", labels={"a": "b"}, ordering_key="k")
+    await two.schedule(ordering_key="k", labels={"a": "b"})
+    with acting_for(token(*ALL, scopes=[OWN])):
+        with pytest.raises(PermissionDenied, match="no read for photos/print"):  # of its namespace it is told so
+            await two.frontend.get_task(f.GetTaskRequest(id=print_id))
+        assert len(await ids_of(two, key="k")) == len(await ids_of(two, labels={"a": "b"})) == 1
+        assert len(await ids_of(two, **of("photos/*"))) == 1
+        with pytest.raises(PermissionDenied):
+            await two.frontend.cancel_tasks(f.CancelTasksRequest(ids=[print_id]))
+        with pytest.raises(PermissionDenied):
+            await two.frontend.list_concurrency_keys(f.ListConcurrencyKeysRequest(**of("photos/print")))
+
+
+async def test_everything_is_not_the_built_in_lambdas(two: Bench) -> None:
+    front = two.frontend
+    await front.schedule_job(job("ops/backup", BUILT_IN))
+    with acting_for(token(Verb.ADMIN, scopes=["*", "atf"])):
+        for call in (
+            two.schedule(name=BUILT_IN),
+            batch(two, "c", OWN, BUILT_IN),
+            front.schedule_job(job("ops/other", BUILT_IN)),
+            front.schedule_job(job("ops/backup", OWN, overwrite=True)),
+            front.run_job_now(f.RunJobNowRequest(name="ops/backup")),
+            front.delete_job(f.DeleteJobRequest(name="ops/backup")),
+            front.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=BUILT_IN)])),
+            front.find_dapr_app(f.FindDaprAppRequest(app_id="orders")),
+        ):
+            with pytest.raises(PermissionDenied, match=r"no (schedule|work) for atf/(command|dapr-job)"):
+                await call
+        assert not (await front.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="*"))).deleted
+
+
+async def test_pools_of_others_are_neither_named_nor_joined(two: Bench) -> None:
+    await two.register(OTHER, pool="mail-gpus")
+    asked = f.SetLambdaRequest(set={"pool": "mail-gpu"}, **of(OWN))
+    with pytest.raises(NotFound, match="Did you mean mail-gpus"):
+        await two.frontend.set_lambda(asked)
+    with acting_for(PHOTOS):
+        with pytest.raises(NotFound) as error:
+            await two.frontend.set_lambda(asked)
+        assert "mail-gpus" not in str(error.value)
+        spec = f.LambdaSpec(name=OWN, pool="mail-gpu")
+        warned = await two.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[spec]))
+        assert "mail-gpus" not in str(warned.warnings)
+    bound = TokenGrant(frozenset(ALL), frozenset({"photos"}), frozenset({"gpu"}))
+    with acting_for(Caller(CallerKind.TOKEN, "token x", bound)), pytest.raises(PermissionDenied, match="'mail-gpus'"):
+        await two.frontend.set_lambda(f.SetLambdaRequest(set={"pool": "mail-gpus"}, **of(OWN)))
+
+
+async def test_entries_of_the_audit_that_concern_no_lambda_are_for_who_may_read_all(two: Bench) -> None:
+    await two.frontend.schedule_job(job("photos/mine", OWN))
+    await two.frontend.delete_jobs_by_prefix(f.DeleteJobsByPrefixRequest(prefix="photos/", who="me"))
+    with acting_for(PHOTOS):
+        seen = (await two.frontend.list_audit(f.ListAuditRequest())).entries
+        assert {each.what for each in seen} == {"register_lambdas", "schedule_job"}
+    with acting_for(token(Verb.READ, scopes=["*"])):
+        seen = (await two.frontend.list_audit(f.ListAuditRequest())).entries
+        assert "delete_jobs_by_prefix" in {each.what for each in seen}
+
+
+async def test_of_many_tasks_and_jobs_those_that_are_permitted_are_stored(two: Bench) -> None:
+    """As where one of them breaks a rule: each is answered by itself."""
+    with acting_for(PHOTOS):
+        asked = f.ScheduleManyRequest(requests=[request(name=each) for each in (OTHER, OWN)])
+        refused, stored = (await two.frontend.schedule_many(asked)).results
+        assert (refused.error.code, stored.error.code) == ("PERMISSION_DENIED", "")
+        assert await ids_of(two) == [stored.reply.id]
+        jobs = f.ScheduleJobsRequest(requests=[job("photos/no", OTHER), job("photos/yes", OWN)])
+        assert [each.error.code for each in (await two.frontend.schedule_jobs(jobs)).results] == [
+            "PERMISSION_DENIED",
+            "",
+        ]
+        assert [each.spec.name for each in (await two.frontend.list_jobs(f.ListJobsRequest())).jobs] == ["photos/yes"]
+
+
+async def test_a_stream_of_items_ends_before_its_batch_can_have_become_anothers(two: Bench) -> None:
+    async def messages() -> AsyncIterator[b.ScheduleBatchRequest]:
+        yield b.ScheduleBatchRequest(header=b.BatchHeader(id="mine", spec=b.BatchSpec(**of(OWN))))
+        yield b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(payload=b"{}")]))
+        two.clock.advance(500)
+        yield b.ScheduleBatchRequest(items=b.BatchItems(items=[b.BatchItem(payload=b"{}")]))
+
+    with acting_for(PHOTOS), pytest.raises(Unavailable, match="begin at the batch's prefix"):
+        await two.frontend.schedule_batch(messages())
