@@ -84,8 +84,10 @@ class _Process:
 class Ports:
     """Dapr's port, that of metrics, and the pages."""
 
-    def __init__(self, addresses: dict[str, str], session: aiohttp.ClientSession, browser: Browser) -> None:
-        self._addresses, self._session, self.browser = addresses, session, browser
+    def __init__(
+        self, addresses: dict[str, str], session: aiohttp.ClientSession, browser: Browser, apps: dict[str, Any]
+    ) -> None:
+        self._addresses, self._session, self.browser, self.apps = addresses, session, browser, apps
 
     async def ask(self, port: str, method: str, path: str, shown: str, of: str = "own") -> tuple[int, str]:
         """The status and the text of an answer, where each request shows a token."""
@@ -105,7 +107,8 @@ async def ports(world: World) -> AsyncIterator[Ports]:
     addresses = {DAPR_HTTP: await dapr.open("127.0.0.1:0"), METRICS: metrics.address}
     try:
         async with aiohttp.ClientSession() as session, _browser(world) as browser:
-            yield Ports(addresses, session, browser)
+            assert dapr._runner is not None  # noqa: SLF001  its routes are nobody else's
+            yield Ports(addresses, session, browser, {UI: browser.app, DAPR_HTTP: dapr._runner.app})  # noqa: SLF001
     finally:
         metrics.close()
         await dapr.stop()
@@ -129,7 +132,7 @@ class Browser:
     """Somebody who has tried to sign in."""
 
     def __init__(self, client: TestClient[Any, Any]) -> None:
-        self._client = client
+        self._client, self.app = client, client.app
 
     async def sign_in(self, token: str) -> None:
         self._client.session.cookie_jar.clear()

@@ -48,3 +48,14 @@ async def test_a_route_or_an_action_without_a_row_is_refused_to_everybody(monkey
         assert "in no row" in (await http.browser.post("/do/pause-job", example("pause-job")))[1]
         assert (await http.ask(DAPR_HTTP, "GET", "/v1.0/jobs/{name}", shown))[0] == 403
         assert (await http.ask(METRICS, "GET", "/metrics", shown))[0] == 404
+
+
+async def test_everything_that_is_routed_has_a_row() -> None:
+    async with world() as w, ports(w) as http:
+        for port, app in http.apps.items():
+            routed = {
+                (port, each.method, each.resource.canonical)
+                for each in app.router.routes()
+                if each.resource is not None and each.method != "HEAD"
+            }
+            assert routed == {row for row in ROUTES if row[0] == port}, port
