@@ -49,7 +49,7 @@ SEEN: Final[Mapping[str, str]] = {
     "Gate": "lambda labels action delay_us share until_at_us who why automatic set_at_us waiting dropped number",
     "Gate.LabelsEntry": "key value",
     "GetLogReply": "runs status why_none",
-    "GetStatusReply": "now_us check_results memory claims_in_us partitions partitions_away roles hosts lambdas lambdas_known jobs more_jobs"
+    "GetStatusReply": "cluster_withheld now_us check_results memory claims_in_us partitions partitions_away roles hosts lambdas lambdas_known jobs more_jobs"
     " claims_paused counts",
     "GetStatusReply.CountsEntry": "key value",
     "Item": "number work_item_id task_id status result_encoding attempts chunk peer finished_at_us error_type withheld",
@@ -120,6 +120,7 @@ OF_CLUSTER: Final[Mapping[str, str]] = {
     "ListHostsReply": "hosts now_us",
     "ListTokensReply": "tokens",
     "QuarantinedLambda": "lambda until_us",
+    "RotateSigningKeyReply": "made_at_us others_until_us",
     "RoleCount": "role version processes",
     "StoreCheckResult": "check state sentence",
     "StoreMemory": "where used_bytes max_bytes",
@@ -154,18 +155,17 @@ def test_for_each_field_of_each_reply_it_is_decided_which_verb_shows_it() -> Non
 
 def held_in(message: Message) -> Iterator[tuple[str, str]]:
     """What stands in fields that take read_payload, each with its name."""
+    own = message.DESCRIPTOR.full_name.removeprefix("atf.v1.")
     for field, value in message.ListFields():
-        entries = field.message_type and field.message_type.GetOptions().map_entry
-        of_entry = (
-            f"{message.DESCRIPTOR.full_name.removeprefix('atf.v1.')}.{field.message_type.name}" if entries else ""
-        )
-        if entries and of_entry in HELD:
-            yield f"{of_entry}.key", str(list(value))
-        elif field.message_type and not entries:
-            for each in value if isinstance(value, list) or hasattr(value, "add") else [value]:
+        if field.message_type is None:
+            if field.name in HELD.get(own, "").split():
+                yield f"{own}.{field.name}", str(value)
+        elif field.message_type.GetOptions().map_entry:
+            if (entry := f"{own}.{field.message_type.name}") in HELD:
+                yield f"{entry}.key", str(list(value))
+        else:
+            for each in value if hasattr(value, "add") else [value]:
                 yield from held_in(each)
-        elif field.name in HELD.get(message.DESCRIPTOR.full_name.removeprefix("atf.v1."), "").split():
-            yield f"{message.DESCRIPTOR.full_name.removeprefix('atf.v1.')}.{field.name}", str(value)
 
 
 @pytest.fixture
