@@ -58,7 +58,9 @@ if TYPE_CHECKING:
 NO_LAMBDA_S: Final = 1.0
 """Seconds that a task waits which came to an executor without its lambda."""
 NO_KEY_S: Final = 10.0
-"""Seconds that a task waits which came to an executor without its key. Then another one takes it, or this one, which may have the key by then."""
+MOST_NO_KEY_S: Final = 60.0
+"""Seconds that a task waits which came to an executor without its key; twice as many each time, so that a million of them leave room for others.
+Then another executor takes it, or this one, which may have the key by then."""
 _NO_KEYS: Final = "{name} can't be called with its arguments: they are encrypted, and this executor has no codec_keys: give it the key file (ATF_CODEC_KEYS)"
 _log = get_logger(duty="run")
 Call = partial[Any]
@@ -206,23 +208,24 @@ class Performer:
         """Decrypts a task's arguments where this executor has keys; an outcome where it has not the right one."""
         if self._cipher is None:
             if is_sealed(task.spec.payload):
-                return self._without_key(_NO_KEYS.format(name=task.lambda_name))
+                return self._without_key(task, _NO_KEYS.format(name=task.lambda_name))
             return None
         cipher = RunCipher(self._cipher, task.task_id, task.lambda_name)
         try:
             failed = cipher.open(task.spec)
         except KeyMissing as error:
-            return self._without_key(f"{task.lambda_name} can't be called with its arguments: {error}")
+            return self._without_key(task, f"{task.lambda_name} can't be called with its arguments: {error}")
         if failed is None:
             task.cipher = cipher
         return failed
 
-    def _without_key(self, why: str) -> Outcome:
+    def _without_key(self, task: HeldTask, why: str) -> Outcome:
         """Gives a task back for which this executor lacks the key: an operator's slip costs no attempt, and ends no batch or chain."""
         if why not in self._said:  # one line for each lambda and key
             self._said.add(why)
             _log.warning("tasks wait for a key", error=why)
-        return HandedBack(why, NO_KEY_S)
+        before = min(task.run - task.attempt, 10)  # runs that counted nothing, as this one
+        return HandedBack(why, min(NO_KEY_S * 2**before, MOST_NO_KEY_S))
 
     def prepare(self, task: HeldTask) -> Call | Outcome:
         """The call of the task's lambda with its arguments; an outcome where it can't be called."""

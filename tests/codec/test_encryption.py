@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import fakeredis
@@ -207,16 +208,17 @@ def test_a_task_waits_for_a_missing_key_and_counts_no_attempt(
     whole = read_keys(key_file)
     (key_id,) = whole.by_id
     write_keys(key_file, rotated(with_key(Keys(whole.hashing, {}))), new=False)
-    harness.advance(100)
+    harness.advance(200)
     record = harness.client.get(handle.id)
     assert (record.status, record.attempts, record.losses) == (Status.NEW, 0, 0)
-    assert record.runs > 2
+    began = [each.started_at.timestamp() for each in record.ended_runs if each.started_at is not None]
+    assert [round(later - at) for at, later in pairwise(began)] == [10, 20, 40, 60]
     why = f"with the key {key_id}, which {key_file} does not have"
     assert why in record.ended_runs[-1].why
     assert f"with the key {key_id}" in harness.client.explain(handle.id).sentence
     assert capfd.readouterr().err.count("tasks wait for a key") == 1
     write_keys(key_file, whole, new=False)
-    harness.advance(10)
+    harness.advance(60)
     assert handle.result() == SECRET[::-1].encode()
     assert harness.client.get(handle.id).attempts == 1
 

@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from atf import App, Context, Fatal, HandBack, Handle, Retry, Unique
 from atf.cli import main, remote
@@ -259,6 +263,7 @@ async def test_pages_say_encrypted_and_how_to_read_it(world: World, key_file: st
         *(f"{each}/{part}" for each in tasks for part in ("arguments", "result", "error", "log")),
         "/failures",
         "/bulk/retry?lambda=vault/refuse",
+        "/bulk/retry?lambda=vault/refuse&error=card",
         "/jobs",
         "/jobs/vault/daily",
         "/batches",
@@ -270,7 +275,9 @@ async def test_pages_say_encrypted_and_how_to_read_it(world: World, key_file: st
     async with TestClient(TestServer(make_app(world.frontend, settings, clock))) as client:
         browser = Browser(client, world.frontend, clock, settings.root)
         texts = {path: await browser.get(path) for path in paths}
-    assert [(path, status) for path, (status, _) in texts.items() if status != 200] == []
+    refused = {path: status for path, (status, _) in texts.items() if status != 200}
+    assert refused == {"/bulk/retry?lambda=vault/refuse&error=card": 400}
+    assert "the messages of vault/refuse are encrypted" in unescape(texts[next(iter(refused))][1])
     for path, (_, text) in texts.items():
         assert SECRET not in text, path
         assert SECRET[::-1] not in text, path
@@ -284,3 +291,19 @@ async def test_pages_say_encrypted_and_how_to_read_it(world: World, key_file: st
         assert 'id="encrypted"' in texts[path][1], path
     assert f"with the key <code>{key_id}</code>" in texts[tasks[0]][1]
     assert f"atf get {world.tasks['done']} --codec-keys FILE" in texts[tasks[0]][1]
+
+
+def test_spans_name_types_alone(key_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert key_file
+    kept, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    with Harness(app) as harness:
+        World(harness)
+    spans = kept.get_finished_spans()
+    said = "".join(each.to_json() for each in spans)
+    assert "ValueError: [encrypted]" in said
+    assert not [each for each in spans if each.events]
+    assert SECRET not in said
+    assert not GARBAGE.search(said)
+    provider.shutdown()
