@@ -106,36 +106,37 @@ class CallerLimits:
         Raises:
             TooManyCalls: it may not; nothing was done.
         """
-        used = self._callers.get(who) or self._new(who, now)
-        room = min(self._burst, used.room + (now - used.at) * self._rate)
-        used.room, used.at = room, now
-        if room < 1:
-            raise self._refused(who, now, "rate", f"makes more than {self._rate} calls a second", "caller_rate")
-        if used.calls >= self.calls:
-            raise self._refused(who, now, "calls", f"has {used.calls} calls under way", "caller_calls")
-        if stream and used.streams >= self._streams:
-            raise self._refused(who, now, "streams", f"has {used.streams} streams open", "caller_streams")
-        if used.bytes >= self._bytes:
-            raise self._refused(who, now, "bytes", f"has requests of {used.bytes >> 20} MiB under way", "caller_mib")
-        used.room -= 1
+        used = self._callers.get(who)
+        if used is None:
+            used = self._new(who, now)
+        room = used.room + (now - used.at) * self._rate
+        room = min(room, self._burst)
+        used.at = now
+        too_many = used.calls >= self.calls or used.bytes >= self._bytes or (stream and used.streams >= self._streams)
+        if room < 1 or too_many:
+            used.room = room
+            raise self._refused(who, used, now)
+        used.room = room - 1
         used.calls += 1
-        used.streams += stream
+        if stream:
+            used.streams += 1
         return used
 
     def end(self, used: Usage, size: int = 0, *, stream: bool = False) -> None:
         """A call has ended, whose request had so many bytes; whoever has read that has added them to `used`."""
         used.calls -= 1
         used.bytes -= size
-        used.streams -= stream
+        if stream:
+            used.streams -= 1
 
     @contextmanager
-    def during(self, who: str) -> Iterator[None]:
-        """A request to an HTTP port is answered within. Raises as `begin`."""
-        usage = self.begin(who, time.perf_counter())
+    def during(self, who: str, *, stream: bool = False) -> Iterator[Usage]:
+        """A call begins, and ends with the block. Raises as `begin`."""
+        usage = self.begin(who, time.perf_counter(), stream=stream)
         try:
-            yield
+            yield usage
         finally:
-            self.end(usage)
+            self.end(usage, stream=stream)
 
     async def read(self, used: Usage, receive: Callable[[], Awaitable[T]], now: float) -> T:
         """What `receive` gives, the request of a call that began now.
@@ -181,7 +182,15 @@ class CallerLimits:
         made = self._callers[who] = Usage(self._burst, now)
         return made
 
-    def _refused(self, who: str, now: float, limit: str, what: str, setting: str) -> AtfError:
+    def _refused(self, who: str, used: Usage, now: float) -> AtfError:
+        if used.room < 1:
+            limit, what, setting = "rate", f"makes more than {self._rate} calls a second", "caller_rate"
+        elif used.calls >= self.calls:
+            limit, what, setting = "calls", f"has {used.calls} calls under way", "caller_calls"
+        elif used.bytes >= self._bytes:
+            limit, what, setting = "bytes", f"has requests of {used.bytes >> 20} MiB under way", "caller_mib"
+        else:
+            limit, what, setting = "streams", f"has {used.streams} streams open", "caller_streams"
         self._refusals[limit].inc()
         error = TooManyCalls(
             f"{who} {what}, and {setting} allows no more: make fewer at once, or raise {setting} of this server"

@@ -23,13 +23,13 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from atf.auth.caller import caller
 from atf.config.settings import SecuritySettings
 from atf.errors import AtfError, ConfigError, Internal, InvalidArgument, TooManyPending
 from atf.log import get_logger
-from atf.metrics.metrics import Metrics
+from atf.metrics.metrics import Counter, Histogram, Metrics
 from atf.metrics.table import RPC_REQUESTS, RPC_SECONDS
 from atf.task import clip
 
@@ -37,6 +37,7 @@ from .caller_limits import CallerLimits, most_connections
 from .failure import DETAILS_KEY, MAX_MESSAGE_BYTES
 from .health import Detail, Health
 from .listen_address import free_address
+from .open_services import open_services
 from .server_security import OPEN_TO_ALL, ServerSecurity
 from .stub import snake_case
 
@@ -67,8 +68,6 @@ _BEYOND: Final = 64
 
 MAX_SENTENCE_BYTES: Final = 1_000
 """Of an error's sentence: it travels twice in HTTP/2 headers, which hold 8 KiB, and once of these with three bytes for one."""
-
-_REFLECTION: Final = "grpc.reflection.v1alpha.ServerReflection"
 
 _log = get_logger()
 
@@ -142,10 +141,9 @@ async def serve(
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
     health_service = Health(details or {})
-    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
     names = [service.name or service.descriptor.full_name for service in services]
     described = [service.descriptor.full_name for service in services if not service.name]
-    server.add_generic_rpc_handlers((_reflection([*described, health.SERVICE_NAME, _REFLECTION]),))
+    server.add_generic_rpc_handlers(open_services(health_service, described, limits))
     try:
         if security.credentials is None:
             bound = server.add_insecure_port(listen)
@@ -170,20 +168,6 @@ def _bounds(limits: CallerLimits) -> list[tuple[str, int]]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _reflection(names: Sequence[str]) -> Any:
-    """Tells callers which services there are and what their messages look like. Loaded when somebody asks: few do."""
-
-    async def info(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Message]:
-        from grpc_reflection.v1alpha import reflection, reflection_pb2
-
-        asked = (reflection_pb2.ServerReflectionRequest.FromString(each) async for each in requests)
-        async for reply in reflection.aio.ReflectionServicer(names).ServerReflectionInfo(asked, context):
-            yield reply
-
-    handler = grpc.stream_stream_rpc_method_handler(info, response_serializer=lambda reply: reply.SerializeToString())
-    return grpc.method_handlers_generic_handler(_REFLECTION, {"ServerReflectionInfo": handler})
-
-
 def _handler(
     method: MethodDescriptor,
     path: str,
@@ -205,7 +189,7 @@ def _handler(
         handle = _unary(method, answer, service.metadata)
 
     streams, streamed = method.server_streaming or method.client_streaming, security.while_let_in
-    one_request = not method.client_streaming
+    one_request, counts = not method.client_streaming, _Counts(metrics, method.name)
 
     async def guarded(asked: Any, context: Any) -> Any:
         began, code = time.perf_counter(), "CANCELLED"  # what ends otherwise has no caller any more
@@ -231,35 +215,59 @@ def _handler(
         finally:
             if usage is not None:
                 limits.end(usage, size, stream=streams)
-            metrics.counter(RPC_REQUESTS, method.name, code).inc()
-            metrics.histogram(RPC_SECONDS, method.name).observe(time.perf_counter() - began)
+            counts.note(code, time.perf_counter() - began)
         await context.abort(*failure)
         raise AssertionError("abort raises")
 
     return kind(guarded, response_serializer=encode)
 
 
+class _Counts:
+    """Counts and times the calls of one method; each number is looked up once."""
+
+    def __init__(self, metrics: Metrics, method: str) -> None:
+        self._metrics, self._method = metrics, method
+        self._codes: dict[str, Counter] = {}
+        self._seconds: Histogram | None = None
+
+    def note(self, code: str, seconds: float) -> None:
+        found = self._codes.get(code)
+        if found is None:
+            found = self._codes[code] = self._metrics.counter(RPC_REQUESTS, self._method, code)
+        found.value += 1
+        if self._seconds is None:
+            self._seconds = self._metrics.histogram(RPC_SECONDS, self._method)
+        self._seconds.observe(seconds)
+
+
 _Handle = Callable[[Any, Any], Awaitable[Message | None]]
+_Decode = Callable[[bytes], Message]
 
 
 def _unary(method: MethodDescriptor, answer: Callable[..., Awaitable[Message]], metadata: bool) -> _Handle:
+    decoded = _decoding(method)
+
     async def handle(data: bytes, context: Any) -> Message:
         more = (_texts(context.invocation_metadata()),) if metadata else ()
-        return await answer(_decoded(method, data), *more)
+        return await answer(decoded(data), *more)
 
     return handle
 
 
 def _gathering(method: MethodDescriptor, answer: Callable[[AsyncIterator[Message]], Awaitable[Message]]) -> _Handle:
+    decoded = _decoding(method)
+
     async def handle(asked: AsyncIterator[bytes], context: Any) -> Message:  # noqa: ARG001
-        return await answer(_each_decoded(method, asked))
+        return await answer(_each_decoded(decoded, asked))
 
     return handle
 
 
 def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[Message, None]]) -> _Handle:
+    decoded = _decoding(method)
+
     async def handle(asked: Any, context: Any) -> None:
-        request = _each_decoded(method, asked) if method.client_streaming else _decoded(method, asked)
+        request = _each_decoded(decoded, asked) if method.client_streaming else decoded(asked)
         async with aclosing(answer(request)) as replies:
             async for reply in replies:
                 await context.write(reply)
@@ -267,18 +275,22 @@ def _streaming(method: MethodDescriptor, answer: Callable[[Any], AsyncGenerator[
     return handle
 
 
-async def _each_decoded(method: MethodDescriptor, requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+async def _each_decoded(decoded: _Decode, requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
     async for data in requests:
-        yield _decoded(method, data)
+        yield decoded(data)
 
 
-def _decoded(method: MethodDescriptor, data: bytes) -> Message:
-    # Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each.
-    message = GetMessageClass(method.input_type)
-    try:
-        return message.FromString(data)
-    except DecodeError as error:
-        raise InvalidArgument(f"{method.name}: what was sent is no {message.DESCRIPTOR.name}: {error}") from None
+def _decoding(method: MethodDescriptor) -> _Decode:
+    """Reads a request. Not by gRPC: it would call bytes that can't be read INTERNAL, and log a traceback for each."""
+    read, name = GetMessageClass(method.input_type).FromString, method.name
+
+    def decoded(data: bytes) -> Message:
+        try:
+            return read(data)
+        except DecodeError as error:
+            raise InvalidArgument(f"{name}: what was sent is no {method.input_type.name}: {error}") from None
+
+    return decoded
 
 
 def _texts(metadata: Sequence[tuple[str, str | bytes]] | None) -> dict[str, str]:

@@ -12,9 +12,12 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from atf.auth.caller import Caller, CallerKind
 from atf.auth.grants import TokenGrant, Verb
+from atf.client.retrying import RepeatingCalls
 from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError, DeadlineExceeded, TooManyCalls, Unauthenticated, Unavailable
 from atf.metrics.metrics import Metrics
@@ -26,6 +29,7 @@ from atf.rpc.channel import AioChannel
 from atf.rpc.server import Server, Service, serve
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import FrontendStub
+from atf.runtime import SystemRuntime
 from proof.fuzz import raw_http2 as raw
 
 FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
@@ -193,10 +197,60 @@ def test_a_refusal_is_worth_another_try() -> None:
     assert TooManyCalls.code == "RESOURCE_EXHAUSTED"
 
 
+async def test_a_client_repeats_a_call_that_was_refused() -> None:
+    metrics = Metrics()
+    async with serving(limits(metrics, caller_calls=1)) as (logic, server), calling(server) as stub:
+        held = asyncio.ensure_future(stub.get_task(f.GetTaskRequest(id="x")))
+        await logic.has(1)
+        client = RepeatingCalls("", 10, stub, SystemRuntime())
+        repeated = asyncio.ensure_future(
+            client.repeat(lambda timeout: stub.get_task(f.GetTaskRequest(id="quick"), timeout=timeout))
+        )
+        while not refusals(metrics):
+            await asyncio.sleep(0.002)
+        logic.let_go.set()
+        assert (await repeated).id == "quick"
+        await held
+
+
 @pytest.mark.parametrize("name", ["caller_calls", "caller_streams", "caller_mib", "caller_rate"])
 def test_a_limit_is_one_at_least(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} = 0"):
         SecuritySettings(**{name: 0})  # type: ignore[arg-type]
+
+
+async def test_health_and_reflection_count_by_the_address_of_whoever_asks() -> None:
+    metrics = Metrics()
+    async with serving(limits(metrics, read_s=0.1, caller_streams=1), auth=True) as (_, server):
+        slow = await raw.RawConnection.open(server.address)
+        slow.send(raw.call("/grpc.health.v1.Health/Check", 1))
+        assert b"has not come within 0.1 s" in (await slow.frame(raw.HEADERS)).data
+        await slow.close()
+        async with grpc.aio.insecure_channel(server.address) as channel:
+            ask, stub = health_pb2.HealthCheckRequest, health_pb2_grpc.HealthStub(channel)
+            watching = stub.Watch(ask())
+            assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
+            assert (await stub.Check(ask())).status == health_pb2.HealthCheckResponse.SERVING
+            reflecting = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter(()))
+            for refused in (stub.Watch(ask()), reflecting):
+                with pytest.raises(grpc.aio.AioRpcError, match=r"ipv4:127\.0\.0\.1 has 1 streams open"):
+                    await refused.read()
+            watching.cancel()
+        assert refusals(metrics) == {"slow": 1, "streams": 2}
+
+
+@pytest.mark.parametrize(
+    "path", ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"]
+)
+async def test_health_and_reflection_refuse_what_they_can_not_read(
+    path: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(limits()) as (_, server):
+        caller = await raw.RawConnection.open(server.address)
+        caller.send(raw.call(path, 1) + raw.Frame(raw.DATA, raw.END_STREAM, 1, raw.message(b"\xff")).packed())
+        assert b"what was sent can't be read" in (await caller.frame(raw.HEADERS)).data
+        await caller.close()
+    assert "Traceback" not in "".join(capfd.readouterr())
 
 
 # --- slow and huge requests -------------------------------------------------------------------------------------------
