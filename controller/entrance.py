@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from atf.auth.caller import ANYBODY, Caller, CallerKind
+from atf.auth.methods import OF_CONTROLLERS
 from atf.auth.secrets import MAX_CHARS, SCHEME, digest_of
-from atf.errors import Unauthenticated
+from atf.errors import PermissionDenied, Unauthenticated
 from atf.rpc import api, controller_pb2 as c, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.caller_security import CallerSecurity
 from atf.runtime import Runtime
@@ -123,7 +124,10 @@ class Entrance:
 
         Raises:
             Unauthenticated: somebody who has not entered.
+            PermissionDenied: the table of who may call what has no such row.
         """
+        if path not in OF_CONTROLLERS:
+            raise PermissionDenied(f"{path} is in no row of the table of who may call what, so nobody may")
         if who is _STRANGER and path != ENTER:
             raise Unauthenticated(
                 "this controller does not know who asks: it takes calls of its own executors alone. One that was started by hand needs the"

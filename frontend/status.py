@@ -27,6 +27,8 @@ from .standing import RECENT_US
 from .validate import lambda_of
 
 _JOBS: Final = 1_000
+_PAGES: Final = 16
+"""Pages of jobs: where the caller may see few of very many, they are short, or empty."""
 _KEPT: Final = 32
 """Lambdas of which is said who keeps their tasks: one call of the store."""
 _Served = Collection[tuple[str, str]]
@@ -96,8 +98,9 @@ class StatusRpc(JobRpcs):
             reply.check_results.add(check="server", state=State.REFUSE.value, sentence=str(error))
 
     async def _add_jobs(self, reply: f.GetStatusReply, known: dict[str, KnownLambda], served: _Served) -> None:
-        request, seen = f.ListJobsRequest(page_size=MAX_BATCH, unredacted=True), 0
-        while seen < _JOBS:
+        request, seen, pages = f.ListJobsRequest(page_size=MAX_BATCH, unredacted=True), 0, 0
+        while seen < _JOBS and pages < _PAGES:
+            pages += 1
             page = await self.list_jobs(request)
             for job in page.jobs:
                 if why := _without_code(job, known, served):

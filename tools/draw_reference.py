@@ -463,6 +463,10 @@ def permissions_page() -> Iterator[str]:
         services.setdefault(service, []).append(
             f"| {name} | {f'`{rule.verb}`' if rule.verb else 'any'} | {rule.over.value} | {executors} |"
         )
+    yield (
+        "\n## For everybody\n\nEvery role answers gRPC health (whether it serves, and why not) and gRPC reflection (which methods there are) without a token. A controller's RPCs"
+        f" {', '.join(each.rpartition('/')[2] for each in permissions.OF_CONTROLLERS)} are for its own executors: [how it knows them](../how-to/worker-security.md).\n"
+    )
     yield from http_rows()
     yield from action_rows()
     yield from command_rows()

@@ -151,7 +151,20 @@ RULES: Final[Mapping[str, Rule]] = {
     )
     for name, rule in rows.items()
 }
-"""By path. The controller's own calls are not here: it knows its executors by itself (atf/controller)."""
+"""By path."""
+OF_CONTROLLERS: Final[Mapping[str, Rule]] = {
+    "/atf.v1.Controller/Enter": Rule(None, Over.NOTHING),
+    "/atf.v1.Controller/NextWork": Rule(None, Over.OWN),
+    "/atf.v1.Controller/ReportRuns": Rule(None, Over.OWN),
+}
+"""What a controller's own executors call, which it knows by itself (controller/entrance.py). Enter looks at the secret that it is given."""
+OPEN: Final = frozenset(
+    {
+        *("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch"),
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    }
+)
+"""What everybody may call at every role: whether it serves, and why not; and which methods there are."""
 
 
 def check_method(path: str, who: Caller) -> None:

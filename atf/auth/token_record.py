@@ -45,6 +45,9 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     note: str = ""
     seal: str = ""
 
+    def __repr__(self) -> str:
+        return f"TokenRecord({self.id})"  # not what its holder shows, nor its seal
+
     @property
     def name(self) -> str:
         """How the audit calls its holder."""

@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any, cast
 
 import pytest
+from grpc_reflection.v1alpha import reflection_pb2
 
-from atf.auth.methods import RULES
+from atf.auth.methods import OPEN, RULES
 from atf.auth.routes import ACTIONS, DAPR_HTTP, METRICS, ROUTES, UI
 from tests.ui.conftest import example
 
@@ -59,3 +60,19 @@ async def test_everything_that_is_routed_has_a_row() -> None:
                 if each.resource is not None and each.method != "HEAD"
             }
             assert routed == {row for row in ROUTES if row[0] == port}, port
+
+
+async def test_every_service_that_a_server_answers_has_rows() -> None:
+    """What it tells by reflection, beside those that it hides from that, which the table has."""
+    async with world() as w:
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+        call = w.channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            reflection_pb2.ServerReflectionRequest.SerializeToString,
+            reflection_pb2.ServerReflectionResponse.FromString,
+        )(iter([asked]))
+        told = await call.read()
+        rows = {each.rpartition("/")[0][1:] for each in (*RULES, *OPEN)}
+        assert {each.name for each in told.list_services_response.service} <= rows
+        for path in OPEN - {"/grpc.health.v1.Health/Watch"}:  # without a token, and known
+            assert path.rpartition("/")[0][1:] in {each.name for each in told.list_services_response.service}

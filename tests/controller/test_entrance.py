@@ -8,11 +8,12 @@ import os
 import pwd
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 from atf.auth.caller import ANYBODY, Caller, acting_for
+from atf.auth.methods import OF_CONTROLLERS
 from atf.config.settings import ControllerSettings, ExecutorSettings, SecuritySettings, Timing
 from atf.controller import entrance as controller_entrance
 from atf.controller.entrance import ENTER, Entrance
@@ -279,3 +280,11 @@ def test_an_environment_loses_its_token() -> None:
     assert os.read(descriptor, 512) == b"x" * 300
     assert os.read(descriptor, 1) == b""
     os.close(descriptor)
+
+
+def test_each_call_of_a_controller_has_a_row_and_no_other_is_taken() -> None:
+    service = c.DESCRIPTOR.services_by_name["Controller"]
+    assert {f"/{service.full_name}/{each.name}" for each in service.methods} == OF_CONTROLLERS.keys()
+    entrance = Entrance(cast("Any", None), Security(), cast("Any", None))
+    with pytest.raises(PermissionDenied, match="in no row"):
+        entrance.check_method("/atf.v1.Controller/Other", ANYBODY)

@@ -186,3 +186,16 @@ async def of_one(bench: Bench) -> f.LambdaInfo:
     request = f.ListLambdasRequest()
     setattr(request, "lambda", NAME)
     return (await bench.frontend.list_lambdas(request)).lambdas[0]
+
+
+async def test_it_looks_through_so_many_pages_of_jobs_at_most(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the caller may see few of very many, each is empty."""
+    looked = []
+
+    async def none_of_these(request: f.ListJobsRequest, *, timeout: float = 10) -> f.ListJobsReply:  # noqa: ARG001
+        looked.append(request.page_token)
+        return f.ListJobsReply(next_page_token="more")
+
+    monkeypatch.setattr(bench.frontend, "list_jobs", none_of_these)
+    assert (await bench.frontend.get_status(f.GetStatusRequest())).more_jobs
+    assert 1 < len(looked) < 100

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from atf.auth.grants import Verb
+from atf.auth.methods import RULES
+from atf.auth.routes import ROUTES, UI
 from atf.config.settings import UiSettings
 from atf.errors import NotFound, Unavailable
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -377,3 +380,24 @@ def test_a_group_is_retried_by_its_id() -> None:
     target = {**dict.fromkeys(FILTERS, ""), "group": "41c7b2d09e3a", "error": ""}
     words = [each.text for each in command_template(ACTIONS["retry-matching"], target)]
     assert words[:5] == ["atf", "retry", "--group", "41c7b2d09e3a", "--yes"]
+
+
+async def test_a_page_only_reads(browser: Browser) -> None:
+    """So it is for whoever is signed in: each call goes by its own row."""
+    values = {"{name}": "photos/thumbnail", "{id}": "0-a", "{part}": "payload", "{verb}": "retry"}
+    for port, method, path in ROUTES:
+        if (port, method) == (UI, "GET") and path != "/metrics":
+            for name, value in values.items():
+                path = path.replace(name, value)  # noqa: PLW2901
+            await browser.get(path)
+    asked = {name for name, _ in browser.frontend.asked}
+    assert len(asked) > 8
+    reads = {Verb.READ, Verb.READ_PAYLOAD, None}
+    assert {name for name in asked if RULES[f"/atf.v1.Frontend/{name}"].verb not in reads} <= {
+        "CancelMatching",
+        "Redrive",
+    }
+    for name, sent in browser.frontend.asked:
+        if name in {"CancelMatching", "Redrive"}:  # which only count
+            kind = f.CancelMatchingRequest if name == "CancelMatching" else f.RedriveRequest
+            assert kind.FromString(sent).dry_run
