@@ -115,6 +115,10 @@ rotation: .venv/.ready ## replace certificates and token every 5 s under 500 cal
 fuzz-doors: .venv/.ready ## show damaged tokens, metadata and cookies at every door of a server; none may let in, crash or be logged: COUNT=20000 SEED=1
 	PYTHONPATH=. .venv/bin/python -P -m proof.fuzz $(if $(COUNT),--count "$(COUNT)") $(if $(SEED),--seed "$(SEED)") $(ARGS)
 
+.PHONY: revocation
+revocation: .venv/.ready ## revoke a token, and ask every place that it opened until it is refused there: 30 s at most
+	PYTHONPATH=. .venv/bin/python -P -m proof.rotation.revoked $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import os
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,8 +25,9 @@ from atf.runtime import SystemRuntime
 from atf.store.store import Store
 from atf.task import US
 
+from .processes import running
+
 LAMBDA: Final = "rotation/held"
-_ROOT: Final = Path(__file__).parents[2]
 _ID: Final = "rotationaa"
 _OVERLAP_S: Final = 10.0
 """For which the secret before is valid, or until the next one is made: callers look for the new one once a second."""
@@ -81,6 +78,15 @@ def put_pair(folder: Path, name: str, pair: Pair) -> None:
     put(folder / f"{name}-key.pem", pair.key)
 
 
+async def put_token(redis_url: str, token: str, *verbs: Verb) -> None:
+    """Has the store know a token for all namespaces."""
+    store = await Store.open(StoreSettings(redis_url=redis_url, partitions=1), Timing(), SystemRuntime())
+    name = token.split("_")[1]
+    record = TokenRecord(id=name, digest=secrets.digest_of(token), verbs=tuple(sorted(verbs)), scopes=("*",))
+    await store.set_token(name, msgspec.json.encode(record))
+    await store.close()
+
+
 @contextlib.asynccontextmanager
 async def secured_frontend(redis_url: str, folder: Path) -> AsyncIterator[tuple[Secured, DevAuthority]]:
     """A frontend process that answers callers with a certificate and a token alone."""
@@ -89,10 +95,7 @@ async def secured_frontend(redis_url: str, folder: Path) -> AsyncIterator[tuple[
     put_pair(folder, "server", authority.server())
     put_pair(folder, "client", authority.client())
     put(folder / "token", token.encode())
-    store = await Store.open(StoreSettings(redis_url=redis_url, partitions=1), Timing(), SystemRuntime())
-    record = TokenRecord(id=_ID, digest=secrets.digest_of(token), verbs=(Verb.ADMIN,), scopes=("*",))
-    await store.set_token(_ID, msgspec.json.encode(record))
-    await store.close()
+    await put_token(redis_url, token, Verb.ADMIN)
     words = ["--auth", "mtls", "--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server-key.pem")]
     async with frontend_process(redis_url, *words, "--tls-client-ca", str(folder / "ca.pem")) as address:
         secured = Secured(folder, address)
@@ -106,33 +109,6 @@ async def secured_frontend(redis_url: str, folder: Path) -> AsyncIterator[tuple[
 @contextlib.asynccontextmanager
 async def frontend_process(redis_url: str, *words: str) -> AsyncIterator[str]:
     """A frontend of its own; its address."""
-    command = [sys.executable, "-P", "-m", "atf.cli", "frontend", "--listen", "127.0.0.1:0", "--metrics-listen", "none"]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
-    env |= {"PYTHONPATH": str(_ROOT), "ATF_REDIS_URL": redis_url, "ATF_LOG_FORMAT": "json"}
-    process = await asyncio.create_subprocess_exec(*command, *words, stderr=PIPE, env=env)
-    try:
-        address = await _address(process)
-        reading = asyncio.ensure_future(_drop(process))
-        yield address
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-    await reading
-
-
-async def _address(process: Process) -> str:
-    assert process.stderr is not None
-    said = b""
-    async with asyncio.timeout(30):
-        while line := await process.stderr.readline():
-            said += line
-            if line.startswith(b"{") and (found := json.loads(line))["event"] == "ready":
-                return str(found["address"])
-    raise AssertionError(said.decode())
-
-
-async def _drop(process: Process) -> None:
-    assert process.stderr is not None
-    while await process.stderr.readline():
-        pass
+    given = ["frontend", "--listen", "127.0.0.1:0", "--metrics-listen", "none", *words]
+    async with running(*given, ATF_REDIS_URL=redis_url) as ready:
+        yield ready["address"]
