@@ -11,6 +11,8 @@ import os
 import signal
 from typing import Final
 
+from atf.process.hidden import hide_memory
+
 _SI_KERNEL: Final = 0x80
 """From <asm-generic/siginfo.h>: the kernel sent it, as a terminal's Ctrl-C. The child has had it as well; but not the SIGHUP of a terminal that
 is gone, which comes to the first process of a session alone.
@@ -25,6 +27,7 @@ def run_as_init() -> None:
     if not child:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
+    hide_memory()  # a token in the environment is here still, which the command takes out of its own
     os.closerange(3, _MOST_DESCRIPTORS)  # whoever reads what the command writes there waits for its end
     while True:
         came = signal.sigwaitinfo(signal.valid_signals())
