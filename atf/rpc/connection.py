@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from atf.config.settings import ADDRESS, FRONTEND_PORT
 from atf.config.store_urls import shown_url
+from atf.config.web import is_address, is_loopback
 from atf.errors import Internal, InvalidArgument, Unavailable
 
 from .caller_security import CallerSecurity, own
@@ -61,8 +62,8 @@ QUICK_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 )
 _NEARLY: Final = 0.95
 """Of a call's time: one that its caller gives up behind that was given up for its time."""
-_ANY_ADDRESS: Final = '{"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": true}}]}'
-"""gRPC's word for: of the addresses of a name, begin with any. In the place of a peer that went silent, another one is likelier to answer."""
+_EVERY_ADDRESS: Final = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+"""gRPC's word for: a call to each of the addresses of a name in turn. A channel that keeps to one of them pins one server."""
 
 
 class _Live(NamedTuple):
@@ -103,7 +104,6 @@ class Connection:
         """What takes the place of the channel, since a certificate has changed; and whether it is connected."""
         self._given_up: weakref.WeakSet[Any] = weakref.WeakSet()
         """Of which calls are still under way: each holds its channel."""
-        self._replaced = False
         self.broke = 0
         """Grows each time that the peer was not reached, or did not answer in time."""
         self._heard = 0
@@ -127,7 +127,7 @@ class Connection:
         return method, live.channel
 
     def _made(self, version: int) -> _Live:
-        more = [("grpc.service_config", _ANY_ADDRESS)] if self._replaced else []
+        more = [("grpc.service_config", _EVERY_ADDRESS), *QUICK_OPTIONS] if _may_be_several(self.address) else []
         return _Live(self._connect([*CHANNEL_OPTIONS, *more], self._security.credentials()), {}, version)
 
     def _renewed(self, live: _Live, version: int) -> _Live:
@@ -174,7 +174,7 @@ class Connection:
     def _give_up(self, channel: Any) -> None:
         if self._live is not None and self._live.channel is channel:
             self._given_up.add(channel)
-            self._live, self._replaced = None, True
+            self._live = None
 
     def _channels(self) -> list[Any]:
         """All on which calls may be under way."""
@@ -220,6 +220,14 @@ def check_address(address: str) -> None:
         raise InvalidArgument(
             f"{shown_url(address)[:80]!r} is no address of a server: write HOST:PORT, such as localhost:{FRONTEND_PORT}"
         )
+
+
+def _may_be_several(address: str) -> bool:
+    """Whether servers on several machines may be at an address: a name may stand for them, or a list with a scheme of gRPC's."""
+    if scheme := _WITH_SCHEME.match(address):
+        return scheme[1] in {"dns", "ipv4", "ipv6", "xds"}
+    host = address.rpartition(":")[0]
+    return not is_address(host) and not is_loopback(host)
 
 
 def addresses_of(text: str) -> list[str]:

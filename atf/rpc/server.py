@@ -60,6 +60,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),  # its default of a minute would count instead
     ("grpc.http2.max_pings_without_data", 0),
+    # A caller looks its servers up again then, and so finds those that have been added. What is under way goes on where it is.
+    ("grpc.max_connection_age_ms", 600_000),
     # A connection that says nothing, or its handshake byte by byte. After it, one that answers no ping ends within 30 s.
     ("grpc.server_handshake_timeout_ms", 20_000),
 )

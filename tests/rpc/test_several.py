@@ -15,7 +15,7 @@ import atf
 from atf import errors
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.channel import AioChannel, open_blocking_channel, open_channel
-from atf.rpc.connection import addresses_of
+from atf.rpc.connection import Connection, addresses_of
 from atf.rpc.several import OneOfSeveral
 
 from .test_calls import running
@@ -63,6 +63,35 @@ async def test_it_keeps_to_one_server_and_goes_to_the_next_where_that_one_is_gon
         assert channel.address == two.address
         assert [await ask(channel) for _ in range(3)] == ["b", "b", "b"]
         await channel.close()
+
+
+async def test_a_name_that_stands_for_several_servers_is_asked_at_each_in_turn() -> None:
+    """A channel that kept to one would pin a pod. What lists addresses stands for a name here, which tests can't make."""
+    async with named("a", "b") as (one, two):
+        channel = AioChannel(f"ipv4:{one.address},{two.address}")
+        answers = [await ask(channel) for _ in range(40)]
+        assert min(answers.count("a"), answers.count("b")) > 10
+        await one.stop(0)
+        assert {await ask(channel) for _ in range(10)} == {"b"}
+        await channel.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "several"),
+    [
+        *((each, True) for each in ("frontend:7401", "atf.example.com:443", "dns:///frontend:7401")),
+        *((each, False) for each in ("127.0.0.1:7401", "[::1]:7401", "10.0.0.1:1", "localhost:7401", "unix:/run/atf")),
+    ],
+)
+def test_which_addresses_may_stand_for_several_servers(address: str, several: bool) -> None:
+    made: list[dict[str, Any]] = []
+
+    class Known(Connection):
+        def make(self) -> None:
+            self._made(0)
+
+    Known(address, lambda options, _credentials: made.append(dict(options))).make()
+    assert ("round_robin" in made[0].get("grpc.service_config", "")) == several
 
 
 async def test_calls_that_break_together_move_it_once() -> None:
