@@ -102,7 +102,9 @@ def main() -> int:
         print(f"{check.__name__:<12} {'ok' if not said else 'failed'}")
         for each in said:
             print(f"  {each}")
-    found["docker build"] = {"status": "not run: no Docker daemon answers" if shutil.which("docker") else "not run: there is no docker"}
+    found["docker build"] = {
+        "status": "not run: no Docker daemon answers" if shutil.which("docker") else "not run: there is no docker"
+    }
     print(f"{'docker build':<12} {found['docker build']['status']}")
     today = datetime.now(UTC).date().isoformat()
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -45,5 +45,5 @@ while (left := [each for each in orphans if Path(f"/proc/{each}").exists()]) and
 signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
 signal.signal(signal.SIGHUP, lambda *_: os._exit(8))
 # What belongs to root is of a process that hides its memory and its environment.
-print(len(left), codes, os.getppid(), os.stat(f"/proc/{os.getppid()}/environ").st_uid, flush=True)
+print(len(left), codes, os.getppid(), Path(f"/proc/{os.getppid()}/environ").stat().st_uid, flush=True)
 time.sleep(60)

@@ -156,7 +156,9 @@ def test_a_command_that_is_process_1_reaps_what_others_leave_behind() -> None:
     os.close(writing)
     with process, os.fdopen(reading, "rb") as ready:
         assert process.stdout is not None
-        assert process.stdout.readline() == f"0 [0, 3] {process.pid} 0\n", "process 1 has the token in its environment still"
+        assert process.stdout.readline() == f"0 [0, 3] {process.pid} 0\n", (
+            "process 1 has the token in its environment still"
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 7, "the signal is passed on, and the exit code comes back"
         assert ready.read() == b"x"
