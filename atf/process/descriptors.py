@@ -20,8 +20,8 @@ LOOK_S: Final = 1.0
 """Seconds between two looks; each is two system calls."""
 SAY_AGAIN_S: Final = 60.0
 """Seconds between two lines that say it."""
-SPARE: Final = 8
-"""So few that are left count as none: a connection takes several for a moment."""
+SPARE: Final = 64
+"""So few that are left count as none. A server takes no connection beyond them (caller_limits.py): the process has to reach its store."""
 _NUMBERS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _WORDS: Final = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 """Libraries keep the text of the system's error, and lose its number."""

@@ -22,6 +22,7 @@ from atf.errors import AtfError, DeadlineExceeded, TooManyCalls
 from atf.log import get_logger
 from atf.metrics.metrics import Metrics
 from atf.metrics.table import CALLS_REFUSED
+from atf.process.descriptors import SPARE
 
 T = TypeVar("T")
 
@@ -202,6 +203,6 @@ class CallerLimits:
 
 
 def most_connections() -> int:
-    """Connections that a port takes at the same time: a quarter of this process's file descriptors is left for the rest."""
+    """Connections that a port takes at the same time: some file descriptors are left for the rest, so few that the log says it by then."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if limit == resource.RLIM_INFINITY else max(1, limit * 3 // 4)
+    return 1 << 20 if limit == resource.RLIM_INFINITY else max(1, limit - SPARE)

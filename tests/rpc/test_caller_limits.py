@@ -22,6 +22,7 @@ from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError, DeadlineExceeded, TooManyCalls, Unauthenticated, Unavailable
 from atf.metrics.metrics import Metrics
 from atf.metrics.table import CALLS_REFUSED
+from atf.process.descriptors import SPARE
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.caller_limits import BURST_S, MOST_CALLERS, READS, CallerLimits, most_connections
 from atf.rpc.caller_security import Security
@@ -365,7 +366,7 @@ async def is_taken(server: Server) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("limit", "most"), [(1024, 768), (1, 1), (resource.RLIM_INFINITY, 1 << 20)])
+@pytest.mark.parametrize(("limit", "most"), [(1024, 1024 - SPARE), (1, 1), (resource.RLIM_INFINITY, 1 << 20)])
 def test_connections_leave_descriptors_for_the_rest(monkeypatch: pytest.MonkeyPatch, limit: int, most: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     assert most_connections() == most
