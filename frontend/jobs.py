@@ -140,7 +140,7 @@ class JobRpcs(ScheduleRpcs):
         return await self._redaction.job(job, unredacted=request.unredacted)
 
     async def _job_record(self, name: str, verb: Verb) -> JobRecord:
-        (record,) = await self._store.get_jobs([rules.check_job(name)])
+        (record,) = await self._store.get_jobs([rules.check_job(name)], caller().seen())
         if record is None:
             raise _none(name)
         permit_found(verb, _lambda_of_job(record), partial(_none, name))
@@ -212,7 +212,8 @@ class JobRpcs(ScheduleRpcs):
         if who.is_unbounded(verb):
             return names, {}
         everywhere, mine, generations = who.may_everywhere(verb), list[str](), dict[str, int]()
-        for name, record in zip(names, await self._store.get_jobs(names), strict=True):
+        seen = () if everywhere else who.seen()
+        for name, record in zip(names, await self._store.get_jobs(names, seen), strict=True):
             if everywhere if record is None else who.may(verb, _lambda_of_job(record)):
                 mine.append(name)
                 generations |= {name: record.generation} if record is not None else {}

@@ -74,10 +74,13 @@ def new_job(
     first_us = _first_us(spec, may_have_ticked=bool(spec.code) or replace is ReplaceJob.GO_ON)
     if replace is ReplaceJob.GO_ON and counts_from_base(spec):
         rhythm += f" {now_us}"
-    known = lambdas.get(lambda_of(asked.task))  # at the end: who registers it now can rely on the rest
+    name = lambda_of(asked.task)
+    known = lambdas.get(name)  # at the end: who registers it now can rely on the rest
     _fill_in(spec.task.options, known.options(asked.task.options), asked.failure_policy, max_attempts_cap)
     stored, overlap = spec.SerializeToString(deterministic=True), _OVERLAPS[spec.overlap]
-    return NewJob(spec.name, request.request_id, replace, stored, overlap, first_us, now_us, rhythm), spec
+    return NewJob(
+        spec.name, request.request_id, replace, stored, overlap, first_us, now_us, rhythm, lambda_name=name
+    ), spec
 
 
 def _first_us(spec: j.JobSpec, *, may_have_ticked: bool) -> int | None:

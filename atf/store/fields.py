@@ -57,6 +57,7 @@ JOB_FIELDS: Final = {
     "d": "id of the request that made it",
     "at": "when it was made",
     "spec": "the serialized JobSpec",
+    "l": "the lambda of its tasks",
     "o": "overlap policy",
     "n": "the tick to come; empty: it has ended",
     "k": "ticks that became tasks",

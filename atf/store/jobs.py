@@ -46,7 +46,7 @@ class JobVerbs(Partitions):
             for job in batch:
                 first: Arg = "" if job.first_us is None else job.first_us
                 args += (job.name, job.request_id, int(job.replace), job.spec, job.overlap, first)
-                args += (job.ticks, int(job.paused), job.base_us, job.rhythm, _bound(job.may_replace))
+                args += (job.ticks, int(job.paused), job.base_us, job.rhythm, _bound(job.may_replace), job.lambda_name)
             try:
                 reply = await self._call("schedule_jobs", partition, args, demand=self.settings.floor)
                 return [MadeJob(JobAnswer(what), int(generation), int(made_at)) for what, generation, made_at in reply]
@@ -62,11 +62,18 @@ class JobVerbs(Partitions):
 
         return await by_partition(jobs, lambda job: self.job_partition(job.name), call, size=lambda job: len(job.spec))
 
-    async def get_jobs(self, names: Sequence[str]) -> list[JobRecord | None]:
-        """Jobs by their names; None for one that does not exist."""
+    async def get_jobs(self, names: Sequence[str], within: Sequence[str] = ()) -> list[JobRecord | None]:
+        """Jobs by their names; None for one that does not exist.
+
+        Args:
+            names: of which.
+            within: namespaces (with their slashes) and lambdas: a job of another one does not exist for this call, and takes as long. Empty: of
+                all.
+        """
+        bound = " ".join(within)
 
         async def call(partition: int, batch: list[str]) -> list[JobRecord | None]:
-            return list(map(_record, batch, await self._call("get_jobs", partition, batch)))
+            return list(map(_record, batch, await self._call("get_jobs", partition, [bound, *batch])))
 
         return await by_partition(names, self.job_partition, call, most=_READ_BATCH)
 

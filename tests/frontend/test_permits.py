@@ -255,7 +255,7 @@ async def test_what_has_become_anothers_since_it_was_permitted_is_not_changed(
         record = await get_batch(batch_id)
         return record and record._replace(lambda_name=OWN)
 
-    async def jobs_before(names: Any) -> Any:
+    async def jobs_before(names: Any, _within: Any = ()) -> Any:
         spec = job("photos/theirs", OWN).job.SerializeToString()
         return [each and each._replace(spec=spec, generation=each.generation - 1) for each in await get_jobs(names)]
 
@@ -353,11 +353,12 @@ async def test_what_is_anothers_and_what_does_not_exist_are_answered_alike(
     theirs = await two.schedule("theirs", name=OTHER, payload=b'"' + b"x" * 100_000 + b'"')
     await batch(two, "theirs", OTHER)
     await front.schedule_job(job("mail/theirs", OTHER))
+    await front.schedule_job(job("photos/theirs", OTHER))
     call, asked = two.store.link.call, list[Any]()
 
     async def noted(verb: str, key: str, args: Any, **more: Any) -> Any:
         reply = await call(verb, key, args, **more)
-        asked.append((verb, len(args), reply if verb != "get_jobs" else ()))
+        asked.append((verb, len(args), reply))
         return reply
 
     monkeypatch.setattr(two.store.link, "call", noted)
@@ -379,6 +380,8 @@ async def test_what_is_anothers_and_what_does_not_exist_are_answered_alike(
         lambda _, of: front.run_job_now(f.RunJobNowRequest(name=f"mail/{of}")),
         lambda _, of: front.delete_job(f.DeleteJobRequest(name=f"mail/{of}")),
         lambda _, of: front.schedule_job(job(f"mail/{of}", OWN)),
+        lambda _, of: front.get_job(f.GetJobRequest(name=f"photos/{of}")),
+        lambda _, of: front.delete_job(f.DeleteJobRequest(name=f"photos/{of}")),
     ]
     for each in calls:
         told = []

@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from google.protobuf.message import DecodeError
+
 from atf.cores.pool import CorePool
 from atf.errors import AtfError, InvalidArgument
+from atf.rpc import job_pb2 as j
 from atf.sdk import work_items
 from atf.store import keys, library
 from atf.store.gates import KeepExisting
@@ -167,10 +170,18 @@ async def _restore_cores(store: Store, line: ExportedCores) -> None:
         await store.set_capacity(line.pool, 0, pool.encode(), deal_anew=True)
 
 
+def _lambda_of(line: ExportedJob) -> str:
+    """Whose tasks a job makes; "" where somebody has damaged it."""
+    try:
+        return str(getattr(j.JobSpec.FromString(line.spec).task, "lambda"))
+    except DecodeError:
+        return ""
+
+
 async def _restore_job(store: Store, line: ExportedJob) -> int:
     """Whether the job was stored: one of its name may be there, from an import before this one."""
     timing = (line.next_us, line.base_us, line.rhythm, line.ticks, line.paused)
-    job = NewJob(line.name, "", ReplaceJob.NOT, line.spec, line.overlap, *timing)
+    job = NewJob(line.name, "", ReplaceJob.NOT, line.spec, line.overlap, *timing, lambda_name=_lambda_of(line))
     (answer,) = await store.schedule_jobs([job])
     if isinstance(answer, AtfError):
         raise answer

@@ -68,6 +68,7 @@ class NewJob(NamedTuple):
     rhythm: str  # two jobs with the same one tick alike from the same base
     ticks: int = 0  # that became tasks, of a job that was elsewhere before
     paused: bool = False
+    lambda_name: str = ""  # of its tasks
     may_replace: int | None = None  # the generation of the one job that it may replace; 0: none; None: any
 
 
