@@ -25,7 +25,7 @@ import click
 
 import atf
 from atf import errors
-from atf.auth import methods as permissions, routes
+from atf.auth import fields as fields_that_hold, methods as permissions, routes
 from atf.auth.grants import Verb
 from atf.cli.commands import SECTIONS, cli
 from atf.config import settings as s
@@ -463,6 +463,13 @@ def permissions_page() -> Iterator[str]:
         services.setdefault(service, []).append(
             f"| {name} | {f'`{rule.verb}`' if rule.verb else 'any'} | {rule.over.value} | {executors} |"
         )
+    yield "\n## Fields that take read_payload\n"
+    yield (
+        "Without it these fields of a reply are empty, or say no more than the type of an exception. Every other field is shown by `read`, or to who may read"
+        " all namespaces; a test fails for a new field without a decision.\n"
+    )
+    yield "| message | fields |\n|---|---|"
+    yield "\n".join(f"| {name} | {fields.replace(' ', ', ')} |" for name, fields in fields_that_hold.HELD.items())
     yield (
         "\n## For everybody\n\nEvery role answers gRPC health (whether it serves, and why not) and gRPC reflection (which methods there are) without a token. A controller's RPCs"
         f" {', '.join(each.rpartition('/')[2] for each in permissions.OF_CONTROLLERS)} are for its own executors: [how it knows them](../how-to/worker-security.md).\n"
