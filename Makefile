@@ -119,6 +119,10 @@ fuzz-doors: .venv/.ready ## show damaged tokens, metadata and cookies at every d
 revocation: .venv/.ready ## revoke a token, and ask every place that it opened until it is refused there: 30 s at most
 	PYTHONPATH=. .venv/bin/python -P -m proof.rotation.revoked $(ARGS)
 
+.PHONY: auth-cost
+auth-cost: .venv/.ready ## measure in turns what tokens and TLS cost a lone call, and tasks end to end: ROUNDS=20
+	PYTHONPATH=. .venv/bin/python -P -m proof.rotation.cost $(if $(ROUNDS),--rounds "$(ROUNDS)") $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: .venv/.ready ## draw docs/benchmarks/ from the results of make bench
 	.venv/bin/python -P tools/draw_benchmarks.py

@@ -21,7 +21,6 @@ from proof.benchmarks.stores import LoopbackStore
 from proof.chaos import frame
 
 from .calls import rotate_under_load
-from .cost import lone_calls
 from .secured import secured_frontend
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -57,16 +56,15 @@ async def _run(given: argparse.Namespace) -> int:
                     given.progress.parent.mkdir(parents=True, exist_ok=True)
                     given.progress.write_text(json.dumps({"asked": asked, "parts": parts}))
                     print(parts[-1], flush=True)
-                cost = await lone_calls(store.url, secured)
         finally:
             await store.stop(0)
-    path = _write(given, asked, parts, cost)
+    path = _write(given, asked, parts)
     print(path)
     given.progress.unlink()
     return 1 if json.loads(path.read_text())["status"] != "ok" else 0
 
 
-def _write(given: argparse.Namespace, asked: dict[str, Any], parts: list[dict[str, Any]], cost: dict[str, Any]) -> Path:
+def _write(given: argparse.Namespace, asked: dict[str, Any], parts: list[dict[str, Any]]) -> Path:
     failed, calls = (sum(each[name] for each in parts) for name in ("failed", "calls"))
     result = {
         "status": f"failed: {failed} calls" if failed else "ok",
@@ -77,7 +75,6 @@ def _write(given: argparse.Namespace, asked: dict[str, Any], parts: list[dict[st
         "rotations": sum(each["rotations"] for each in parts),
         "slowest_ms": max(each["slowest_ms"] for each in parts),
         "errors": [error for each in parts for error in each["errors"]],
-        "lone_call": cost,
         "cpu": proc.cpu_model(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),

@@ -57,3 +57,12 @@ async def _drop(process: Process) -> None:
     assert process.stderr is not None
     while await process.stderr.readline():
         pass
+
+
+def children(pid: int) -> list[int]:
+    """A process, and all that it and they have started."""
+    found = [pid]
+    for each in found:
+        with contextlib.suppress(OSError):
+            found += map(int, Path(f"/proc/{each}/task/{each}/children").read_text().split())
+    return found
