@@ -164,7 +164,18 @@ counts: whoever reaches the store may do everything.
 OF_STORE: Final = frozenset({"doctor", "store direct", "store export", "store import", "store timing"})
 """Commands that have the address of the store, and need no token."""
 OF_ONE_MACHINE: Final = frozenset(
-    {"bench", "certs dev", "demo", "keyfile add", "keyfile drop", "keyfile new", "keyfile rotate", "up", "verify"}
+    {
+        "bench",
+        "certs dev",
+        "demo",
+        "keyfile add",
+        "keyfile drop",
+        "keyfile ls",
+        "keyfile new",
+        "keyfile rotate",
+        "up",
+        "verify",
+    }
 )
 """Commands that ask nobody, or only processes that they start themselves."""
 OF_PROCESSES: Final = frozenset(

@@ -86,7 +86,9 @@ SECTIONS: Final[dict[str, dict[str, _Command]]] = {
         "executor": _Command("roles", "executor", "Runs lambdas, in a guarded process."),
     },
     "Encryption": {
-        "keyfile": _Command("keyfile", "keyfile", "The keys that clients and executors encrypt by: new, add, rotate."),
+        "keyfile": _Command(
+            "keyfile", "keyfile", "The keys that clients and executors encrypt by: new, ls, add, rotate, drop."
+        ),
     },
     "The task store": {
         "doctor": _Command("doctor", "doctor", "Check the task store and the settings, and say how to mend them."),

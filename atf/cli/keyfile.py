@@ -1,4 +1,4 @@
-"""Commands on the key file of clients and executors: new, add, rotate, drop. They ask nobody, and print no key."""
+"""Commands on the key file of clients and executors: new, ls, add, rotate, drop. They ask nobody, and print no key."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def new(path: str) -> None:
     keys = new_keys()
     write_keys(path, keys, new=True)
     _show(path, keys)
+
+
+@keyfile.command()
+@click.argument("path", metavar="FILE")
+def ls(path: str) -> None:
+    """Say which keys FILE has, by their ids: the one that encrypts, and those that only decrypt. So you see whether two hosts have the same file."""
+    _show(path, read_keys(path))
 
 
 @keyfile.command()

@@ -52,7 +52,7 @@ APART = {
         "resume",
     ),
     *("token create", "token rotate"),
-    *("keyfile new", "keyfile add", "keyfile rotate", "keyfile drop"),
+    *("keyfile new", "keyfile ls", "keyfile add", "keyfile rotate", "keyfile drop"),
 }
 """They ask no frontend, or have a test of their own: see test_certs.py, test_roles.py, test_verify.py, test_status.py, test_slo.py, test_pause.py, process/test_direct.py,
 codec/test_key_file.py, test_tokens.py (what it makes is another each time), and below."""

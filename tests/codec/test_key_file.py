@@ -33,6 +33,9 @@ def test_commands_make_add_and_rotate_keys(tmp_path: Path) -> None:
     newest, kept = read_keys(path).by_id
     assert (kept, read_keys(path).hashing) == (first, hashing)
     assert f"{newest} encrypts; {first} only decrypt" in said
+    before = Path(path).read_bytes()
+    assert run("ls", path) == said
+    assert Path(path).read_bytes() == before
     assert Path(path).stat().st_mode & 0o777 == 0o600
     with pytest.raises(InvalidArgument, match=f"{newest} encrypts: have another key do so first"):
         run("drop", path, newest)

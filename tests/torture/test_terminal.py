@@ -323,7 +323,7 @@ LEFT_OUT: Final = {
     "verify": "starts roles on a store; it prints figures of its own",
     "bench": "starts roles on a store; it prints figures of its own",
     **dict.fromkeys(
-        ("certs dev", "keyfile new", "keyfile add", "keyfile rotate", "keyfile drop"),
+        ("certs dev", "keyfile new", "keyfile ls", "keyfile add", "keyfile rotate", "keyfile drop"),
         "makes files; it prints their names, of its own",
     ),
     "ui": "serves pages; it prints its address, and what its log says",
