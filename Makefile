@@ -169,6 +169,11 @@ manifests: .build/deploy/.ready ## check deploy/docker and deploy/kubernetes: ha
 permissions: .venv/.ready ## try the whole table of who may call what over the wire, and print it
 	PYTHONPATH=. .venv/bin/python -P -m tests.auth.matrix
 
+.PHONY: blast
+blast: .venv/.ready ## try what each stolen secret is good for, on a small cluster, and compare it with the table; then draw that
+	PYTHONPATH=. .venv/bin/python -P -m proof.blast
+	.venv/bin/python -P tools/draw_reference.py
+
 .PHONY: check
 check: .venv/.ready .build/proto/.ready ## format, lint, types, layering; generated code and drawn pages current
 	tools/check

@@ -4,6 +4,7 @@
     sdk.md         signatures and docstrings of `import atf`
     rpcs.md        the .proto files that clients speak       errors.md      the tree of errors, and how to mend each
     metrics.md     the table of metrics                      permissions.md who may call what
+    stolen-secrets.md  what each stolen secret lets somebody do
 
 It owns these pages whole. What is wrong on one is wrong in the code: mend it there.
 """
@@ -34,6 +35,10 @@ from atf.metrics import table as metrics
 from atf.metrics.metrics import MAX_LAMBDAS, OTHER
 
 ROOT: Final = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # proofs are not installed
+
+from proof.blast import expected as stolen  # noqa: E402
+
 FOLDER: Final = ROOT / "docs" / "reference"
 COLUMNS: Final = 100
 """How wide a terminal the help of commands is printed for."""
@@ -537,6 +542,50 @@ SAID_OF_SERVICES: Final = {
     permissions.DAPR_SCHEDULER: "A sidecar of Dapr's namespace N needs a grant for the namespace `dapr-scheduler.N`.\n",
 }
 
+# --- stolen secrets ---------------------------------------------------------------------------------------------------
+
+
+def stolen_page() -> Iterator[str]:
+    """What each secret is good for in the wrong hands."""
+    yield "# What a stolen secret lets somebody do\n"
+    yield (
+        "Somebody has one secret and reaches every port and the task store's socket. There are two namespaces: the secret belongs to `own`, or to"
+        " nobody's in particular. `own`: it can be done there alone; `both`: in the other namespace too; `yes`: it concerns no namespace; –: it can't"
+        " be done. `make blast` really tries every cell, and fails where one is not as it stands here.\n"
+    )
+    yield "| secret | what it is |\n|---|---|"
+    yield "\n".join(f"| {what} | {text} |" for what, text in stolen.SECRETS.items())
+    users = [each for each in stolen.SECRETS if each.startswith(stolen.USER)]
+    yield "\n## Secrets of callers and servers\n"
+    yield from _stolen_table([each for each in stolen.SECRETS if each not in users])
+    yield (
+        "\n- A claim has a random half that only its executor, the HSC and the store know. Nobody ends a task without it. Lambdas can read the claims of"
+        " their own executor, since they run in its process.\n- Whoever has the CA's key is everybody whom a certificate names, so it is worth what"
+        " the best of them is. A token is still needed where servers run with `--auth token`.\n- Whoever has the key of codecs still needs the"
+        " ciphertext, from the store or by a token. Whoever stands in for a server is shown the tokens of its callers.\n"
+    )
+    yield "## Users of the task store\n"
+    yield from _stolen_table(users)
+    yield (
+        "\nRedis can't part what these users share: each can read and write every record. So a password of the store is worth more than any token."
+        " Encrypted payloads stay encrypted.\n"
+    )
+
+
+def _stolen_table(secrets: list[str]) -> Iterator[str]:
+    yield f"| deed | {' | '.join(each.removeprefix(stolen.USER) for each in secrets)} |\n|---|{'---|' * len(secrets)}"
+    for deed in stolen.DEEDS:
+        yield f"| {deed} | {' | '.join(_stolen_cell(each, deed) for each in secrets)} |"
+
+
+def _stolen_cell(secret: str, deed: str) -> str:
+    can = stolen.EXPECTED[secret]
+    if deed in can:
+        return "yes"
+    own, other = f"{deed}: own" in can, f"{deed}: other" in can
+    return "both" if own and other else "own" if own else "other" if other else "–"
+
+
 PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "settings": settings_page,
     "commands": commands_page,
@@ -545,6 +594,7 @@ PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "errors": errors_page,
     "metrics": metrics_page,
     "permissions": permissions_page,
+    "stolen-secrets": stolen_page,
 }
 
 
