@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from atf.cli import remote, slo, store
 from atf.cli.local import cluster_settings
 from atf.config.loading import TABLES, load
+from atf.config.secret_files import exposed
 from atf.config.settings import (
     ControllerSettings,
     ExecutorSettings,
     FrontendSettings,
     HscSettings,
     LogSettings,
+    SecuritySettings,
     StoreConsumerSettings,
     StoreSettings,
     Timing,
@@ -210,3 +214,58 @@ def test_hosts_for_dapr_are_addresses_with_commas_between_them() -> None:
     for text in ("a", "http://a:1", "a:b", "a:1;b:2"):
         with pytest.raises(ConfigError, match="dapr_hosts"):
             FrontendSettings(dapr_hosts=text)
+
+
+# --- secrets in files -------------------------------------------------------------------------------------------------
+
+
+def secret(path: Path, text: str, mode: int = 0o600) -> str:
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_the_stores_address_comes_from_a_file_where_it_is_given_nowhere_else(tmp_path: Path) -> None:
+    env = {"ATF_REDIS_URL_FILE": secret(tmp_path / "url", "redis://:pw@store/0\n")}
+    assert load(StoreSettings, env=env).redis_url == "redis://:pw@store/0"
+    assert load(StoreSettings, env={**env, "ATF_REDIS_URL": "redis://other/0"}).redis_url == "redis://other/0"
+    assert load(StoreSettings, {"redis_url": "redis://flag/0"}, env=env).redis_url == "redis://flag/0"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "says"),
+    [
+        ("redis://:pw@store/0", 0o644, "other users of this machine can read it. Run: chmod 600"),
+        ("redis://:pw@store/0", 0o640, "other users of this machine can read it. Run: chmod 600"),
+        ("", 0o600, "write one line into it"),
+        ("redis://:pw@a\nredis://:pw@b", 0o600, "write one line into it"),
+        (None, 0, "it can't be read: No such file"),
+    ],
+)
+def test_a_file_of_a_secret_that_will_not_do_is_refused_without_what_is_in_it(
+    text: str | None, mode: int, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "url"
+    if text is not None:
+        secret(path, text, mode)
+    with pytest.raises(ConfigError, match=re.escape(says)) as refused:
+        load(StoreSettings, env={"ATF_REDIS_URL_FILE": str(path)})
+    assert "pw" not in str(refused.value)
+
+
+def test_credentials_of_systemd_count_where_nothing_else_is_given(tmp_path: Path) -> None:
+    for name, text in (("atf.token", "atf_x"), ("atf.redis_url", "redis://:pw@store/0"), ("atf.codec_keys", "")):
+        secret(tmp_path / name, text)
+    env = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert load(StoreSettings, env=env).redis_url == "redis://:pw@store/0"
+    assert load(SecuritySettings, env=env).token_file == str(tmp_path / "atf.token")
+    assert load(SecuritySettings, env=env).tls_key == ""
+    assert load(ExecutorSettings, env=env).codec_keys == str(tmp_path / "atf.codec_keys")
+    assert load(SecuritySettings, env={**env, "ATF_TOKEN_FILE": "/etc/token"}).token_file == "/etc/token"
+
+
+def test_a_file_that_others_can_read_is_noticed_and_one_of_somebody_else_is_theirs(tmp_path: Path) -> None:
+    mine, open_to_all = secret(tmp_path / "a", "x"), secret(tmp_path / "b", "x", 0o604)
+    assert exposed([mine, open_to_all, "", str(tmp_path / "none")]) == [open_to_all]
+    with patch("os.geteuid", lambda: os.getuid() + 1):
+        assert exposed([open_to_all]) == []

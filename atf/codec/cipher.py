@@ -13,6 +13,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
+from atf.config.secret_files import credential
 from atf.errors import ConfigError, NotDecrypted
 from atf.rpc.tls_files import WatchedFiles
 
@@ -134,5 +135,6 @@ def _aes(key: bytes) -> AESGCM:
 
 def cipher_of(path: str | None = None) -> Cipher | None:
     """What encrypts by a file; None: that of ATF_CODEC_KEYS. Without a file there is none, and nothing is encrypted."""
-    path = os.environ.get("ATF_CODEC_KEYS", "") if path is None else path
+    if path is None:
+        path = os.environ.get("ATF_CODEC_KEYS") or credential("codec_keys", os.environ) or ""
     return Cipher(path) if path else None

@@ -1,7 +1,8 @@
 """Reads settings.
 
 A setting comes from, in this order: the command-line flag > the environment variable ATF_<NAME> > the file atf.toml >
-the default. In atf.toml a setting stands at the top level or in a table named after its role; a name that nothing reads is refused.
+a file that systemd has put into $CREDENTIALS_DIRECTORY > the default. In atf.toml a setting stands at the top level or in a table named after its
+role; a name that nothing reads is refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 from atf.errors import ConfigError
 
 from . import settings_file
+from .secret_files import credential, read_secret
 from .settings import (
     ControllerSettings,
     ExecutorSettings,
@@ -103,6 +105,10 @@ def load(
             values[name] = _convert(section[name], types[name], f"atf.toml [{table}] {name}")
         elif name in document and not isinstance(document[name], dict):  # that is the table of the role of this name
             values[name] = _convert(document[name], types[name], f"atf.toml {name}")
+        elif (path_of_credential := credential(name, env)) is not None:
+            values[name] = path_of_credential
+    if path_of_url := values.pop("redis_url_file", ""):
+        values.setdefault("redis_url", read_secret(path_of_url, "redis_url_file"))
     return settings(**values)
 
 

@@ -128,6 +128,10 @@ class StoreSettings:
         "redis://127.0.0.1:6379/0",
         "address of the task store: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
     )
+    redis_url_file: str = setting(
+        "",
+        "file that holds this address, so that no password stands in an environment; it counts where redis_url is not given",
+    )
     partitions: int = setting(
         0,
         "partitions of the store's keys; 0: as many as the store has on record. The role that opens a new store first puts"

@@ -13,6 +13,7 @@ from atf.auth.token_record import TokenRecord
 from atf.auth.wrong_tries import WrongTries
 from atf.config.settings import SecuritySettings
 from atf.metrics.table import CALLS_REFUSED
+from atf.process.caller_token import warn_of_exposed
 from atf.process.metrics_access import readers_of_everything
 from atf.rpc.caller_limits import CallerLimits
 from atf.rpc.http_tls import http_context
@@ -51,6 +52,7 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, proce
         ConfigError: it would listen for other machines without TLS and tokens, or a file can't be read.
     """
     settings.check_listen(listen)
+    warn_of_exposed(settings)
     authenticator, wrong_tries = None, wrong_tries_of(process)
     if settings.auth != "off":
         known = known_tokens(store, process.runtime)

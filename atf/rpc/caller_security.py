@@ -1,6 +1,6 @@
 """What a process shows to the servers that it calls, and how it checks them: a token, and TLS.
 
-    ATF_TOKEN, ATF_TOKEN_FILE       the token, or a file that holds it, which is read again when it has changed
+    ATF_TOKEN, ATF_TOKEN_FILE       the token, or a file that holds it, which is read again when it has changed; else systemd's credential atf.token
     ATF_TLS_CA                      a file with the certificates of those who sign servers' certificates, or `system`; unset: no TLS
     ATF_TLS_CERT, ATF_TLS_KEY       the certificate to show, and its key, where servers ask for one
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypedDict, Unpack, cast
 
 from atf.auth.secrets import HEADER, MAX_CHARS, SCHEME
+from atf.config.secret_files import credential
 from atf.errors import ConfigError
 from atf.process.clocks import SystemClocks
 
@@ -185,7 +186,8 @@ def of_environment(env: Mapping[str, str] | None = None, **given: Unpack[Securit
         named = cast("dict[str, str | None]", given).get(name)
         if named is not None or (apart and name.startswith("token")):
             return named or ""
-        return found.get(f"ATF_{name.upper()}", "").strip()
+        variable = f"ATF_{name.upper()}"
+        return found[variable].strip() if variable in found else credential(name, found) or ""
 
     token, token_file, ca, cert, key = map(value, SecurityOptions.__annotations__)
     return Security(token=token, token_file=token_file, tls_ca=ca, tls_cert=cert, tls_key=key)
