@@ -64,7 +64,7 @@ class _DoctorFlags:
     """Which store is meant."""
 
     redis_url: str = setting(
-        "", "the task store; empty: that of an `atf up` in --data-dir, else redis://127.0.0.1:6379/0"
+        "", "the task store; empty: that of an `atf up` in --data-dir, else redis://127.0.0.1:6379/0", secret=True
     )
     data_dir: str = setting(".atf", "data directory of a running `atf up`")
     partitions: int = setting(

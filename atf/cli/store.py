@@ -36,7 +36,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 class StoreFlags:
     """Which store is meant."""
 
-    redis_url: str = setting("", "a running Redis or Valkey; empty: the embedded store of --data-dir")
+    redis_url: str = setting("", "a running Redis or Valkey; empty: the embedded store of --data-dir", secret=True)
     data_dir: str = setting(".atf", "data directory of an `atf up`, whether it runs or not")
     store_bin: str = setting("", "the server to run for it if no `atf up` does; empty: look for one")
     partitions: int = setting(0, "partitions of the store's keys; 0: what it has on record")

@@ -39,15 +39,16 @@ _SHOWN: Final = 80
 """Characters of a value that a message shows."""
 
 
-def setting(default: Any, doc: str, *, repeatable: bool = False) -> Any:
+def setting(default: Any, doc: str, *, repeatable: bool = False, secret: bool = False) -> Any:
     """A field of a settings class.
 
     Args:
         default: its value where none is given.
         doc: its meaning and unit, for --help and the documentation.
         repeatable: whether its flag may be given several times; elsewhere commas stand between the parts.
+        secret: whether it may hold a password: then it is left out of what its class says of itself.
     """
-    return field(default=default, metadata={"doc": doc, "repeatable": repeatable})
+    return field(default=default, metadata={"doc": doc, "repeatable": repeatable}, repr=not secret)
 
 
 def _metrics_listen() -> Any:
@@ -127,6 +128,7 @@ class StoreSettings:
     redis_url: str = setting(
         "redis://127.0.0.1:6379/0",
         "address of the task store: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://",
+        secret=True,
     )
     redis_url_file: str = setting(
         "",

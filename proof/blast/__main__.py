@@ -31,10 +31,10 @@ from atf.store.store import Store
 from atf.task import US
 from proof.chaos import frame
 
-from .cluster import SUBJECT, Cluster, running, write
+from .cluster import SUBJECT, SecretiveCluster, running, write
 from .expected import DEEDS, EXPECTED, SECRETS, USER
 from .lambdas import PHRASE
-from .thief import BOTH, TRIES, Scene, Thief, tried
+from .thief import BOTH, TRIES, Spoils, Thief, tried
 
 _ROOT: Final = Path(__file__).parents[2]
 _RESULTS: Final = _ROOT / "proof" / "results" / "blast"
@@ -68,7 +68,7 @@ def differences(found: dict[str, dict[str, bool]]) -> list[str]:
     ]
 
 
-async def try_all(cluster: Cluster) -> dict[str, dict[str, bool]]:
+async def try_all(cluster: SecretiveCluster) -> dict[str, dict[str, bool]]:
     """By secret and deed, whether it could be done."""
     scene = await _scene(cluster)
     found: dict[str, dict[str, bool]] = {}
@@ -82,7 +82,7 @@ async def try_all(cluster: Cluster) -> dict[str, dict[str, bool]]:
     return found
 
 
-async def _scene(cluster: Cluster) -> Scene:
+async def _scene(cluster: SecretiveCluster) -> Spoils:
     address = cluster.address("frontend")
     security = Security(token=cluster.tokens["admin"], tls_ca=cluster.ca)
     admin = FrontendStub(open_channel(address, security=security))
@@ -98,7 +98,7 @@ async def _scene(cluster: Cluster) -> Scene:
         while not (task := await admin.get_task(f.GetTaskRequest(id=each))).progress:
             await asyncio.sleep(0.05)
         owner = task.owner
-    scene = Scene(
+    scene = Spoils(
         admin, cluster.store, cluster.ca, cluster.address("hsc"), address,
         (await admin.list_hosts(f.ListHostsRequest())).hosts[0].name, owner,
         cluster.tokens["other worker"].split("_")[1], sealed, held=held,
@@ -117,7 +117,7 @@ async def _scheduled(admin: Any, name: str, payload: bytes) -> str:
 
 
 @asynccontextmanager
-async def _thief(what: str, cluster: Cluster, scene: Scene) -> AsyncIterator[Thief]:
+async def _thief(what: str, cluster: SecretiveCluster, scene: Spoils) -> AsyncIterator[Thief]:
     """Who has that secret, and nothing else."""
     if what.startswith(USER):
         url = cluster.url(what.removeprefix(USER))
@@ -148,7 +148,7 @@ async def _thief(what: str, cluster: Cluster, scene: Scene) -> AsyncIterator[Thi
         await hsc.close()
 
 
-async def _stolen(what: str, cluster: Cluster, scene: Scene) -> tuple[str, dict[str, Any]]:
+async def _stolen(what: str, cluster: SecretiveCluster, scene: Spoils) -> tuple[str, dict[str, Any]]:
     """What is shown to the roles, and what else comes with a secret."""
     if what.endswith(" token"):
         return cluster.tokens[what.removesuffix(" token")], {}
@@ -171,7 +171,7 @@ async def _stolen(what: str, cluster: Cluster, scene: Scene) -> tuple[str, dict[
     return "", {"pair": pairs[what]()} if what in pairs else {"codec_keys": cluster.codec_keys}
 
 
-async def _entered(cluster: Cluster) -> str:
+async def _entered(cluster: SecretiveCluster) -> str:
     """The credential that a secret is exchanged for, by the entrance that a controller has, over the real HSC."""
     own = Security(token=cluster.tokens["worker"], tls_ca=cluster.ca)
     channel = open_channel(cluster.address("hsc"), security=own)

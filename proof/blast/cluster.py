@@ -21,6 +21,7 @@ import redis
 
 from atf.auth import secrets
 from atf.auth.dev_certificates import DevAuthority
+from atf.auth.known_tokens import READ_EVERY_S
 from atf.auth.token_record import TokenRecord
 from atf.codec.key_file import new_keys, write_keys
 from atf.config.settings import StoreSettings, Timing
@@ -37,12 +38,15 @@ TOKENS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "client": (("schedule", "read", "read_payload"), ("own",)),
     "worker": (("work", "schedule", "read"), ("own",)),
     "other worker": (("work", "schedule", "read"), ("other",)),
+    "spare worker": (("work", "schedule", "read"), ("own",)),
     "operator": (("read", "operate"), ("own",)),
 }
 _READY_S: Final = 60.0
+_READS: Final = "import sys; from atf.auth import known_tokens; known_tokens.READ_EVERY_S = {}; from atf.cli import main; sys.exit(main(sys.argv[1:]))"
+"""`atf`, that looks at the tokens more often."""
 
 
-class Role:
+class SaidRole:
     """A process, and all that it has written."""
 
     def __init__(self, name: str) -> None:
@@ -50,9 +54,14 @@ class Role:
         self.process: Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def start(self, words: list[str], env: dict[str, str]) -> None:
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    async def start(self, words: list[str], env: dict[str, str], read_every_s: float) -> None:
         """Starts it, and waits until it serves."""
-        command = [sys.executable, "-P", "-m", "atf.cli", *words, "--log-format", "json"]
+        command = [sys.executable, "-P", "-c", _READS.format(read_every_s), *words, "--log-format", "json"]
         self.process = await asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=PIPE, stderr=asyncio.subprocess.STDOUT, env=env, cwd=ROOT
         )
@@ -84,7 +93,7 @@ class Role:
 
 
 @dataclass
-class Cluster:
+class SecretiveCluster:
     """What runs, and its secrets."""
 
     folder: Path
@@ -94,7 +103,12 @@ class Cluster:
     authority: DevAuthority
     store: Store
     """As somebody who may do everything."""
-    roles: dict[str, Role] = field(default_factory=dict)
+    read_every_s: float
+    codec: bool
+    """Whether executors have the codec's keys."""
+    roles: dict[str, SaidRole] = field(default_factory=dict)
+    credentials: list[str] = field(default_factory=list)
+    """Of executors, as far as they are known."""
 
     def url(self, role: str) -> str:
         """The store's address for the user of a role."""
@@ -118,21 +132,23 @@ class Cluster:
         return env | {"PYTHONPATH": str(ROOT), "ATF_TLS_CA": self.ca, **more}
 
     async def start(self, name: str, words: list[str], **env: str) -> None:
-        self.roles[name] = role = Role(name)
-        await role.start([*words, "--listen", "127.0.0.1:0"], self.environment(**env))
+        self.roles[name] = role = SaidRole(name)
+        await role.start([*words, "--listen", "127.0.0.1:0"], self.environment(**env), self.read_every_s)
 
     def serving(self, user: str) -> dict[str, str]:
         """The settings of a role that serves by TLS and tokens, and has the store."""
         pair = {"ATF_TLS_CERT": str(self.folder / "server.pem"), "ATF_TLS_KEY": str(self.folder / "server-key.pem")}
         return {"ATF_REDIS_URL": self.url(user), "ATF_AUTH": "token", "ATF_METRICS_LISTEN": "127.0.0.1:0", **pair}
 
-    async def start_worker(self, name: str, **env: str) -> None:
-        """A worker host of a namespace."""
+    async def start_worker(self, name: str, *, token: str = "", user: str = "") -> None:
+        """A worker host of a namespace; `token`: by another than the one of its name; `user`: as whom its code runs."""
         words = ["worker", f"proof.blast.lambdas:{name}_app", "--hsc", self.address("hsc"), "--threads", "2"]
-        token = "worker" if name == "own" else f"{name} worker"
-        path = write(self.folder / f"{name}.token", self.tokens[token])
-        more = {"ATF_TOKEN_FILE": path, "ATF_METRICS_LISTEN": "none"}
-        await self.start(f"{name} worker", [*words, "--frontend", self.address("frontend")], **more, **env)
+        usual = "worker" if name == "own" else f"{name} worker"
+        path = write(self.folder / f"{token or usual}.token", self.tokens[token or usual])
+        env = {"ATF_TOKEN_FILE": path, "ATF_METRICS_LISTEN": "none", "ATF_EXECUTOR_USER": user}
+        if self.codec:
+            env["ATF_CODEC_KEYS"] = self.codec_keys
+        await self.start(token or f"{name} worker", [*words, "--frontend", self.address("frontend")], **env)
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -143,8 +159,17 @@ def write(path: Path, text: str | bytes) -> str:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *, pages: bool = True, certificates: bool = True) -> AsyncIterator[Cluster]:
-    """The cluster; `certificates`: also a frontend that goes by them."""
+async def running(
+    folder: Path, *, certificates: bool = True, codec: bool = False, read_every_s: float = READ_EVERY_S
+) -> AsyncIterator[SecretiveCluster]:
+    """The cluster.
+
+    Args:
+        folder: for its files.
+        certificates: whether there are also the pages, and a frontend that goes by certificates.
+        codec: whether executors have the codec's keys.
+        read_every_s: between two looks at the tokens.
+    """
     data = DataDir(folder / "data")
     data.lock()
     async with EmbeddedStore(find_binary(), data) as embedded:
@@ -155,7 +180,9 @@ async def running(folder: Path, *, pages: bool = True, certificates: bool = True
                 client.execute_command("ACL", "SETUSER", *acl_user(password, role).split()[1:])
         store = await Store.open(StoreSettings(redis_url=embedded.url, partitions=1), Timing(), SystemRuntime())
         authority = DevAuthority(datetime.now(UTC))
-        cluster = Cluster(folder, socket, await _tokens(store), passwords, authority, store)
+        cluster = SecretiveCluster(
+            folder, socket, await _tokens(store), passwords, authority, store, read_every_s, codec
+        )
         write_keys(cluster.codec_keys, new_keys(), new=True)
         for name, pair in (
             ("ca", authority.pair),
@@ -165,7 +192,7 @@ async def running(folder: Path, *, pages: bool = True, certificates: bool = True
             write(folder / f"{name}.pem", pair.certificate)
             write(folder / f"{name}-key.pem", pair.key)
         try:
-            await _start(cluster, pages=pages, certificates=certificates)
+            await _start(cluster, certificates=certificates)
             yield cluster
         finally:
             for each in reversed(cluster.roles.values()):
@@ -185,7 +212,7 @@ async def _tokens(store: Store) -> dict[str, str]:
     return found
 
 
-async def _start(cluster: Cluster, *, pages: bool, certificates: bool) -> None:
+async def _start(cluster: SecretiveCluster, *, certificates: bool) -> None:
     by_certificate = cluster.serving("frontend") | {"ATF_AUTH": "mtls", "ATF_TLS_CLIENT_CA": cluster.ca}
     await asyncio.gather(
         cluster.start("frontend", ["frontend"], **cluster.serving("frontend")),
@@ -197,5 +224,5 @@ async def _start(cluster: Cluster, *, pages: bool, certificates: bool) -> None:
     await asyncio.gather(
         cluster.start_worker("own"),
         cluster.start_worker("other"),
-        *([cluster.start("ui", ui, ATF_AUTH="token")] if pages else []),
+        *([cluster.start("ui", ui, ATF_AUTH="token")] if certificates else []),
     )

@@ -29,14 +29,14 @@ from atf.task import US
 from .expected import DEEDS
 from .lambdas import PHRASE
 
-Deed = Callable[["Thief", "Scene", str], Awaitable[bool]]
+Deed = Callable[["Thief", "Spoils", str], Awaitable[bool]]
 REFUSED: Final = (PermissionDenied, Unauthenticated, NotFound, FailedPrecondition)
 """What says that something can't be done. Any other error is a fault of the proof."""
 _LEASE_US: Final = 16 * US
 
 
 @dataclass
-class Scene:
+class Spoils:
     """What there is to steal and to break."""
 
     admin: api.Frontend
@@ -110,7 +110,7 @@ class Thief:
                 return await answer.text() if answer.status in {200, 303} else ""
 
 
-async def tried(deed: Deed, thief: Thief, scene: Scene, namespace: str) -> bool:
+async def tried(deed: Deed, thief: Thief, scene: Spoils, namespace: str) -> bool:
     """Whether it could be done."""
     try:
         return await deed(thief, scene, namespace)
@@ -118,14 +118,14 @@ async def tried(deed: Deed, thief: Thief, scene: Scene, namespace: str) -> bool:
         return False
 
 
-async def schedule(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def schedule(thief: Thief, scene: Spoils, namespace: str) -> bool:
     spec = t.TaskSpec(payload=b"{}")
     setattr(spec, "lambda", f"{namespace}/idle")
     made = await thief.frontend.schedule(f.ScheduleRequest(spec=spec))
     return bool((await scene.admin.get_task(f.GetTaskRequest(id=made.id))).id)
 
 
-async def read_list(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def read_list(thief: Thief, scene: Spoils, namespace: str) -> bool:
     if thief.cookie:
         return scene.tasks[namespace] in await thief.page(f"/tasks?lambda={namespace}/idle")
     asked = f.TaskFilter()
@@ -134,27 +134,27 @@ async def read_list(thief: Thief, scene: Scene, namespace: str) -> bool:
     return scene.tasks[namespace] in {each.id for each in found.tasks}
 
 
-async def read_payload(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def read_payload(thief: Thief, scene: Spoils, namespace: str) -> bool:
     if thief.cookie:
         return PHRASE in await thief.page(f"/tasks/{scene.tasks[namespace]}")
     found = await thief.frontend.get_task(f.GetTaskRequest(id=scene.tasks[namespace], with_spec=True))
     return PHRASE.encode() in found.spec.payload
 
 
-async def read_log(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def read_log(thief: Thief, scene: Spoils, namespace: str) -> bool:
     if thief.cookie:
         return f"said {PHRASE}" in await thief.page(f"/tasks/{scene.said[namespace]}")
     found = await thief.frontend.get_log(f.GetLogRequest(id=scene.said[namespace]))
     return PHRASE in str(found)
 
 
-async def read_progress(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def read_progress(thief: Thief, scene: Spoils, namespace: str) -> bool:
     if thief.cookie:
         return f"at {PHRASE}" in await thief.page(f"/tasks/{scene.held[namespace]}")
     return PHRASE in (await thief.frontend.get_task(f.GetTaskRequest(id=scene.held[namespace]))).progress
 
 
-async def cancel(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def cancel(thief: Thief, scene: Spoils, namespace: str) -> bool:
     task_id = await scene.waiting(namespace)
     if thief.cookie:
         await thief.page("/do/cancel-task", {"id": task_id})
@@ -163,7 +163,7 @@ async def cancel(thief: Thief, scene: Scene, namespace: str) -> bool:
     return (await scene.admin.get_task(f.GetTaskRequest(id=task_id))).status == t.CANCELLED
 
 
-async def claim(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def claim(thief: Thief, scene: Spoils, namespace: str) -> bool:
     task_id = await scene.waiting(namespace)
     if thief.store is not None:
         return await _write(thief.store, f"atf:{{0}}:t:{task_id}")  # what a claim writes
@@ -179,7 +179,7 @@ async def claim(thief: Thief, scene: Scene, namespace: str) -> bool:
     return bool((await thief.hsc.next_claims(asked)).claims)
 
 
-async def end_claim(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def end_claim(thief: Thief, scene: Spoils, namespace: str) -> bool:
     """Ends a task in the name of the executor that runs it. Lambdas can read the claims of their own executor, so they know a claim's random half."""
     held = t.TaskSpec(payload=b'{"seconds": 60}')
     setattr(held, "lambda", f"{namespace}/hold")
@@ -199,7 +199,7 @@ async def end_claim(thief: Thief, scene: Scene, namespace: str) -> bool:
         await scene.admin.cancel_tasks(f.CancelTasksRequest(ids=[task_id], who="proof"))
 
 
-async def register(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def register(thief: Thief, scene: Spoils, namespace: str) -> bool:
     name = f"{namespace}/new-{os.urandom(4).hex()}"
     await thief.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=name)], who="thief"))
     return name in {
@@ -207,7 +207,7 @@ async def register(thief: Thief, scene: Scene, namespace: str) -> bool:
     }
 
 
-async def change_job(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def change_job(thief: Thief, scene: Spoils, namespace: str) -> bool:
     task = t.TaskSpec()
     setattr(task, "lambda", f"{namespace}/idle")
     made = j.JobSpec(name=f"{namespace}/job", schedule=f"@every {3 + os.urandom(1)[0]}h", task=task)
@@ -223,7 +223,7 @@ async def change_job(thief: Thief, scene: Scene, namespace: str) -> bool:
     return (await scene.admin.get_job(f.GetJobRequest(name=made.name))).spec.schedule == made.schedule
 
 
-async def pause(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def pause(thief: Thief, scene: Spoils, namespace: str) -> bool:
     name = f"{namespace}/idle"
     try:
         if thief.cookie:
@@ -236,7 +236,7 @@ async def pause(thief: Thief, scene: Scene, namespace: str) -> bool:
         await scene.admin.resume_lambda(f.ResumeLambdaRequest(**{"lambda": name, "who": "proof"}))
 
 
-async def drain(thief: Thief, scene: Scene, _namespace: str) -> bool:
+async def drain(thief: Thief, scene: Spoils, _namespace: str) -> bool:
     if thief.cookie:
         return "drain" in (await thief.page("/do/drain-host", {"host": scene.host})).lower()
     try:
@@ -248,7 +248,7 @@ async def drain(thief: Thief, scene: Scene, _namespace: str) -> bool:
     return True
 
 
-async def create_token(thief: Thief, scene: Scene, _namespace: str) -> bool:
+async def create_token(thief: Thief, scene: Spoils, _namespace: str) -> bool:
     token_id = secrets.new_id(os.urandom)
     digest = secrets.digest_of(secrets.new_token(token_id, os.urandom))
     asked = f.CreateTokenRequest(id=token_id, digest=digest, verbs=["admin"], scopes=["*"], who="thief")
@@ -256,18 +256,18 @@ async def create_token(thief: Thief, scene: Scene, _namespace: str) -> bool:
     return token_id in {each.id for each in (await scene.admin.list_tokens(f.ListTokensRequest())).tokens}
 
 
-async def read_tokens(thief: Thief, _scene: Scene, _namespace: str) -> bool:
+async def read_tokens(thief: Thief, _scene: Spoils, _namespace: str) -> bool:
     return bool((await thief.frontend.list_tokens(f.ListTokensRequest())).tokens)
 
 
-async def read_record(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def read_record(thief: Thief, scene: Spoils, namespace: str) -> bool:
     if thief.store is None:
         return False
     key = f"atf:{{0}}:t:{scene.tasks[namespace]}"
     return bool(await thief.store.link.command("HGETALL", key, key="atf:{0}"))
 
 
-async def write_store(thief: Thief, scene: Scene, namespace: str) -> bool:
+async def write_store(thief: Thief, scene: Spoils, namespace: str) -> bool:
     return thief.store is not None and await _write(thief.store, f"atf:{{0}}:t:{scene.tasks[namespace]}")
 
 
@@ -277,7 +277,7 @@ async def _write(store: Store, key: str) -> bool:
     return True
 
 
-async def replace_functions(thief: Thief, _scene: Scene, _namespace: str) -> bool:
+async def replace_functions(thief: Thief, _scene: Spoils, _namespace: str) -> bool:
     """Of all roles, which would run them with their own rights."""
     if thief.store is None:
         return False
@@ -285,14 +285,14 @@ async def replace_functions(thief: Thief, _scene: Scene, _namespace: str) -> boo
     return True
 
 
-async def flush(thief: Thief, _scene: Scene, _namespace: str) -> bool:
+async def flush(thief: Thief, _scene: Spoils, _namespace: str) -> bool:
     if thief.store is None:
         return False
     await thief.store.link.command("FLUSHALL")
     return True
 
 
-async def forge(thief: Thief, scene: Scene, _namespace: str) -> bool:
+async def forge(thief: Thief, scene: Spoils, _namespace: str) -> bool:
     """Signs a credential for an executor by another's token."""
     key = thief.shown.encode()
     if thief.store is not None:
@@ -309,14 +309,14 @@ async def forge(thief: Thief, scene: Scene, _namespace: str) -> bool:
         await channel.close()
 
 
-async def decrypt(thief: Thief, scene: Scene, _namespace: str) -> bool:
+async def decrypt(thief: Thief, scene: Spoils, _namespace: str) -> bool:
     """Opens arguments that it has found somewhere, such as in a copy of the store."""
     if not thief.codec_keys:
         return False
     return PHRASE.encode() in open_arguments(Cipher(thief.codec_keys), scene.sealed.id, scene.sealed.spec)[0]
 
 
-async def impersonate(thief: Thief, scene: Scene, _namespace: str) -> bool:
+async def impersonate(thief: Thief, scene: Spoils, _namespace: str) -> bool:
     """Serves in a server's place, and is shown a client's token."""
     if thief.pair is None:
         return False

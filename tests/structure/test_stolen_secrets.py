@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from proof.blast.expected import DEEDS, EXPECTED, SECRETS, USER
-
 from atf.store.servers.permissions import STORE_USERS
+from proof.blast.expected import DEEDS, EXPECTED, SECRETS, USER
 
 RESULTS = Path(__file__).parents[2] / "proof" / "results" / "blast"
 CELLS = {
@@ -25,7 +24,14 @@ def test_every_secret_has_a_row_and_every_deed_is_one() -> None:
 
 def test_nobody_flushes_the_store_and_callers_keep_to_their_namespace() -> None:
     assert not any("flush the store" in can for can in EXPECTED.values())
-    for what in ("client token", "operator token", "worker token", "executor credential", "Enter secret", "page session cookie"):
+    for what in (
+        "client token",
+        "operator token",
+        "worker token",
+        "executor credential",
+        "Enter secret",
+        "page session cookie",
+    ):
         assert not {each for each in EXPECTED[what] if not each.endswith(": own")}, what
 
 

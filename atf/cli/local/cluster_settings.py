@@ -21,7 +21,9 @@ EMBEDDED_ONLY: Final = ("store_bin", "data_dir", "maxmemory_mib")
 class ClusterSettings:
     """Every role on this machine."""
 
-    redis_url: str = setting("", "a running Redis or Valkey to use as the task store; empty: one of its own")
+    redis_url: str = setting(
+        "", "a running Redis or Valkey to use as the task store; empty: one of its own", secret=True
+    )
     store_bin: str = setting("", "the valkey-server or redis-server to run as the task store; empty: look for one")
     data_dir: str = setting(".atf", "directory in which the embedded store keeps the tasks")
     durability: str = setting(
