@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from atf.config.loading import load
-from atf.errors import InvalidArgument
+from atf.config.store_urls import has_password
+from atf.errors import ConfigError, InvalidArgument
 from atf.sdk.durations import FORMS, seconds_of
 from atf.task import MAX_AHEAD_US, US
 
@@ -86,6 +87,19 @@ def read(settings: type[S], flags: dict[str, Any], table: str = "") -> S:
     """
     names = {each.name for each in fields(settings)}  # type: ignore[arg-type]
     return load(settings, {name: value for name, value in flags.items() if name in names}, table=table)
+
+
+def refuse_password(flags: Mapping[str, Any]) -> None:
+    """Lets pass the flags of a process that goes on running.
+
+    Raises:
+        ConfigError: everybody on this machine could read the store's password among them.
+    """
+    if has_password(flags.get("redis_url") or ""):
+        raise ConfigError(
+            "--redis-url: every user of this machine can read the password in it, since flags stand in the list of processes. Set ATF_REDIS_URL, or"
+            " name a file that holds the address: redis_url_file (ATF_REDIS_URL_FILE)"
+        )
 
 
 def refuse_unused(flags: Mapping[str, Any], unused: Iterable[str], where: str) -> None:

@@ -27,7 +27,7 @@ from atf.config.settings import (
 from atf.process.forks import without_fork_support
 from atf.process.left_out import without
 
-from .options import SettingsCommand, option, read, refuse_unused, settings_flags
+from .options import SettingsCommand, option, read, refuse_password, refuse_unused, settings_flags
 
 _SHARED = (StoreSettings, Timing, LogSettings, SecuritySettings)
 _OF_WORKERS = (Timing, LogSettings, SecuritySettings)
@@ -36,6 +36,7 @@ _OF_WORKERS = (Timing, LogSettings, SecuritySettings)
 
 def _run(role: str, classes: tuple[type[Any], ...], flags: dict[str, Any], *more: Any) -> int:
     """Reads the settings classes and hands them, in their order, to the `main` of a role's package."""
+    refuse_password(flags)
     settings = [read(cls, flags, role) for cls in classes]
     return main_of(role)(*settings, *more)
 
@@ -110,6 +111,7 @@ def server(**flags: Any) -> int:
 
     In atf.toml its addresses stand in the table [server], and what else a role is told in the role's own table, such as [frontend].
     """
+    refuse_password(flags)
     own = read(ServerSettings, flags, "server")
     flags |= {"listen": own.listen, "metrics_listen": own.metrics_listen}
     roles = RoleSettings(

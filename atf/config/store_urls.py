@@ -28,6 +28,12 @@ def shown_url(url: str) -> str:
     return f"{scheme}{slashes}{rest.partition('?')[0].rpartition('@')[2]}"
 
 
+def has_password(url: str) -> bool:
+    """Whether a store's address holds a password, among its options or before its host."""
+    user, at, _ = url.partition("?")[0].partition("://")[2].rpartition("@")
+    return bool(at and ":" in user) or "password=" in url.partition("?")[2]
+
+
 def check_no_store(address: str, role: str) -> None:
     """Lets pass the address of a frontend.
 

@@ -221,6 +221,13 @@ def test_a_flag_changes_what_a_command_does(command: str, flag: str, seen: Seen)
         (["store", "timing", "--all-stopped"], "--all-stopped: of no use without --set"),
         (["doctor", "--acl", "--json"], "--json: of no use with --acl"),
         (["doctor", "--acl", "--redis-url", "redis://a"], "--redis-url: of no use with --acl"),
+        *((words, "--redis-url: every user of this machine can read the password in it") for words in (
+            ["up", "flagged:app", "--redis-url", "redis://:hush@a"],
+            ["server", "--redis-url", "redis://u:hush@a/0?db=1"],
+            ["frontend", "--redis-url", "redis+sentinel://a,b/m?sentinel_password=hush"],
+            ["hsc", "--redis-url", "unix:///a?password=hush"],
+            ["store-consumer", "--redis-url", "rediss+cluster://u:hush@a,b"],
+        )),
         (["controller", "--threads", "3"], "--threads: of no use without MODULE:APP"),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from atf.cli.json_values import print_json
-from atf.cli.options import as_json, read, refuse_unused, settings_flags, wants_json
+from atf.cli.options import as_json, read, refuse_password, refuse_unused, settings_flags, wants_json
 from atf.cli.output import print_fields, say, under_name
 from atf.config.settings import SecuritySettings
 from atf.errors import ConfigError
@@ -68,6 +68,7 @@ def up(apps: tuple[str, ...], store: str | None, no_ui: bool, watch: bool, **fla
     """
     from atf.sdk.loading import look_for
 
+    refuse_password(flags)
     settings = read(ClusterSettings, flags, "up")
     refuse_unused(flags, flags.keys() - IN_MEMORY if store == "memory" else (), "with --store memory")
     refuse_unused(flags, EMBEDDED_ONLY if settings.redis_url else (), "with --redis-url")
