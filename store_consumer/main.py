@@ -49,7 +49,7 @@ def main(
         )
         try:
             opened, role = await opened_role(process)
-            server_security(security, settings.listen, opened, process)  # who may read its metrics
+            server_security(security, settings.listen, opened, process, executors=False)  # who may read its metrics
             details |= of_store(opened)
             role.start()
             await server.set_serving(True)
@@ -62,7 +62,7 @@ def main(
 
     async def _poll(process: Process) -> None:
         opened, role = await opened_role(process)
-        secured = server_security(security, settings.listen, opened, process)
+        secured = server_security(security, settings.listen, opened, process, executors=False)
         server = await serve(
             settings.listen, role.services, details=of_store(opened), metrics=process.metrics, security=secured
         )

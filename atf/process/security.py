@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from atf.store.store import Store
 
 
-def known_tokens(store: Store, runtime: Runtime) -> KnownTokens:
-    """The tokens that a store keeps."""
+def known_tokens(store: Store, runtime: Runtime, *, keys: bool = True) -> KnownTokens:
+    """The tokens that a store keeps; `keys`: and what credentials of executors are signed with."""
 
     async def read(version: int) -> TokenTable | None:
-        found = await store.list_tokens(version)
+        found = await store.list_tokens(version, keys=keys)
         if found is None:
             return None
-        keys = msgspec.json.decode(found[1].pop(FIELD, b"[]"), type=list[bytes])
+        signing = msgspec.json.decode(found[1].pop(FIELD, b"[]"), type=list[bytes])
         tokens = {name: msgspec.json.decode(text, type=TokenRecord) for name, text in found[1].items()}
-        return TokenTable(found[0], tokens, keys)
+        return TokenTable(found[0], tokens, signing)
 
     return KnownTokens(read, runtime)
 
@@ -45,8 +45,10 @@ def wrong_tries_of(process: Process) -> WrongTries:
     return WrongTries(process.runtime, process.metrics.counter(CALLS_REFUSED, "token"))
 
 
-def server_security(settings: SecuritySettings, listen: str, store: Store, process: Process) -> ServerSecurity:
-    """Whom a role answers that has the store; and who may read its metrics.
+def server_security(
+    settings: SecuritySettings, listen: str, store: Store, process: Process, *, executors: bool = True
+) -> ServerSecurity:
+    """Whom a role answers that has the store; and who may read its metrics; `executors`: whether executors call it by their credentials.
 
     Raises:
         ConfigError: it would listen for other machines without TLS and tokens, or a file can't be read.
@@ -55,7 +57,7 @@ def server_security(settings: SecuritySettings, listen: str, store: Store, proce
     warn_of_exposed(settings)
     authenticator, wrong_tries = None, wrong_tries_of(process)
     if settings.auth != "off":
-        known = known_tokens(store, process.runtime)
+        known = known_tokens(store, process.runtime, keys=executors)
         process.runtime.spawn(known.run(), name="tokens")
         authenticator = TokenAuthenticator(known, process.runtime)
         process.may_read = readers_of_everything(authenticator, wrong_tries)

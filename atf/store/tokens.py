@@ -8,9 +8,14 @@ from .partitions import REGISTRY_PARTITION, Partitions
 class TokenVerbs(Partitions):
     """The verbs of Store about tokens."""
 
-    async def list_tokens(self, known: int = -1) -> tuple[int, dict[str, bytes]] | None:
-        """The version of the tokens, and each one's text by its id; None: it is still the version that is known."""
-        version, *rest = await self._call("list_tokens", REGISTRY_PARTITION, [known])
+    async def list_tokens(self, known: int = -1, *, keys: bool = True) -> tuple[int, dict[str, bytes]] | None:
+        """The version of the tokens, and each one's text by its id; None: it is still the version that is known.
+
+        Args:
+            known: a version that was read before.
+            keys: whether what credentials are signed with is wanted, too; not every user of the store may read that.
+        """
+        version, *rest = await self._call("list_tokens", REGISTRY_PARTITION, [known, int(keys)])
         if int(version) == known:
             return None
         return int(version), {rest[i].decode(): rest[i + 1] for i in range(0, len(rest), 2)}

@@ -207,6 +207,7 @@ def _write(folder: Path, found: dict[str, dict[str, bool]], wrong: list[str]) ->
         "cells": sum(map(len, found.values())),
         "can": {what: sorted(name for name, could in deeds.items() if could) for what, deeds in found.items()},
         "wrong": wrong,
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "code": frame.code(),
     }
     folder.mkdir(parents=True, exist_ok=True)

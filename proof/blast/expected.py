@@ -66,6 +66,6 @@ EXPECTED: Final[dict[str, frozenset[str]]] = {
     "store user frontend": _STORE
     | {"make a token", "read the tokens", "forge a credential", "replace the store's functions"},
     "store user hsc": _STORE | {"read the tokens", "forge a credential"},
-    "store user store-consumer": _STORE | {"read the tokens", "forge a credential"},
+    "store user store-consumer": _STORE | {"read the tokens"},
     "store user direct": _STORE,
 }

@@ -257,6 +257,8 @@ async def create_token(thief: Thief, scene: Spoils, _namespace: str) -> bool:
 
 
 async def read_tokens(thief: Thief, _scene: Spoils, _namespace: str) -> bool:
+    if thief.store is not None:
+        return bool(await thief.store.list_tokens(keys=False))
     return bool((await thief.frontend.list_tokens(f.ListTokensRequest())).tokens)
 
 

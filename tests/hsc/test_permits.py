@@ -264,13 +264,13 @@ async def test_hscs_that_make_the_first_key_at_once_agree(w: World) -> None:
 
 @virtual(world())
 async def test_a_key_that_another_hsc_has_written_meanwhile_is_taken(w: World) -> None:
-    read, other, keys = w.store.list_tokens, w.another_hsc(), 0
+    read, other, lost = w.store.list_tokens, w.another_hsc(), 0
 
-    async def read_then_lose(known: int = -1) -> tuple[int, dict[str, bytes]] | None:
-        nonlocal keys
-        found = await read(known)
-        if keys == 0:
-            keys = 1
+    async def read_then_lose(known: int = -1, *, keys: bool = True) -> tuple[int, dict[str, bytes]] | None:
+        nonlocal lost
+        found = await read(known, keys=keys)
+        if lost == 0:
+            lost = 1
             with acting_for(token("shop")):
                 await other.issue_credential(h.IssueCredentialRequest(executor_id="e2"))
         return found

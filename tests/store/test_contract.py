@@ -142,6 +142,7 @@ async def every_verb(store: Store, clock: Clock) -> Transcript:
     await store.set_token("t", b"{}")
     await store.set_token("t", b"[]", b"other")
     await store.list_tokens()
+    await store.list_tokens(keys=False)
     await store.pause_claims()
     await store.claim_pauses()
     await store.link.call("barrier", keys.record(0), [clock()])

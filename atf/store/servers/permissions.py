@@ -24,7 +24,6 @@ PLACEHOLDER: Final = "CHANGE-ME"
 """Stands in atf.acl for a password."""
 
 _WHOLE: Final = "~atf:{*}*"
-_TOKENS: Final = "~atf:{*}:tokens*"
 _BUT_TOKENS: Final = "~atf:{*}:[^t]* ~atf:{*}:t[^o]* ~atf:{*} ~atf:{*}:tom*"
 """All keys but those of the tokens: patterns of keys can only be added up."""
 _LOADS: Final = "+function|load"
@@ -52,9 +51,9 @@ STORE_USERS: Final[dict[str, StoreUser]] = {
         "for HSCs; it reads tokens and signs credentials, and can't make tokens or load functions",
     ),
     "store-consumer": StoreUser(
-        f"{_BUT_TOKENS} %R{_TOKENS}",
+        f"{_BUT_TOKENS} %R~atf:{{*}}:tokens",
         (_LOADS, _SCANS),
-        "for store consumers; it reads tokens, and can't make any or load functions",
+        "for store consumers; it reads tokens, and can't make any, sign credentials or load functions",
     ),
     "direct": StoreUser(
         _BUT_TOKENS, (_LOADS, _SCANS), "for direct clients; it can't even read tokens, nor load functions"

@@ -8,7 +8,7 @@ register('set_token', {'allow-oom'}, function(keys, args)
   local before = redis.call('HGET', key, id) or ''
   if before == text then return 1 end  -- also where the answer to the same call was lost
   if before ~= read then return 0 end
-  local version = math.max(tokens.version(keys[1]) + 1, now)  -- so that a store that has forgotten some gives none of them again
+  local version = math.max(tokens.version(keys[1], true) + 1, now)  -- so that a store that has forgotten some gives none of them again
   if text == '' then redis.call('HDEL', key, id) else redis.call('HSET', key, id, text) end
   redis.call('HSET', key, 'version', fmt(version))
   return 1
