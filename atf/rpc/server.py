@@ -64,6 +64,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_connection_age_ms", 600_000),
     # A connection that says nothing, or its handshake byte by byte. After it, one that answers no ping ends within 30 s.
     ("grpc.server_handshake_timeout_ms", 20_000),
+    # One that answers pings and calls nothing. A client that is quiet for so long connects again with its next call.
+    ("grpc.max_connection_idle_ms", 1_800_000),
 )
 _BEYOND: Final = 64
 """Streams of a connection beyond a caller's calls under way: these are told why they are refused, and further ones wait in the client."""

@@ -27,7 +27,7 @@ from atf.rpc import frontend_pb2 as f, task_pb2 as t
 from atf.rpc.caller_limits import BURST_S, MOST_CALLERS, READS, CallerLimits, most_connections
 from atf.rpc.caller_security import Security
 from atf.rpc.channel import AioChannel
-from atf.rpc.server import Server, Service, serve
+from atf.rpc.server import SERVER_OPTIONS, Server, Service, serve
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import FrontendStub
 from atf.runtime import SystemRuntime
@@ -352,6 +352,20 @@ async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0.01)
         for each in first:
             await each.close()
+
+
+async def test_a_connection_that_calls_nothing_ends_and_its_client_connects_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle = [(name, 200 if name == "grpc.max_connection_idle_ms" else value) for name, value in SERVER_OPTIONS]
+    monkeypatch.setattr("atf.rpc.server.SERVER_OPTIONS", idle)
+    async with serving(limits()) as (_, server), calling(server) as stub:
+        await stub.get_task(f.GetTaskRequest(id="quick"))
+        quiet = await raw.RawConnection.open(server.address)
+        assert (await quiet.frame(raw.GOAWAY)).kind == raw.GOAWAY
+        await asyncio.sleep(0.3)
+        assert (await stub.get_task(f.GetTaskRequest(id="quick"))).id == "quick"
+        await quiet.close()
 
 
 async def is_taken(server: Server) -> bool:
