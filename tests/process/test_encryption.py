@@ -14,7 +14,9 @@ from atf import AsyncClient, TaskFailed
 from atf.cli import main
 from atf.cli.local.cluster import Cluster
 from atf.cli.local.cluster_settings import ClusterSettings
-from atf.codec.key_file import new_keys, write_keys
+from atf.codec.key_file import new_keys, read_keys, rotated, with_key, without_key, write_keys
+from atf.rpc.tls_files import LOOK_EVERY_S
+from atf.sdk.sealed import key_of
 
 SHOP = """
 import logging, sys
@@ -58,6 +60,7 @@ async def test_no_plain_word_is_in_the_store_a_log_or_a_command(tmp_path: Path) 
             return said.getvalue()
 
         async with AsyncClient(cluster.frontend_address, codec_keys=path) as client:
+            before = ""
             for name in ("shop/pay", "shop/pay_alone"):
                 handle = await client.schedule(name, {"pin": SECRET.decode()})
                 with pytest.raises(TaskFailed, match="no Zanzibar"):
@@ -74,8 +77,28 @@ async def test_no_plain_word_is_in_the_store_a_log_or_a_command(tmp_path: Path) 
                 assert "RuntimeError: [encrypted]" in shown[1]
                 assert "no Zanzibar" in task
                 assert "pin is Zanzibar" in log
+                before = handle.id
+            await rotation(client, path, before)
     assert any("attempt failed" in line for line in said)
     assert [line for line in said if SECRET.decode() in line] == []
     kept = [each for each in (tmp_path / "data").rglob("*") if each.is_file()]
     assert kept
     assert [each for each in kept if SECRET in each.read_bytes()] == []
+
+
+async def rotation(client: AsyncClient, path: str, before: str) -> None:
+    """An operator adds a key, has it encrypt, and takes the one before out: roles and clients that run go on by the file."""
+    (old,) = read_keys(path).by_id
+    write_keys(path, rotated(with_key(read_keys(path))), new=False)
+    new = next(iter(read_keys(path).by_id))
+    await asyncio.sleep(LOOK_EVERY_S)
+    handle = await client.schedule("shop/pay", {"pin": SECRET.decode()})
+    with pytest.raises(TaskFailed, match="no Zanzibar"):
+        await handle.result_async(timeout=60)
+    async with AsyncClient(client.address) as blind:
+        keys = [key_of((await blind.get(each)).error) for each in (before, handle.id)]
+    assert keys == [old, new]
+    write_keys(path, without_key(read_keys(path), old), new=False)
+    await asyncio.sleep(LOOK_EVERY_S)
+    assert f"encrypted with the key {old}, which {path} does not have" in (await client.get(before)).error
+    assert "no Zanzibar" in (await client.get(handle.id)).error
