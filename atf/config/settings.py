@@ -553,8 +553,8 @@ class UiSettings:
     base_path: str = setting("", "path under which a proxy serves the pages, such as /atf; empty: at the root")
     public_hosts: str = setting(
         "",
-        "host names under which browsers reach the pages, by a proxy or off loopback, with commas between; names of loopback and the one in listen"
-        " are always taken, and off loopback each address",
+        "host names under which browsers reach the pages, by a proxy or off loopback, with commas between; a name has its port where a proxy serves it"
+        " by https at another one than 443; names of loopback and the one in listen are always taken, and off loopback each address",
     )
 
     editor_url: str = setting(

@@ -12,7 +12,7 @@ _BASE_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]{1,64}){0,8}/?")
 _EDITOR: Final = re.compile(
     r"(?!javascript|data|vbscript)[a-z][a-z0-9+.-]*://[^\s\"'<>]*\{path\}[^\s\"'<>]*\{line\}[^\s\"'<>]*"
 )
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
+_NAME: Final = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(:[1-9][0-9]{0,4})?")
 
 
 def other_ways(listen: str) -> str:
@@ -68,7 +68,7 @@ def check_editor_url(url: str) -> None:
 
 
 def host_names(text: str) -> frozenset[str]:
-    """The host names of a list with commas between them.
+    """The host names of a list with commas between them, each with its port where it has one.
 
     Raises:
         ConfigError: one is no host name.
@@ -76,5 +76,7 @@ def host_names(text: str) -> frozenset[str]:
     names = frozenset(each.strip().lower() for each in text.split(",") if each.strip())
     for each in names:
         if not _NAME.fullmatch(each):
-            raise ConfigError(f"public_hosts = {each[:80]!r}: write host names without a port, such as ops.example.com")
+            raise ConfigError(
+                f"public_hosts = {each[:80]!r}: write host names, such as ops.example.com or ops.example.com:8443"
+            )
     return names

@@ -1,6 +1,6 @@
 """Bounds what an HTTP port of aiohttp's takes: connections, and the time that a request may need to come.
 
-    connections    CONNECTIONS at the same time; further ones are closed
+    connections    CONNECTIONS at the same time, MAX_OF_ADDRESS of them from one address; further ones are closed
     silent ones    closed IDLE_S after their last answer, or after they began: also where a request comes byte by byte
     bodies         within BODY_S, not compressed: a small one could become a huge one
 
@@ -18,20 +18,48 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from atf.config.web import is_loopback
+
 IDLE_S: Final = 75.0
 """Longer than proxies keep a connection for its next request (60 s), which would otherwise be sent on one that is just being closed."""
 BODY_S: Final = 30.0
 CONNECTIONS: Final = 512
+MAX_OF_ADDRESS: Final = 256
+"""Of them from one address, so that it leaves some to others; this machine may have all, where a proxy brings everybody's."""
 HANDSHAKE_S: Final = 20.0
 LINGER_S: Final = 2.0
 """Seconds for which the rest of a request that was refused is read, so that its sender gets to see the answer."""
 
 
-class _Closed(asyncio.Protocol):
-    """A connection beyond those that may be."""
+class Arrived(asyncio.Protocol):
+    """A connection of which nobody knows yet whether it may be."""
+
+    def __init__(self, answering: web.Server) -> None:
+        self._answering = answering
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+        assert isinstance(transport, asyncio.Transport)
+        if not _has_room(self._answering, _host_of(transport)):
+            transport.close()
+            return
+        protocol = self._answering()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
+def _has_room(answering: web.Server, host: str) -> bool:
+    """Whether an address may have one more connection."""
+    found = answering.connections
+    if len(found) >= CONNECTIONS:
+        return False
+    if len(found) < MAX_OF_ADDRESS or is_loopback(host):
+        return True
+    return sum(_host_of(each.transport) == host for each in found) < MAX_OF_ADDRESS
+
+
+def _host_of(transport: asyncio.BaseTransport | None) -> str:
+    found = transport.get_extra_info("peername") if transport is not None else None
+    return str(found[0]) if found else ""
 
 
 def bounded_runner(app: web.Application, drain_s: float) -> web.AppRunner:
@@ -76,11 +104,8 @@ async def listen(runner: web.AppRunner, listening: socket.socket, tls: ssl.SSLCo
     answering = runner.server
     assert answering is not None
 
-    def take() -> asyncio.Protocol:
-        return answering() if len(answering.connections) < CONNECTIONS else _Closed()
-
     return await asyncio.get_running_loop().create_server(
-        take, sock=listening, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S if tls else None
+        lambda: Arrived(answering), sock=listening, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S if tls else None
     )
 
 

@@ -189,7 +189,7 @@ class _Pages:
                 if self._sessions is not None and door is Door.READER:
                     await self._check_reader(request)
                 return await handler(request)
-        cookie = request.cookies.get(COOKIE, "")
+        cookie = self._cookie(request, COOKIE)
         session = self._sessions.of(cookie)
         if session is None:
             return self._to_login(request)
@@ -225,7 +225,7 @@ class _Pages:
 
     def _to_login(self, request: web.Request) -> web.Response:
         here = request.rel_url.raw_path_qs if request.method == "GET" and PARTIAL not in request.headers else ""
-        why = {"why": "ended"} if COOKIE in request.cookies else {}
+        why = {"why": "ended"} if self._cookie(request, COOKIE) else {}
         path = self._login_path({"next": here} | why if here else why)
         if PARTIAL in request.headers:  # a script would put the login page into the middle of the one that is open
             return web.Response(status=401, headers={"HX-Redirect": path})
@@ -240,9 +240,14 @@ class _Pages:
         check_origin(request.headers.get("Origin", ""), request.host, self._hosts, secure=request.secure)
         if request.content_type != _FORM:
             raise web.HTTPUnsupportedMediaType(reason=f"a form of these pages is {_FORM}")
+        if (request.charset or "utf-8").lower() != "utf-8":
+            raise web.HTTPUnsupportedMediaType(reason="a form of these pages is in UTF-8")
         await receive_body(request)
-        form = await request.post()
-        check_token(str(form.get(CSRF_FIELD, "")), request.cookies.get(CSRF_COOKIE, ""))
+        try:
+            form = await request.post()
+        except UnicodeDecodeError:
+            raise web.HTTPBadRequest(reason="the form is not in UTF-8") from None
+        check_token(str(form.get(CSRF_FIELD, "")), self._cookie(request, CSRF_COOKIE))
 
     def _failed(self, request: web.Request, error: AtfError) -> web.Response:
         if isinstance(error, Unavailable | DeadlineExceeded) and not isinstance(error, TooManyCalls):
@@ -283,12 +288,12 @@ class _Pages:
 
     def _page(self, request: web.Request, nav: str, view: PageView, status: int = 200) -> web.Response:
         instants, session = self._instants(request), request.get(SESSION)
-        cookie = request.cookies.get(CSRF_COOKIE, "")
+        cookie = self._cookie(request, CSRF_COOKIE)
         token = cookie if _is_token(cookie) else new_id(self._runtime.random, 256)
         partial = PARTIAL in request.headers
-        said = {} if partial else _said(request.cookies.get(SAID_COOKIE, ""))
+        said = {} if partial else _said(self._cookie(request, SAID_COOKIE))
         query = dict(request.query)
-        path = request.rel_url.raw_path
+        path = "/" + request.rel_url.raw_path.lstrip("/\\")  # in a link // would lead to another site
 
         def with_query(**changes: object) -> Markup:
             return with_values(path, {**query, **changes})
@@ -309,15 +314,15 @@ class _Pages:
             may_do=self._may_do(request),
             signed_in=session.caller.name if session is not None else "",
             editor_url=self._settings.editor_url,
-            theme=_theme(request),
-            zone=zone_named(request.cookies.get(ZONE_COOKIE, "")).key,
+            theme=_theme(self._cookie(request, THEME_COOKIE)),
+            zone=zone_named(self._cookie(request, ZONE_COOKIE)).key,
             flash=said,
         )
         answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)
         if token != cookie:
             self._set_cookie(request, answer, CSRF_COOKIE, token)
         if said:
-            answer.del_cookie(SAID_COOKIE, path=self._cookie_path)
+            self._drop_cookie(request, answer, SAID_COOKIE)
         return answer
 
     def _desk_of(self, request: web.Request) -> Desk:
@@ -331,18 +336,34 @@ class _Pages:
         return lambda action: session is None or session.may_do(action)
 
     def _instants(self, request: web.Request) -> Instants:
-        return Instants(zone_named(request.cookies.get(ZONE_COOKIE, "")), self._runtime.wall_us())
+        return Instants(zone_named(self._cookie(request, ZONE_COOKIE)), self._runtime.wall_us())
 
     @property
     def _cookie_path(self) -> str:
         return self._settings.root or "/"
+
+    def _cookie_name(self, request: web.Request, name: str) -> str:
+        """A cookie's name; by TLS at the root one that browsers take from this very host alone, not from others below its domain."""
+        return f"__Host-{name}" if request.secure and not self._settings.root else name
+
+    def _cookie(self, request: web.Request, name: str) -> str:
+        return request.cookies.get(self._cookie_name(request, name), "")
+
+    def _drop_cookie(self, request: web.Request, answer: web.StreamResponse, name: str) -> None:
+        answer.del_cookie(self._cookie_name(request, name), path=self._cookie_path, secure=request.secure)
 
     def _set_cookie(
         self, request: web.Request, answer: web.StreamResponse, name: str, value: str, seconds: int | None = None
     ) -> None:
         secure = request.secure or request.headers.get("Origin", "").startswith("https://")  # behind a proxy with TLS
         answer.set_cookie(
-            name, value, path=self._cookie_path, httponly=True, samesite="Strict", max_age=seconds, secure=secure
+            self._cookie_name(request, name),
+            value,
+            path=self._cookie_path,
+            httponly=True,
+            samesite="Strict",
+            max_age=seconds,
+            secure=secure,
         )
 
     async def to_first_page(self, _request: web.Request) -> web.StreamResponse:
@@ -403,16 +424,16 @@ class _Pages:
                 await self._wrong_tries.after(peer_of(request), str(error))
             return self._login_page(request, back, str(error), 401)
         answer = _see(back)
-        self._sessions.end(request.cookies.get(COOKIE, ""))
+        self._sessions.end(self._cookie(request, COOKIE))
         self._set_cookie(request, answer, COOKIE, self._sessions.begin(token, caller))
         return answer
 
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
         """Ends the session."""
         assert self._sessions is not None
-        self._sessions.end(request.cookies.get(COOKIE, ""))
+        self._sessions.end(self._cookie(request, COOKIE))
         answer = _see(self._login_path({"why": "out"}))
-        answer.del_cookie(COOKIE, path=self._cookie_path)
+        self._drop_cookie(request, answer, COOKIE)
         return answer
 
     # --- actions ------------------------------------------------------------------------------------------------------
@@ -441,7 +462,8 @@ class _Pages:
             return {"tone": "bad", "text": clip(f"{action.label}: {error}", 600), "command": ""}
         self._desk_of(request).read.forget()
         command = command_line(command_words(action, values))
-        _log.info("action", action=action.name, command=clip(command, 600))
+        by = session.caller.name if session is not None else ""
+        _log.info("action", action=action.name, by=by, given=[name for name, value in values.items() if value])
         return {"tone": "good", "text": clip(done, 600), "command": clip(command, 600)}
 
 
@@ -468,6 +490,5 @@ def _is_token(text: str) -> bool:
     return len(text) == 64 and text.isalnum()
 
 
-def _theme(request: web.Request) -> str:
-    given = request.cookies.get(THEME_COOKIE, "")
+def _theme(given: str) -> str:
     return given if given in THEMES else THEMES[0]

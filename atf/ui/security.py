@@ -51,21 +51,24 @@ class OwnHosts:
 
     Args:
         listen: where they listen, host:port. Off loopback each address is one of theirs, too: no other site can have it.
-        public: names that they were told of.
+        public: names that they were told of, each with its port where a proxy serves it at another one than 443.
     """
 
     def __init__(self, listen: str, public: frozenset[str]) -> None:
         host = listen.rpartition(":")[0].lower()
         self._public, self._listen = public, host
+        self._names = frozenset(map(name_of, public))
         self._addresses = not is_loopback(host)
 
     def has(self, name: str) -> bool:
         """Whether a name, without its port, is one of them."""
-        return is_loopback(name) or name == self._listen or self.told(name) or (self._addresses and is_address(name))
+        return (
+            is_loopback(name) or name == self._listen or name in self._names or (self._addresses and is_address(name))
+        )
 
-    def told(self, name: str) -> bool:
-        """Whether a proxy may serve them under a name, which then sends another one as Host."""
-        return name in self._public
+    def behind_proxy(self, scheme: str, place: str) -> bool:
+        """Whether a proxy may serve them at an origin, which then sends another Host: another port of that name may be anybody's."""
+        return scheme == "https" and place.lower().removesuffix(":443") in self._public
 
 
 def check_host(host: str, own: OwnHosts) -> None:
@@ -93,11 +96,17 @@ def check_origin(origin: str, host: str, own: OwnHosts, *, secure: bool) -> None
     Raises:
         Refused: it is another one's, or nobody says whose it is.
     """
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        raise Refused(f"a form of {origin[:80]!r}, which is no origin") from None
     if parts.scheme not in {"https", *(() if secure else ("http",))} or not parts.netloc:
         raise Refused("a form without an Origin: use these pages in a browser, or the command that stands beside it")
-    if parts.netloc.lower() != host.lower() and not own.told(name_of(parts.netloc)):
-        raise Refused(f"a form of {parts.netloc[:80]!r}, which is another site")
+    if parts.netloc.lower() != host.lower() and not own.behind_proxy(parts.scheme, parts.netloc):
+        raise Refused(
+            f"a form of {origin[:80]!r}, which is another site. If a proxy serves these pages there, by https, name its host in public_hosts, with its"
+            " port unless that is 443"
+        )
 
 
 def check_token(sent: str, cookie: str) -> None:

@@ -6,12 +6,13 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from typing import Self
+from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
 
 from atf.rpc import http_bounds
-from atf.rpc.http_bounds import address_of, bounded_runner, listen, peer_of, receive_body
+from atf.rpc.http_bounds import Arrived, address_of, bounded_runner, listen, peer_of, receive_body
 from atf.rpc.listen_address import listening_socket
 
 MOST_BYTES = 1_000
@@ -120,6 +121,30 @@ async def test_so_many_connections_at_most(address: str) -> None:
         said = (await third.answered()).rpartition("\r\n")[2]
         assert said.startswith("2 from ipv4:127.0.0.1:")
         assert said.endswith(", ipv4:127.0.0.1")
+
+
+@pytest.mark.parametrize(("host", "open_ones"), [("10.0.0.1", 2), ("127.0.0.1", 3), ("::1", 3)])
+async def test_one_address_leaves_some_connections_to_others(
+    host: str, open_ones: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_bounds, "CONNECTIONS", 4)
+    monkeypatch.setattr(http_bounds, "MAX_OF_ADDRESS", 2)
+    runner = bounded_runner(web.Application(), 0)
+    await runner.setup()
+    assert runner.server is not None
+
+    def connect(address: str) -> bool:
+        transport = Mock(asyncio.Transport)
+        transport.get_extra_info.side_effect = {"peername": (address, 1)}.get
+        Arrived(runner.server).connection_made(transport)  # type: ignore[arg-type]
+        return not transport.close.called
+
+    assert sum(connect(host) for _ in range(3)) == open_ones
+    assert connect("10.0.0.2"), "another one still comes in"
+    while connect("10.0.0.3"):
+        pass
+    assert len(runner.server.connections) == 4
+    await runner.cleanup()
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,22 @@ async def test_somebody_signs_in_over_tls_off_loopback(tmp_path: Path) -> None:
         async with session.get(f"{at}/login", ssl=tls) as answer:
             assert answer.status == 200
             assert HSTS[0] not in answer.headers, "loopback's other ports would be asked for TLS, too"
-        csrf = next(each for each in jar if each.key == CSRF_COOKIE)
+        csrf = next(each for each in jar if each.key == f"__Host-{CSRF_COOKIE}")
         form, own = {CSRF_FIELD: csrf.value, "token": "reader"}, {"Origin": at}
         async with session.post(f"{at}/login", data=form, headers=own, ssl=tls, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
-        kept = {each.key: (bool(each["secure"]), bool(each["httponly"]), each["samesite"]) for each in jar}
-        assert kept == {CSRF_COOKIE: (True, True, "Strict"), COOKIE: (True, True, "Strict")}
+        kept = {
+            each.key: (bool(each["secure"]), bool(each["httponly"]), each["samesite"], each["path"]) for each in jar
+        }
+        assert kept == dict.fromkeys((f"__Host-{CSRF_COOKIE}", f"__Host-{COOKIE}"), (True, True, "Strict", "/"))
         async with session.get(f"{at}/", ssl=tls) as answer:
             assert "Signed in as token reader" in await answer.text()
+        async with session.get(f"{at}/", ssl=tls, headers={"Cookie": f"{COOKIE}={'a' * 64}"}) as answer:
+            assert "Signed in as token reader" in await answer.text(), (
+                "another site of the domain may have set that one"
+            )
+        async with session.post(f"{at}/logout", data=form, headers=own, ssl=tls) as answer:
+            assert {each.key for each in jar} == {f"__Host-{CSRF_COOKIE}"}
         plain = {"Origin": at.replace("https", "http")}
         async with session.post(f"{at}/login", data=form, headers=plain, ssl=tls) as answer:
             assert answer.status == 403, "a page without TLS may be anybody's"

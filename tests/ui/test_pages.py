@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -401,3 +402,13 @@ async def test_a_page_only_reads(browser: Browser) -> None:
         if name in {"CancelMatching", "Redrive"}:  # which only count
             kind = f.CancelMatchingRequest if name == "CancelMatching" else f.RedriveRequest
             assert kind.FromString(sent).dry_run
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "///evil.example/x?a=b", "/\\evil.example"])
+async def test_no_page_links_to_a_site_that_stands_in_its_own_path(browser: Browser, path: str) -> None:
+    browser.client.server.skip_url_asserts = True
+    status, text = await browser.get(path)
+    assert status == 404
+    links = re.findall(r'(?:href|action|hx-get|value)="([^"]*evil[^"]*)"', text)
+    assert links, "it says where to try again"
+    assert [each for each in links if re.match(r"[/\\]{2}|[a-z]+:", each)] == []

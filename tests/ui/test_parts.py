@@ -94,6 +94,7 @@ def test_pages_are_served_on_loopback(listen: str) -> None:
     [
         ("127.0.0.1:1", "localhost:1", True),
         ("127.0.0.1:1", "ops.example", True),
+        ("127.0.0.1:1", "named.example:1", True),
         ("127.0.0.1:1", "10.0.0.7:1", False),
         ("127.0.0.1:1", "evil.example:1", False),
         ("0.0.0.0:1", "10.0.0.7:1", True),
@@ -106,7 +107,7 @@ def test_pages_are_served_on_loopback(listen: str) -> None:
     ],
 )
 def test_the_host_of_a_request_is_one_of_the_pages(listen: str, host: str, fits: bool) -> None:
-    own = OwnHosts(listen, frozenset({"ops.example"}))
+    own = OwnHosts(listen, frozenset({"ops.example", "named.example:8443"}))
     with contextlib.nullcontext() if fits else pytest.raises(Refused, match="public_hosts"):
         check_host(host, own)
 
@@ -118,6 +119,13 @@ def test_the_host_of_a_request_is_one_of_the_pages(listen: str, host: str, fits:
         ("http://10.0.0.7:1", True, False),
         ("http://10.0.0.7:1", False, True),
         ("https://ops.example", False, True),
+        ("https://ops.example:443", True, True),
+        ("https://ops.example:8443", True, False),
+        ("https://Named.example:8443", True, True),
+        ("https://named.example", True, False),
+        ("http://ops.example", False, False),
+        ("http://named.example:8443", False, False),
+        ("http://[", False, False),
         ("https://10.0.0.8:1", True, False),
         ("https://evil.example:1", True, False),
         ("null", True, False),
@@ -125,7 +133,7 @@ def test_the_host_of_a_request_is_one_of_the_pages(listen: str, host: str, fits:
     ],
 )
 def test_the_page_of_a_form_is_one_of_these_pages(origin: str, secure: bool, fits: bool) -> None:
-    own = OwnHosts("0.0.0.0:1", frozenset({"ops.example"}))
+    own = OwnHosts("0.0.0.0:1", frozenset({"ops.example", "named.example:8443"}))
     with contextlib.nullcontext() if fits else pytest.raises(Refused):
         check_origin(origin, "10.0.0.7:1", own, secure=secure)
 
@@ -137,9 +145,10 @@ def test_a_base_path_that_is_none_is_refused(path: str) -> None:
 
 
 def test_a_public_host_is_a_name() -> None:
-    assert UiSettings(base_path="/a/b/", public_hosts="a.b, C.d").root == "/a/b"
-    with pytest.raises(ConfigError, match="without a port"):
-        UiSettings(public_hosts="a.b:80")
+    assert UiSettings(base_path="/a/b/", public_hosts="a.b, C.d:80, [::1]:8401").root == "/a/b"
+    for wrong in ("a.b:", "a.b:http", "a.b:0", "https://a.b", "a.b/x"):
+        with pytest.raises(ConfigError, match="write host names"):
+            UiSettings(public_hosts=wrong)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from atf.rpc.server_security import OPEN_TO_ALL, ServerSecurity
 from atf.rpc.stubs import FrontendStub
 from atf.ui.app import SAID_COOKIE, make_app
 from atf.ui.security import CSRF_COOKIE, CSRF_FIELD, Refused, check_token
-from atf.ui.sessions import COOKIE, IDLE_S, LIFE_S, MOST, Sessions
+from atf.ui.sessions import COOKIE, IDLE_S, LIFE_S, MOST, MOST_OF_ONE, Sessions
 from tests.recorder import Recorder
 
 from .conftest import Browser, TurnedClock
@@ -239,8 +239,16 @@ def test_a_session_is_over_when_nobody_looks_and_in_any_case_after_a_while(after
 
 def test_there_are_so_many_sessions_at_most() -> None:
     sessions = Sessions(Recorder(), TurnedClock())  # type: ignore[arg-type]
-    names = [sessions.begin("t", f.CallerInfo()) for _ in range(MOST + 1)]
+    names = [sessions.begin("t", f.CallerInfo(name=f"token {number}")) for number in range(MOST + 1)]
     assert [sessions.of(names[0]), sessions.of(names[1]) is not None] == [None, True]
+
+
+def test_who_signs_in_again_and_again_ends_only_their_own_sessions() -> None:
+    sessions = Sessions(Recorder(), TurnedClock())  # type: ignore[arg-type]
+    other = sessions.begin("o", f.CallerInfo(name="token other"))
+    own = [sessions.begin("t", f.CallerInfo(name="token t")) for _ in range(MOST + 1)]
+    assert sessions.of(other) is not None
+    assert [each is not None for each in map(sessions.of, own[-MOST_OF_ONE - 1 :])] == [False] + [True] * MOST_OF_ONE
 
 
 class Noted(WrongTries):
@@ -276,12 +284,17 @@ async def test_a_form_comes_as_forms_do() -> None:
         headers = {"Origin": browser.origin}
         form = {CSRF_FIELD: await csrf_of(browser), "token": "reader"}
         packed = {**headers, "Content-Type": "application/x-www-form-urlencoded", "Content-Encoding": "gzip"}
-        for more in (
-            {"data": gzip.compress(urlencode(form).encode()), "headers": packed},
-            {"json": form, "headers": headers},
+        plain = packed["Content-Type"]
+        for status, more in (
+            (415, {"data": gzip.compress(urlencode(form).encode()), "headers": packed}),
+            (415, {"json": form, "headers": headers}),
+            (415, {"data": urlencode(form), "headers": {**headers, "Content-Type": f"{plain}; charset=bogus"}}),
+            (415, {"data": urlencode(form), "headers": {**headers, "Content-Type": f"{plain}; charset=hex"}}),
+            (400, {"data": b"token=\xff", "headers": {**headers, "Content-Type": plain}}),
+            (403, {"data": form, "headers": {"Origin": "http://["}}),
         ):
             async with browser.client.post("/login", **more) as answer:
-                assert answer.status == 415
+                assert answer.status == status, more
         assert asked.by == []
 
 
