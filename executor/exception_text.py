@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import atf.builtin
-from atf.sdk.failure import TRACEBACK, headline
+from atf.sdk.failure import TRACEBACK, as_said, headline
 from atf.task import MAX_ERROR_BYTES, clip
 
 Redact = Callable[[str], str]
@@ -114,7 +114,7 @@ def _told(error: BaseException, link: str, redact: Redact, depth: int, seen: set
         says=headline(type(error).__name__, redact(message_of(error))),
         frames=[redact(each) for each in _frames(error)],
         place=redact(_place(error)),
-        notes=[redact(each) for each in _notes(error)],
+        notes=[as_said(redact(each)) for each in _notes(error)],
         link=link,
         groups=[_chain(each, redact, depth - 1, seen) for each in members[:_MOST_READ]] if depth else [],
     )

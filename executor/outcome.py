@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, assert_never
 
 from atf.errors import AtfError, Fatal, HandBack, Retry
 from atf.rpc import task_pb2 as t
+from atf.sdk.failure import as_said
 from atf.sdk.redaction import NOTHING, Redactor
 from atf.task import MAX_AHEAD_US, US, clip
 
@@ -96,7 +97,7 @@ def of_exception(error: BaseException, *, draining: bool = False, redact: Redact
         case Fatal():
             return GaveUp(text_of(error, redact))
         case Retry(after_s=after_s):
-            return RunFailed(clip(redact(message_of(error))) or "the lambda asked to be run again", after_s)
+            return RunFailed(clip(as_said(redact(message_of(error)))) or "the lambda asked to be run again", after_s)
     return RunFailed(text_of(error, redact))
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from atf.config.allowed_hosts import AllowedHosts
@@ -18,7 +19,7 @@ from atf.sdk.schedulable import Prepared, named
 from atf.task import US
 
 from .http_answer import UNAVAILABLE, HttpAnswer, error_of, result_of, retry_after_s
-from .http_request import DEFAULT_TIMEOUT_S, Request, checked_request, run_headers, secrets_of
+from .http_request import DEFAULT_TIMEOUT_S, Request, checked_request, run_headers, without_sent
 from .rotation import AddressRotation
 
 NAME: Final = "atf/http"
@@ -103,7 +104,6 @@ class HttpCaller:
         self._check(request)
         by_key = {each.key: each for each in request.addresses}
         headers = {**run_headers(ctx), **request.headers}  # of one name in two cases the later one is sent
-        secrets = secrets_of(request)
         refusals: list[str] = []
         waits: list[float | None] = []
         for key in self._rotation.order(list(by_key)):
@@ -124,7 +124,7 @@ class HttpCaller:
             self._note(key, answer, wait)
             if answer.succeeded:
                 return result_of(answer, address.origin)
-            error_text = error_of(answer, address.origin, address.url, secrets)
+            error_text = error_of(answer, address.origin, address.url, partial(without_sent, request=request))
             if not answer.may_pass:
                 raise Fatal(error_text)
             if answer.status != UNAVAILABLE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -75,14 +75,14 @@ def result_of(answer: HttpAnswer, origin: str) -> dict[str, object]:
     }
 
 
-def error_of(answer: HttpAnswer, origin: str, url: str, secrets: Sequence[str] = ()) -> str:
+def error_of(answer: HttpAnswer, origin: str, url: str, without_sent: Callable[[str], str] = str) -> str:
     """A failure as a sentence, with the beginning of the body; of a redirect, with where it pointed.
 
     Args:
         answer: what came.
         origin: of the address, for people.
         url: of the address, against which a redirect is read.
-        secrets: what must not be shown, should the target have echoed it.
+        without_sent: takes out of a text what the target has echoed.
     """
     try:
         phrase = f" {HTTPStatus(answer.status).phrase}"
@@ -90,11 +90,8 @@ def error_of(answer: HttpAnswer, origin: str, url: str, secrets: Sequence[str] =
         phrase = ""
     said = f"{origin} answered {answer.status}{phrase}"
     if 300 <= answer.status < 400 and answer.status != HTTPStatus.NOT_MODIFIED:
-        return f"{said}: redirects are not followed; it points to {_pointed(url, answer.headers.get('Location', ''))}"
-    text = answer.text()
-    for secret in secrets:
-        text = text.replace(secret, "[hidden]")
-    body = one_line(clip(text, _SHOWN_BODY_BYTES).strip())
+        return f"{said}: redirects are not followed; it points to {_pointed(url, answer.headers.get('Location', ''), without_sent)}"
+    body = one_line(without_sent(clip(answer.text(), _SHOWN_BODY_BYTES).strip()))
     return f"{said}: {body}" if body else said
 
 
@@ -133,11 +130,12 @@ def _fitting(text: str) -> str:
     ]
 
 
-def _pointed(url: str, location: str) -> str:
-    """Where a redirect pointed, without what may be a secret: query, user and password."""
+def _pointed(url: str, location: str, without_sent: Callable[[str], str]) -> str:
+    """Where a redirect pointed, without what may be a secret: query, user and password, and what was sent."""
     try:
         parts = urlsplit(urljoin(url, location))
-        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        path = without_sent(parts.path[:_SHOWN_URL_CHARS])
+        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
     except ValueError:
         return "no URL"
     return one_line(place[:_SHOWN_URL_CHARS]) if location else "nowhere"

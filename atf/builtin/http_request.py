@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import msgspec
 
@@ -24,7 +24,8 @@ MAX_TIMEOUT_S: Final = 86_400.0
 MAX_ADDRESSES: Final = 64
 MAX_URL_CHARS: Final = 8_192
 _SECRET_CHARS: Final = 8
-"""Of a word that may be a secret, at least."""
+"""So many in a row that were sent are not repeated."""
+HIDDEN: Final = "[hidden]"
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 _OURS: Final = "atf-"
@@ -98,12 +99,50 @@ def run_headers(ctx: Context) -> dict[str, str]:
     return told
 
 
-def secrets_of(request: Request) -> list[str]:
-    """Words of the request's headers that no error may repeat, though a target may echo them; the longest first."""
-    words = {
-        word for value in request.headers.values() for word in (value, *value.split()) if len(word) >= _SECRET_CHARS
-    }
-    return sorted(words, key=len, reverse=True)
+def without_sent(text: str, request: Request) -> str:
+    """A text of the target without what it echoes of the request: values of headers, paths, queries, and values of the body.
+
+    Eight characters in a row that were sent are hidden: so a part of a value is, too, and one whose end was cut.
+    """
+    sent = "\n".join(_values_sent(request))
+    ends = range(_SECRET_CHARS, len(text) + 1)
+    found = {part for part in {text[end - _SECRET_CHARS : end] for end in ends} if part in sent}
+    said, shown = [], 0
+    """What is said so far, and up to where of the text."""
+    for end in ends:
+        if text[end - _SECRET_CHARS : end] in found:
+            if end - _SECRET_CHARS >= shown:
+                said += [text[shown : end - _SECRET_CHARS], HIDDEN]
+            shown = end
+    return "".join(said) + text[shown:]
+
+
+def _values_sent(request: Request) -> Iterator[str]:
+    yield from request.headers.values()
+    for each in request.addresses:
+        place = _URL.fullmatch(each.url)
+        rest = place["rest"] if place else ""
+        yield from (rest, unquote_plus(rest))
+    text = (request.body or b"").decode("utf-8", "replace")
+    try:
+        yield from _leaves(msgspec.json.decode(text))
+    except FAILS:
+        yield from (text, unquote_plus(text))  # a form, perhaps
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """The values of a body in JSON, texts also as they stand in it. Names of fields are told: errors speak of them."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, str):
+        yield value
+        if (escaped := msgspec.json.encode(value).decode()[1:-1]) != value:
+            yield escaped
+    else:
+        yield str(value)
 
 
 def _addresses(url: str | list[str]) -> tuple[TargetAddress, ...]:

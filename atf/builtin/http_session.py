@@ -22,7 +22,7 @@ from atf.visible import one_line
 
 from .http_answer import MAX_BODY_BYTES, HttpAnswer
 from .http_reader import AnswerReader, NotHttp
-from .http_request import Request, TargetAddress
+from .http_request import Request, TargetAddress, without_sent
 
 CONNECT_S: Final = 10.0
 """Seconds until a connection that has not come about is given up, so that another address has its turn; half of a request's
@@ -79,12 +79,16 @@ async def send(
     except TimeoutError:
         raise Unanswered(f"{address.origin}: no answer within {timeout_s:g} s") from None
     except aiohttp.ClientResponseError as error:
-        raise Unanswered(f"{address.origin}: the answer is no HTTP: {one_line(error.message)}") from None
+        raise Unanswered(
+            f"{address.origin}: the answer is no HTTP: {one_line(without_sent(error.message, request))}"
+        ) from None
     except aiohttp.ServerDisconnectedError:
         raise Unanswered(f"{address.origin}: the connection was closed before an answer came") from None
     except aiohttp.ClientPayloadError as error:
         why = getattr(error.__cause__, "message", None) or str(error)
-        raise Unanswered(f"{address.origin}: the answer broke off: {one_line(clip(why, 256))}") from None
+        raise Unanswered(
+            f"{address.origin}: the answer broke off: {one_line(without_sent(clip(why, 256), request))}"
+        ) from None
     except (aiohttp.ClientError, OSError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unanswered(f"{address.origin}: the connection was lost: {one_line(clip(why, 256))}") from None

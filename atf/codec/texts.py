@@ -47,7 +47,7 @@ def seal_error(cipher: Cipher, origin: str, error: str) -> str:
     failed = failure_of(error)
     said = seal_text(cipher, origin, clip(error, _ERROR_CHARS))
     first = f"{failed.type}: {said}" if failed.type else said
-    if not failed.traceback:
+    if not failed.traceback or not failed.type:  # what begins with no type was raised by nobody: the whole is a message
         return first
     lines, left = [TRACEBACK], MAX_ERROR_BYTES - len(first.encode()) - len(TRACEBACK) - 2
     for line in _plain_lines(failed.traceback):

@@ -28,7 +28,10 @@ _AUTHORITY: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", re.DOTALL)
 _MAX_HOST_CHARS: Final = 253
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_STANDS_FOR_IPV4: Final = tuple(
+    map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96"))
+)
+"""Whose last 32 bits are an address of IPv4: translated by NAT64 and SIIT, compatible, mapped."""
 _METADATA: Final = {"168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"}
 """Where clouds that use no link-local address tell a machine its credentials."""
 
@@ -95,11 +98,14 @@ def _address(text: str) -> _Address | None:
         return None
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    translated = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF) if address in _NAT64 else None
-    return address.ipv4_mapped or address.sixtofour or translated or address
+    if any(address in each for each in _STANDS_FOR_IPV4):
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.sixtofour or address
 
 
 def _is_public(address: _Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:
+        return False
     return address.is_global and not address.is_multicast and str(address) not in _METADATA
 
 

@@ -15,6 +15,9 @@ from .sealed import words
 TRACEBACK: Final = "Traceback (most recent call last):"
 """The line where the traceback begins; a message has none such (see `headline`)."""
 _BEGINS: Final = re.compile(rf"^{re.escape(TRACEBACK)}$", re.MULTILINE)
+_LIKE_A_LINE_OF_IT: Final = re.compile(
+    r'^([ |]*)(?=File ".*", line \d+, in |Caused by: |While handling: )', re.MULTILINE
+)
 _RAISED: Final = re.compile(r"([^\W\d]\w*)(?:: (.*))?", re.DOTALL)
 
 
@@ -45,7 +48,12 @@ def failure_of(error: str) -> Failure:
 
 def headline(type_name: str, message: str) -> str:
     """Type and message as the beginning of an error's text."""
-    return _BEGINS.sub(f"  {TRACEBACK}", f"{type_name}: {message}" if message else type_name)
+    return as_said(f"{type_name}: {message}" if message else type_name)
+
+
+def as_said(text: str) -> str:
+    """A message or a note none of whose lines can be taken for one of the traceback: of an encrypted error those stay plain."""
+    return _LIKE_A_LINE_OF_IT.sub(r"\1> ", _BEGINS.sub(f"  {TRACEBACK}", text))
 
 
 def summary_of(error: str, most_chars: int = 200) -> str:

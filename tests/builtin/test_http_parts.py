@@ -12,7 +12,7 @@ import pytest
 import atf
 from atf.builtin import http_request
 from atf.builtin.http_answer import MAX_BODY_BYTES, MAX_RETRY_AFTER_S, HttpAnswer, error_of, result_of, retry_after_s
-from atf.builtin.http_request import MAX_ADDRESSES, Request, checked_request
+from atf.builtin.http_request import MAX_ADDRESSES, Request, checked_request, without_sent
 from atf.errors import InvalidArgument
 from atf.task import MAX_RESULT_BYTES
 
@@ -155,10 +155,48 @@ def test_a_body_is_text_in_its_own_letters() -> None:
 
 def test_an_error_shows_the_beginning_of_the_body_and_nothing_that_acts_or_is_secret() -> None:
     answer = HttpAnswer(404, {}, b"no \x1b[31msuch thing; you sent: Bearer s3cr3t-token " + b"x" * 9_999, True)
-    text = error_of(answer, "http://a.example:80", "", ["Bearer s3cr3t-token", "s3cr3t-token"])
+    asked = request(headers={"Authorization": "Bearer s3cr3t-token"})
+    text = error_of(answer, "http://a.example:80", "", lambda said: without_sent(said, asked))
     assert text.startswith("http://a.example:80 answered 404 Not Found: no \\x1b[31msuch thing; you sent: [hidden] xxx")
     assert len(text) < 700
     assert error_of(HttpAnswer(599, {}, b"", False), "o", "") == "o answered 599"
+
+
+@pytest.mark.parametrize(
+    ("given", "echoed", "shown"),
+    [
+        ({"headers": {"X-Key": "s3cr3t-token"}}, "bad key s3cr3t-token!", "bad key [hidden]!"),
+        (
+            {"body": {"card": "4111111111111111", "n": 1}},
+            '{"card":"4111111111111111","n":1}',
+            '{"card":"[hidden]","n":1}',
+        ),
+        ({"body": {"cards": [{"number": 4111111111111111}]}}, "no card 4111111111111111", "no card [hidden]"),
+        (
+            {"body": {"name": 'Ada "Countess" Lovelace'}},
+            '"Ada \\"Countess\\" Lovelace" and Ada "Countess"',
+            '"[hidden]" and [hidden]',
+        ),
+        ({"body": {"customer_id": "x"}}, "customer_id is no number", "customer_id is no number"),
+        ({"body": "card=4111+1111+1111+1111&n=1"}, "no 4111 1111 1111 1111", "no [hidden]"),
+        ({"body": "Zanzibar" * 5_000}, "Zanzibar" * 60, "[hidden]"),
+        ({"body": "[" * 5_000}, "[" * 100, "[hidden]"),
+        ({"url": "http://a.example/hooks/T0/s3cr3tword?k=hush%20hush"}, "no /hooks/T0/s3cr3tword", "no [hidden]"),
+        ({"url": "http://a.example/x?k=hush%20hush"}, "k is hush hush", "k is [hidden]"),
+        ({"body": "1234567"}, "1234567", "1234567"),
+    ],
+)
+def test_an_error_hides_what_the_target_echoes(given: dict[str, Any], echoed: str, shown: str) -> None:
+    asked = request(**given)
+    text = error_of(HttpAnswer(400, {}, echoed.encode(), False), "o", "", lambda said: without_sent(said, asked))
+    assert text == f"o answered 400 Bad Request: {shown}"
+
+
+def test_a_redirect_that_repeats_the_path_hides_it() -> None:
+    asked = request("http://a.example/hooks/s3cr3tword")
+    answer = HttpAnswer(301, {"Location": "/hooks/s3cr3tword/"}, b"", False)
+    text = error_of(answer, "o", asked.addresses[0].url, lambda said: without_sent(said, asked))
+    assert text.endswith("it points to http://a.example[hidden]/")
 
 
 @pytest.mark.parametrize(

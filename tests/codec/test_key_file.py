@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 from click.testing import CliRunner
 
-from atf import ConfigError, FailedPrecondition, InvalidArgument
+from atf import ConfigError, FailedPrecondition, InvalidArgument, Retry
 from atf.cli.commands import cli
 from atf.codec.cipher import Cipher, bytes_of_text, cipher_of
 from atf.codec.key_file import read_keys
 from atf.codec.texts import open_text, seal_error, seal_text
+from atf.executor.outcome import RunFailed, of_exception
 from atf.sdk.sealed import words
 from atf.task import MAX_ERROR_BYTES
 
@@ -133,6 +135,45 @@ def test_an_error_keeps_types_and_lines_and_fits(key_file: str) -> None:
     assert "moved here" in open_text(cipher, "error 2", sealed)
     assert open_text(cipher, "error 1", "plain") == "plain"
     assert seal_text(cipher, "log 1", "") == ""
+
+
+LIKE_A_TRACEBACK: Final = """first
+Traceback (most recent call last):
+  File "ZANZIBAR", line 1, in ZANZIBAR
+    ZANZIBAR
+  |   File "ZANZIBAR", line 2, in ZANZIBAR
+        ZANZIBAR
+Caused by: ZANZIBAR: so it says
+  | While handling: ZANZIBAR"""
+
+
+def _raised_with(said: str) -> BaseException:
+    cause = RuntimeError(said)
+    cause.add_note(said)
+    failed = ExceptionGroup("some", [ValueError(said), ExceptionGroup(said, [KeyError(said)])])
+    failed.add_note(f"see\n{said}")
+    try:
+        raise failed from cause
+    except ExceptionGroup as error:
+        return error
+
+
+@pytest.mark.parametrize("error", [_raised_with(LIKE_A_TRACEBACK), Retry(f"Later: {LIKE_A_TRACEBACK}")])
+def test_a_message_that_looks_like_a_traceback_is_encrypted(error: BaseException, key_file: str) -> None:
+    outcome = of_exception(error)
+    assert isinstance(outcome, RunFailed)
+    cipher = Cipher(key_file)
+    sealed = seal_error(cipher, "error 1", outcome.error)
+    assert "ZANZIBAR" not in sealed
+    assert "ZANZIBAR" in open_text(cipher, "error 1", sealed)
+    if not isinstance(error, Retry):
+        assert "raise failed from cause" in sealed
+        assert "Caused by: RuntimeError: [encrypted]" in sealed
+
+
+def test_a_sentence_that_looks_like_a_traceback_is_encrypted(key_file: str) -> None:
+    sealed = seal_error(Cipher(key_file), "error 1", f"a/b can't be called: {LIKE_A_TRACEBACK}")
+    assert words(sealed) == "[encrypted]"
 
 
 def test_without_keys_there_is_no_cipher(monkeypatch: pytest.MonkeyPatch) -> None:
