@@ -161,7 +161,7 @@ async def _level(name: str, folder: Path) -> AsyncIterator[GuardedServer]:
         env = {"ATF_TOKEN": token} if token else {}
         async with (
             running("server", *listen, *store_words, *server) as served,
-            running(*worker, "--server", served["address"], *listen, **env) as work,
+            running(*worker, "--server", served["address"], *listen, env=env) as work,
             AsyncClient(served["address"], **shown) as client,
         ):
             channel = open_channel(served["address"], security=of_client(**shown))

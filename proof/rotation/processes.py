@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +18,15 @@ _PLAIN: Final = "import sys; from atf.cli import main; sys.exit(main(sys.argv[1:
 
 
 @contextlib.asynccontextmanager
-async def running(*words: str, first: str = "", **env: str) -> AsyncIterator[dict[str, Any]]:
+async def running(
+    *words: str, first: str = "", kill: bool = False, env: Mapping[str, str] = {}
+) -> AsyncIterator[dict[str, Any]]:
     """A process of `atf` with these words; gives its line that it is ready.
 
     Args:
         words: of its command line.
         first: Python that it runs before.
+        kill: whether it is killed in the end: a worker whose token is revoked tries for 10 s to say goodbye.
         env: of its environment, beside which it has no variable of ATF's.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("ATF_")}
@@ -36,7 +39,7 @@ async def running(*words: str, first: str = "", **env: str) -> AsyncIterator[dic
         yield ready
     finally:
         if process.returncode is None:
-            process.terminate()
+            process.kill() if kill else process.terminate()
         await process.wait()
     await reading
 

@@ -122,8 +122,8 @@ async def _places(redis_url: str, token: str, first: str) -> AsyncIterator[Place
     async with contextlib.AsyncExitStack() as open_:
         frontend, hsc = await asyncio.gather(
             *(
-                open_.enter_async_context(running(*words, "--listen", any_port, *guarded, first=first, **env))
-                for words in (frontend_words, ["hsc", "--metrics-listen", "none"])
+                open_.enter_async_context(running(*words, "--listen", any_port, *guarded, first=first, env=env))
+                for words in (frontend_words, ["hsc", "--metrics-listen", "none", "--stop-delay", "0"])
             )
         )
         called = ["--frontend", frontend["address"], "--listen", any_port]
@@ -131,7 +131,9 @@ async def _places(redis_url: str, token: str, first: str) -> AsyncIterator[Place
         pages: dict[str, Any]
         pages, _ = await asyncio.gather(
             open_.enter_async_context(running("ui", *called, *guarded, first=first)),
-            open_.enter_async_context(running(*worker, *called, "--executors", "1", first=first, ATF_TOKEN=token)),
+            open_.enter_async_context(
+                running(*worker, *called, "--executors", "1", first=first, kill=True, env={"ATF_TOKEN": token})
+            ),
         )
         yield Places(frontend["address"], frontend["metrics"], frontend["dapr_http"], hsc["address"], pages["address"])
 

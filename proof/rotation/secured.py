@@ -110,5 +110,5 @@ async def secured_frontend(redis_url: str, folder: Path) -> AsyncIterator[tuple[
 async def frontend_process(redis_url: str, *words: str) -> AsyncIterator[str]:
     """A frontend of its own; its address."""
     given = ["frontend", "--listen", "127.0.0.1:0", "--metrics-listen", "none", *words]
-    async with running(*given, ATF_REDIS_URL=redis_url) as ready:
+    async with running(*given, env={"ATF_REDIS_URL": redis_url}) as ready:
         yield ready["address"]
