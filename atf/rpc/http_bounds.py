@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -37,8 +37,7 @@ class Arrived(asyncio.Protocol):
     def __init__(self, answering: web.Server) -> None:
         self._answering = answering
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: Any) -> None:  # uvloop's is no asyncio.Transport
         if not _has_room(self._answering, _host_of(transport)):
             transport.close()
             return

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import uvloop
 
 from atf.auth.dev_certificates import DevAuthority
 from atf.config.settings import SecuritySettings, UiSettings
@@ -106,3 +107,16 @@ async def test_a_certificate_that_was_replaced_is_shown_to_the_next_connection(
         assert await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", int(port))) == first
         put(tmp_path)
         assert await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", int(port))) != first
+
+
+def test_the_pages_answer_on_the_loop_that_processes_have(tmp_path: Path) -> None:
+    async def ask() -> int:
+        async with (
+            served(tmp_path) as port,
+            aiohttp.ClientSession() as session,
+            session.get(f"https://127.0.0.1:{port}/livez", ssl=trusting(tmp_path)) as answer,
+        ):
+            return answer.status
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(ask()) == 200
