@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from atf import task as rules
-from atf.auth.caller import caller
+from atf.auth.caller import caller, permit
 from atf.auth.grants import Verb
 from atf.errors import AlreadyExists, AtfError, FailedPrecondition, InvalidArgument, Unavailable
 from atf.log import get_logger
@@ -88,6 +88,7 @@ class ScheduleBatchRpc(FrontendParts):
             record := await self._store.get_batch(header.id, caller().seen())
         ):
             permit_found(Verb.SCHEDULE, record.lambda_name, partial(no_batch, header.id))
+            permit(Verb.SCHEDULE, *lambdas_of(spec_of(record.spec)))  # more items have its callbacks made once more
         opened = await self._store.open_batch(
             header.id,
             told,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final, cast
 
 import msgspec
@@ -104,10 +105,12 @@ def item(record: ItemRecord, *, with_arguments: bool) -> b.Item:
 def _chunk(task: TaskRecord, spec: t.TaskSpec) -> str:
     """With workers the number of the one that the item was dealt to; else what all tasks that were given out together have in common.
 
-    A claim that was handed back before it ran leaves its nonce in the record: it names no chunk.
+    That is the nonce of their claims. It is told by its digest alone, since whoever has it can end them. A claim that was handed back before it
+    ran leaves its nonce in the record: it names no chunk.
     """
     dealt = spec.concurrency.key.partition(".")[2]
-    return dealt or (task.nonce if task.owner or task.ended_runs else "")
+    ran = task.nonce if task.owner or task.ended_runs else ""
+    return dealt or (hashlib.blake2s(ran.encode(), digest_size=8).hexdigest() if ran else "")
 
 
 def _texts(task: TaskRecord, spec: t.TaskSpec) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from atf.auth.caller import caller
 from atf.auth.grants import Verb
@@ -32,9 +32,9 @@ def no_worker(found: ExplainedTask, start: str) -> ExplainAnswer | None:
             f"{start}, but {_cant_start(found.failing)}. Mend that, and start the host's controller again if it has ended.",
         )
     if not found.served and found.starting:
-        hosts = ", ".join(found.starting)
         return ExplainAnswer(
-            "starting", f"{start}; the executors on {hosts} are starting, and none has asked for work yet."
+            "starting",
+            f"{start}; the executors on {_hosts(found.starting)} are starting, and none has asked for work yet.",
         )
     name, pool = found.record.lambda_name, found.unserved
     if not found.served:
@@ -57,7 +57,16 @@ def failing_hosts(found: ExplainedTask) -> str:
     return f" Besides, {_cant_start(found.failing)}." if found.failing else ""
 
 
+def _hosts(names: Collection[str]) -> str:
+    """Worker hosts: whose they are is for those to know who may see all of them."""
+    if caller().may_everywhere(Verb.READ):
+        return ", ".join(names)
+    return "one host" if len(names) == 1 else f"{len(names)} hosts"
+
+
 def _cant_start(failing: Mapping[str, str]) -> str:
+    if not caller().may_everywhere(Verb.READ):
+        return f"no executor can start on {_hosts(failing)}; who may read everything is told why"
     hosts_by_reason: dict[str, list[str]] = {}
     for host, why in sorted(failing.items()):
         hosts_by_reason.setdefault(" ".join(why.split()).rstrip("."), []).append(host)
@@ -81,9 +90,11 @@ def hosts_that_quarantine(found: ExplainedTask) -> str:
     first = min(hosts, key=hosts.__getitem__)
     left = hosts[first] - found.now_us
     again = f"tries a task again in {duration(left)}" if left > 0 else "tries the next one"
-    who = f"the only host, {first}, quarantines" if len(hosts) == 1 else f"all {len(hosts)} hosts quarantine"
+    shown = caller().may_everywhere(Verb.READ)
+    only = f"the only host, {first}, quarantines" if shown else "the only host quarantines"
+    who = only if len(hosts) == 1 else f"all {len(hosts)} hosts quarantine"
     return (
-        f"{who} {name}, since executors that ran its tasks died there one after the other; {first} {again}. The"
+        f"{who} {name}, since executors that ran its tasks died there one after the other; {first if shown else 'one of them'} {again}. The"
         " controller's log says why they died."
     )
 

@@ -27,6 +27,10 @@ _FRESH_S: Final = 1.0
 _PATIENCE_S: Final = 0.3
 """Seconds that a call waits for a fresher copy."""
 _NEAREST: Final = 3
+_COMPARED: Final = 200
+"""Names that one is compared with; that takes some 10 ms."""
+_HINTS_PER_S: Final = 10
+"""Errors of unknown lambdas that name the nearest ones: one call may name a thousand, and all others would wait for their hints."""
 _REMEMBERED: Final = 256
 """Options of requests that are kept filled in, per lambda; most requests of one lambda have the same."""
 _REMEMBERED_BYTES: Final = 256
@@ -71,6 +75,7 @@ class Lambdas:
         self.refresh: SingleFlight[None] = SingleFlight(self._refresh)
         """Reads the registry."""
         self._refreshing: asyncio.Task[None] | None = None
+        self._hints, self._hinting_since = 0, float("-inf")
 
     async def load(self, names: Iterable[str]) -> None:
         """Makes sure that the copy is fresh, and that a name it lacks was not registered by now.
@@ -123,11 +128,19 @@ class Lambdas:
 
     def unknown(self, name: str) -> UnknownLambda:
         """The error that names the nearest lambdas of the copy."""
-        who = caller()
-        hint = did_you_mean(name, filter(who.sees, self._known))
+        who, hint = caller(), ""
+        if self._may_hint():
+            hint = did_you_mean(name, filter(who.sees, self._known))
         if not self._known:
             hint = "; there are none yet: start an executor with your app, or run atf lambda register MODULE:APP"
         return UnknownLambda(f"no lambda {name!r} is registered{hint or '; atf lambda lists those that are'}")
+
+    def _may_hint(self) -> bool:
+        now = self._runtime.monotonic()
+        if now - self._hinting_since >= 1:
+            self._hints, self._hinting_since = 0, now
+        self._hints += 1
+        return self._hints <= _HINTS_PER_S
 
     def find(self, name: str) -> KnownLambda | None:
         """A lambda of the copy; None: there is none of this name."""
@@ -148,7 +161,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The nearest names, to stand behind a sentence; empty where none is near."""
     import difflib
 
-    near = difflib.get_close_matches(name, sorted(names), n=_NEAREST, cutoff=0.6)
+    likely = sorted(names, key=lambda each: (each[:3] != name[:3], each))[:_COMPARED]
+    near = difflib.get_close_matches(name, likely, n=_NEAREST, cutoff=0.6)
     return f". Did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -575,6 +576,21 @@ async def test_every_host_of_its_pool_quarantines_its_lambda(bench: Bench) -> No
     reply = await explain(bench, task_id)
     assert "all 2 hosts quarantine photos/thumbnail" in reply.sentence
     assert "two:7403 tries the next one" in reply.sentence
+
+
+@pytest.mark.parametrize("state", [{"why_not": WHY}, {"quarantined": {"*": 20}}, {"why_not": "="}])
+async def test_hosts_are_named_to_who_may_see_all_of_them(bench: Bench, state: dict[str, Any]) -> None:
+    """Their names and their errors may be another namespace's."""
+    bench.clock.advance(3600)
+    task_id = await bench.schedule()
+    await bench.enqueue()
+    await bench.store.serve("", 300, "mail-1:7403", **state)
+    assert "mail-1" in (await explain(bench, task_id)).sentence
+    grant = TokenGrant(frozenset({Verb.READ}), frozenset({"photos"}))
+    with acting_for(Caller(CallerKind.TOKEN, "token x", grant)):
+        said = (await explain(bench, task_id)).sentence
+    assert "host" in said
+    assert not any(each in said for each in ("mail-1", "/srv/shop.py"))
 
 
 async def test_waiting_for_a_slot_of_its_concurrency_key(bench: Bench) -> None:

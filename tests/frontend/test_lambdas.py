@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+import difflib
+from typing import Any, NoReturn
 
 import pytest
 
@@ -61,3 +62,26 @@ def test_options_are_filled_in_once_and_what_is_kept_of_them_is_bounded() -> Non
     asked += [t.TaskOptions(priority=3), t.TaskOptions()]
     assert sum(known.options(each) is known.options(each) for each in asked) == 256
     assert known.options(large) is not known.options(large)
+
+
+async def test_a_call_that_names_a_thousand_unknown_lambdas_is_told_the_nearest_of_a_few(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes milliseconds on the loop that all others wait for."""
+    compared: list[int] = []
+    near = difflib.get_close_matches
+
+    def counted(word: str, names: list[str], **more: Any) -> list[str]:
+        compared.append(len(names))
+        return near(word, names, **more)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    names = [f"photos/resize{each:03}" for each in range(300)]
+    await bench.frontend.register_lambdas(f.RegisterLambdasRequest(lambdas=[f.LambdaSpec(name=each) for each in names]))
+    lambdas = Lambdas(bench.store, bench.clock)
+    await lambdas.load(names[:1])
+    for _ in range(2):
+        said = [str(lambdas.unknown(f"photos/resise{each:03}")) for each in range(1000)]
+        assert ["Did you mean photos/resize" in each for each in said] == [True] * 10 + [False] * 990
+        bench.clock.advance(1.1)
+    assert compared == [200] * 20
