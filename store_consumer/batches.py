@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from atf.calls.retry import Trouble
-from atf.errors import AtfError, InvalidArgument, ResourceExhausted, Unavailable
+from atf.errors import AlreadyExists, AtfError, InvalidArgument, ResourceExhausted, Unavailable
 from atf.log import get_logger
 from atf.rpc import batch_pb2 as b
 from atf.runtime import Runtime
@@ -133,17 +133,21 @@ class BatchOutbox:
                 link = link_of(ended, place, callback)
                 terms, item = item_of(link, spec, declared)
                 opened = await self._open(link)
+                if opened.found is BatchAnswer.OTHER:
+                    raise AlreadyExists(f"somebody else has made a batch of its id, {link.id}")
                 # Else it was made before, and somebody has done away with it.
                 if opened.found in {BatchAnswer.NEW, BatchAnswer.SAME}:
                     await self._store.schedule_items(self._store.batch_partition(link.id), link.id, terms, [item])
                     await self._store.close_batch(link.id, 1)
             else:
-                await self._store.schedule([task_of(ended, place, spec, self._store.partitions, declared)])
+                (made,) = await self._store.schedule([task_of(ended, place, spec, self._store.partitions, declared)])
+                if made.conflict:
+                    raise AlreadyExists(f"somebody else has scheduled a task of its id, {made.id}")
         except (Unavailable, ResourceExhausted):
             raise  # it comes up again
         except Exception as error:  # noqa: BLE001  of whatever it is made of
             await self._note_error(ended, f"callback {place}, {getattr(callback.task, 'lambda')}: ", error)
-            if in_chain:
+            if in_chain and not isinstance(error, AlreadyExists):
                 await self._fail_link(link_of(ended, place, callback), error)
             return False
         return True

@@ -16,7 +16,7 @@ from atf.store import keys
 from atf.store.values.batches import BatchAnswer, BatchCommandAnswer, BatchRecord, ItemTerms, NewItem
 from atf.store.values.claims import Outcome, RunResult
 from atf.store.values.lists import TaskQuery
-from atf.store.values.tasks import TaskRecord
+from atf.store.values.tasks import NewTask, TaskRecord
 from atf.task import MAX_PAYLOAD_BYTES, US, Status
 from tests.store_calls import list_outbox
 from tests.virtual import virtual
@@ -218,6 +218,31 @@ async def test_a_link_that_can_not_be_made_is_found_failed_and_why(w: World) -> 
     broken = await record(w, link_id(NAME, 0, 1))
     assert (broken.unmade, broken.cancel_requested, broken.ended, broken.items) == (True, False, True, 0)
     assert broken.error.startswith("shop/done: its payload is no JSON object")
+
+
+@virtual(world(partitions=2))
+async def test_a_callback_whose_id_somebody_else_has_taken_is_said_to_be_unmade(w: World) -> None:
+    """Who knows a batch's id knows the ids of its callbacks, too."""
+    w.start()
+    await make(w, 1, callback())
+    name = f"b{link_id(NAME, 0, 1)}"
+    for partition in range(2):
+        theirs = NewTask(name, partition, "shop/mail", 50, b"", b"another", None, 3600 * US, 1, 1, US)
+        await w.store.schedule([theirs])
+    await work(w)
+    assert "somebody else has scheduled a task of its id" in (await record(w)).error
+
+
+@virtual(world(partitions=2))
+async def test_a_link_whose_id_somebody_else_has_taken_is_said_to_be_unmade_and_theirs_goes_on(w: World) -> None:
+    w.start()
+    link = link_id(NAME, 0, 1)
+    await make(w, 1, name=link)
+    await make(w, 1, callback(as_batch=True))
+    await work(w)
+    assert "somebody else has made a batch of its id" in (await record(w)).error
+    theirs = await record(w, link)
+    assert (theirs.unmade, theirs.cancel_requested) == (False, False)
 
 
 @virtual(world(partitions=2))
