@@ -118,8 +118,10 @@ class Hosts:
         check(request)
         wait = caller().longest(request.wait_us / US)
         until = self._runtime.monotonic() + wait
-        for each in request.sets:
-            self._sets.learn(LambdaSet.named(each.digest, each.lambdas, each.signatures))
+        named = [LambdaSet.named(each.digest, each.lambdas, each.signatures) for each in request.sets]
+        self._permitted.permit(request.pool, named)  # before they take the place of others
+        for each in named:
+            self._sets.learn(each)
         runs, unknown = self._runs(request)
         if unknown:
             return h.ReportHostReply(drains=request.drains, unknown_sets=sorted(unknown))

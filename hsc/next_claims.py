@@ -83,6 +83,7 @@ class NextClaims:
     def _known(self, request: h.NextClaimsRequest) -> LambdaSet | None:
         if request.lambdas:
             named = LambdaSet.named(request.lambda_set, request.lambdas, request.signatures)
+            self._permitted.permit(request.pool, [named])  # before it takes the place of another one
             return self._sets.learn(named)
         return self._sets.get(request.lambda_set)
 

@@ -197,7 +197,8 @@ async def test_an_extension_adds_items_behind_those_there_are(bench: Bench) -> N
 async def test_who_extends_a_batch_may_schedule_its_callbacks(bench: Bench) -> None:
     """They are made once more, from what the items bring."""
     await bench.register("mail/done")
-    done = b.Callback(when=b.Callback.COMPLETION, task=t.TaskSpec(**{"lambda": "mail/done"}))
+    mail_done: dict[str, Any] = {"lambda": "mail/done"}
+    done = b.Callback(when=b.Callback.COMPLETION, task=t.TaskSpec(**mail_done))
     await send(bench, header(spec={"callbacks": [done]}), items(1))
     grant = TokenGrant(frozenset({Verb.SCHEDULE}), frozenset({NAME.partition("/")[0]}))
     with (

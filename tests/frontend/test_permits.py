@@ -253,7 +253,8 @@ async def test_what_has_become_anothers_since_it_was_permitted_is_not_changed(
 
     async def batch_before(batch_id: str, _within: Any = ()) -> Any:
         record = await get_batch(batch_id)
-        return record and record._replace(lambda_name=OWN)
+        described = b.BatchSpec(**of(OWN)).SerializeToString()
+        return record and record._replace(lambda_name=OWN, spec=described)
 
     async def jobs_before(names: Any, _within: Any = ()) -> Any:
         spec = job("photos/theirs", OWN).job.SerializeToString()
@@ -333,7 +334,8 @@ async def test_what_is_read_is_permitted_by_what_was_read(two: Bench, monkeypatc
 
     async def batch_before(batch_id: str, _within: Any = ()) -> Any:
         record = await get_batch(batch_id)
-        return record and record._replace(lambda_name=OWN)
+        described = b.BatchSpec(**of(OWN)).SerializeToString()
+        return record and record._replace(lambda_name=OWN, spec=described)
 
     monkeypatch.setattr(store, "get_tasks", first_before)
     monkeypatch.setattr(store, "get_batch", batch_before)

@@ -46,10 +46,12 @@ async def test_a_worker_is_given_tasks_of_its_namespaces_alone(w: World) -> None
             with pytest.raises(PermissionDenied, match="token x: no work for shop/mail"):
                 await w.ask(lambdas=lambdas)
         assert ids_of(await w.ask(lambdas=[RESIZE])) == [resize]
-        with pytest.raises(PermissionDenied):
-            await w.ask("e2", lambdas=[MAIL], named=False)  # the set is known by now
+        refused = await w.ask("e2", lambdas=[MAIL], named=False)
+        assert refused.unknown_set, "what is refused takes nobody's place"
     with acting_for(token(MAIL)):
         assert ids_of(await w.ask(lambdas=[MAIL])) == [mail]
+    with acting_for(token("photos")), pytest.raises(PermissionDenied):
+        await w.ask("e2", lambdas=[MAIL], named=False)
 
 
 @virtual(world())
