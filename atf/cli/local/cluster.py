@@ -95,7 +95,7 @@ class Cluster:
             last = self._start_role(self._process("controller"), self._controller_flags(), self.apps)
             apart = self._ui and not self._compact
             pages = [self._start_role("ui", ["--frontend", self.frontend_address])] if apart else []
-            await all_or_none([register_apps(self.apps, self.frontend_address, self._env), last, *pages])
+            await all_or_none([register_apps(self.apps, self.frontend_address, self._env_of_code), last, *pages])
         except BaseException:
             await self.stop(grace=1.0)
             raise
@@ -202,7 +202,9 @@ class Cluster:
 
     async def watch(self, folder: Path) -> None:
         """Replaces executors whenever a file below a folder has changed that they load; until it is cancelled."""
-        await Watch(folder, lambda: loaded_files(self.apps, folder, self._env), self.replace_executors, self._say).run()
+        await Watch(
+            folder, lambda: loaded_files(self.apps, folder, self._env_of_code), self.replace_executors, self._say
+        ).run()
 
     async def halt(self, name: str) -> None:
         """Ends a role in order, and keeps it from being started again until `resume`."""
@@ -216,6 +218,11 @@ class Cluster:
         """
         name = self._process(name)
         await self._supervisor.start(self._roles[name], final=_FINAL.get(name, ()))
+
+    @property
+    def _env_of_code(self) -> dict[str, str]:
+        """The environment of processes that load the code of users, or know no store: without its password."""
+        return {name: value for name, value in self._env.items() if name != "ATF_REDIS_URL"}
 
     def _process(self, name: str) -> str:
         """The process that does a role's work."""
@@ -260,9 +267,7 @@ class Cluster:
         final = _FINAL.get(name, ())
         # A controller is ready when its executors are, which import code that may take its time.
         patience = None if name == self._process("controller") else READY_TIMEOUT
-        env = dict(self._env)
-        if name in _WITHOUT_STORE:
-            env.pop("ATF_REDIS_URL")
+        env = self._env_of_code if name in _WITHOUT_STORE else dict(self._env)
         self._roles[name] = role = RoleProcess(name, command, env, self._say, patience=patience)
         try:
             await self._supervisor.start(role, final=final)
