@@ -25,8 +25,12 @@ def hide_memory() -> None:
 
 
 def take_token(env: MutableMapping[str, str]) -> str:
-    """The token of an environment, which has neither that nor its file's name from then on: so no process that this one starts has them."""
-    env.pop("ATF_TOKEN_FILE", None)
+    """The token of an environment, which has neither that nor its file's name from then on: so no process that this one starts has them.
+
+    Nor has it the task store's address, which a machine's environment may hold for other roles.
+    """
+    for name in ("ATF_TOKEN_FILE", "ATF_REDIS_URL", "ATF_REDIS_URL_FILE"):
+        env.pop(name, None)
     return env.pop("ATF_TOKEN", "")
 
 

@@ -271,8 +271,14 @@ def test_what_another_user_may_read(tmp_path: Path) -> None:
     assert not OtherUser("x", 12345, group, (), "/").may_read(str(tmp_path / "none"))
 
 
-def test_an_environment_loses_its_token() -> None:
-    env = {"ATF_TOKEN": OWN, "ATF_TOKEN_FILE": "/f", "PATH": "/bin"}
+def test_an_environment_loses_its_token_and_the_stores_address() -> None:
+    env = {
+        "ATF_TOKEN": OWN,
+        "ATF_TOKEN_FILE": "/f",
+        "ATF_REDIS_URL": "redis://:hush@a",
+        "ATF_REDIS_URL_FILE": "/f",
+        "PATH": "/bin",
+    }
     assert hidden.take_token(env) == OWN
     assert env == {"PATH": "/bin"}
     assert hidden.take_token(env) == ""
