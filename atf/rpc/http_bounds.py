@@ -81,11 +81,14 @@ def bounded_runner(app: web.Application, drain_s: float) -> web.AppRunner:
 
 
 class _Readable(logging.Filter):
-    """Leaves out what aiohttp says of requests that it can't read: it shows what stood in their headers, which may be a token."""
+    """Leaves out what aiohttp says of requests that it can't read: it shows what stood in their headers, which may be a token. Whoever likes could
+    fill the log with it.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind = record.exc_info[0] if record.exc_info else None
-        return kind is None or not issubclass(kind, HttpProcessingError)
+        # UnicodeEncodeError: of a header Expect that is no text, which it repeats; what handlers raise does not come here.
+        return kind is None or not issubclass(kind, HttpProcessingError | UnicodeEncodeError)
 
 
 _log: Final = logging.getLogger("atf.http")

@@ -186,6 +186,10 @@ def read_body(sent: bytes) -> d.JobBody:
     try:
         said = json.loads(sent.decode(), object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
         return json_format.ParseDict(said, d.JobBody())
+    except SystemError:  # what protobuf raises of such a name
+        raise InvalidArgument("the body is no job in JSON: a name has half a surrogate pair").with_reason(
+            SCHEDULE, DOMAIN
+        ) from None
     except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidArgument(f"the body is no job in JSON: {why}").with_reason(SCHEDULE, DOMAIN) from None

@@ -111,6 +111,9 @@ async def test_headers_that_are_no_good_are_refused_and_not_logged(
         async with RawHttp(address) as large:
             large.send(head(0, f"Authorization: {bad}\n"))
             assert (await large.answered()).startswith("HTTP/1.0 400")
+    async with RawHttp(address) as strange:
+        strange.send("POST / HTTP/1.1\nHost: x\nConnection: close\nExpect: atf_secret", b"\xff\r\n\r\n")
+        assert (await strange.answered()).startswith("HTTP/1.1 500")
     assert caplog.text + "".join(capfd.readouterr()) == ""
 
 

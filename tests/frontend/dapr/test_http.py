@@ -134,6 +134,8 @@ async def test_a_name_is_taken_until_told_to_overwrite(web: Web) -> None:
         (b"[{}]", "JSON", "DAPR_SCHEDULER_SCHEDULE_JOB"),
         (b"null", "JSON", "DAPR_SCHEDULER_SCHEDULE_JOB"),
         (b'"x"', "JSON", "DAPR_SCHEDULER_SCHEDULE_JOB"),
+        (b'"\\ud800"', "surrogate", "DAPR_SCHEDULER_SCHEDULE_JOB"),
+        (b'{"\\ud800": 1}', "surrogate", "DAPR_SCHEDULER_SCHEDULE_JOB"),
         (b'{"schedule": "@daily", "schedule": "@hourly"}', "schedule", "DAPR_SCHEDULER_SCHEDULE_JOB"),
         (b'{"data": ' + b"[" * 100_000, "JSON", "DAPR_SCHEDULER_SCHEDULE_JOB"),
         (b'{"schedule": "@daily", "data": ' + b"[" * 500 + b"]" * 500 + b"}", "JSON", "DAPR_SCHEDULER_SCHEDULE_JOB"),
