@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import Final
@@ -23,6 +24,8 @@ from .validate import check_stored_id
 
 MAX_WATCHERS: Final = 100
 """Calls of WatchLog at once: each looks at the store twice a second, and has an executor send what it has."""
+MAX_OF_ONE: Final = 25
+"""Of these, of one caller. Without auth nobody is known, and all may be one's."""
 _LOOK_S: Final = 0.5
 _LOOK_WAITING_S: Final = 2.0
 """The same of a task that does not run."""
@@ -32,8 +35,6 @@ _MARK_S: Final = 10.0
 
 class LogRpcs(FrontendParts):
     """The calls on logs."""
-
-    _watchers = 0
 
     async def get_log(self, request: f.GetLogRequest, *, timeout: float = 10) -> f.GetLogReply:
         """What is kept of what the runs of a task said."""
@@ -46,12 +47,7 @@ class LogRpcs(FrontendParts):
     ) -> AsyncGenerator[f.GetLogReply, None]:
         """The same whenever it has changed, until the task has ended."""
         task_id = check_stored_id(request.id, self._store.partitions)
-        if self._watchers >= MAX_WATCHERS:
-            raise ResourceExhausted(
-                f"{MAX_WATCHERS} calls watch logs at this frontend: end one, or read what is kept: atf logs {task_id}"
-            )
-        self._watchers += 1
-        try:
+        with self._watching(task_id):
             redact = await self._redactor(task_id)
             until_s = self._runtime.monotonic() + caller().longest(inf)
             with self._waiting.notification_of(task_id) as ended:
@@ -66,8 +62,28 @@ class LogRpcs(FrontendParts):
                     if Status(shown.status).finished or self._draining or self._runtime.monotonic() > until_s:
                         return
                     await happens(ended, _LOOK_S if Status(shown.status) in HELD else _LOOK_WAITING_S)
+
+    @contextmanager
+    def _watching(self, task_id: str) -> Iterator[None]:
+        """Counts one more call that watches.
+
+        Raises:
+            ResourceExhausted: there are too many, of this caller or at all.
+        """
+        who, most = caller().account, f"{MAX_WATCHERS} calls watch"
+        if who and self._watchers[who] >= MAX_OF_ONE:
+            most = f"{who} has {MAX_OF_ONE} calls that watch"
+        elif self._watchers.total() < MAX_WATCHERS:
+            most = ""
+        if most:
+            raise ResourceExhausted(f"{most} logs at this frontend: end one, or read what is kept: atf logs {task_id}")
+        self._watchers[who] += 1
+        try:
+            yield
         finally:
-            self._watchers -= 1
+            self._watchers[who] -= 1
+            if not self._watchers[who]:
+                del self._watchers[who]
 
     async def _redactor(self, task_id: str) -> Redactor:
         (record,) = await self._store.get_tasks([task_id], caller().seen())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from atf.calls.single_flight import SingleFlight
 from atf.config.settings import FrontendSettings
 from atf.runtime import Runtime
@@ -37,6 +39,8 @@ class FrontendParts:
         self._standing = StandingReads(store, self._lambdas, runtime)
         self._waiting = TaskWaits(store, runtime)
         self._now_us = SingleFlight(store.time_us)
+        self._watchers: Counter[str] = Counter()
+        """Calls of WatchLog by whose they are; who has none is not in it."""
         self._draining = False
 
     def drain(self) -> None:

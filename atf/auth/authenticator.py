@@ -111,7 +111,7 @@ class TokenAuthenticator:
         verbs = frozenset(each for each in _OF_EXECUTORS if grant.can(each))
         name = f"executor {credential.executor_id} by {record.name}"
         own = TokenGrant(verbs, grant.scopes, grant.pools)
-        return Caller(CallerKind.EXECUTOR, name, own, credential.executor_id, record.id, record.seal)
+        return Caller(CallerKind.EXECUTOR, name, own, credential.executor_id, record.id, record.seal, record.name)
 
     def _check(self, record: TokenRecord) -> None:
         why = record.ended(self._runtime.wall_us())

@@ -40,6 +40,7 @@ class Caller:
         executor_id: of an executor's credential.
         token_id: of the token that is behind it.
         seal: of that token; see TokenRecord. No `repr` shows it.
+        behind: the name of that token, where `name` is an executor's.
     """
 
     kind: CallerKind = CallerKind.ANYBODY
@@ -48,6 +49,12 @@ class Caller:
     executor_id: str = ""
     token_id: str = ""
     seal: str = field(default="", repr=False)
+    behind: str = ""
+
+    @property
+    def account(self) -> str:
+        """Whose limits its calls count for: an executor's for its token's, since whoever has that can make credentials of any number of executors."""
+        return self.behind or self.name
 
     def longest(self, seconds: float) -> float:
         """For how long a call may wait that would wait so long for anybody."""

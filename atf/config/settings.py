@@ -207,7 +207,7 @@ class SecuritySettings:
     )
     caller_calls: int = setting(
         10_000,
-        "calls that one caller may have under way at a server; a caller is a token, a certificate or an executor, and without auth a connection",
+        "calls that one caller may have under way at a server; a caller is a token (with its executors) or a certificate, and without auth a connection",
     )
     caller_streams: int = setting(1_000, "streams that one caller may have open at a server")
     caller_mib: int = setting(256, "MiB that the requests which one caller has under way at a server may have")

@@ -1,6 +1,6 @@
 """Bounds what one caller may ask of a server: calls under way, open streams, bytes of their requests, calls a second.
 
-A caller is a token, a certificate, or an executor's credential. Where auth is off, it is a connection. Each server of a process has one CallerLimits,
+A caller is a token or a certificate; an executor counts as the token that it works by. Where auth is off, it is a connection. Each server of a process has one CallerLimits,
 which its gRPC port and its HTTP ports share: without it (tests, a frontend within a program) nothing is bounded.
 
 A request is read only after its caller was let in, and counted. So whoever shows nothing valid takes no memory, and a caller at most `caller_mib`,
@@ -33,7 +33,7 @@ READS: Final = 32
 BURST_S: Final = 2.0
 """Seconds of `caller_rate` that may come at once."""
 MOST_CALLERS: Final = 10_000
-"""That are remembered while they have nothing under way."""
+"""That are remembered before those are looked for that may be forgotten."""
 SAY_EVERY_S: Final = 60.0
 LIMITS: Final = ("calls", "streams", "bytes", "rate", "slow", "token")
 """As the metric names them."""
@@ -91,6 +91,8 @@ class CallerLimits:
         self._refusals = {each: metrics.counter(CALLS_REFUSED, each) for each in LIMITS}
         self._read_s = read_s
         self._callers: dict[str, Usage] = {}
+        self._look_at = MOST_CALLERS
+        """So many callers are looked through for those that may be forgotten."""
         self._reading: dict[asyncio.Task[object], float] = {}
         """Calls whose request is being read, by when that began: the first is the oldest."""
         self._timer: asyncio.TimerHandle | None = None
@@ -110,8 +112,7 @@ class CallerLimits:
         used = self._callers.get(who)
         if used is None:
             used = self._new(who, now)
-        room = used.room + (now - used.at) * self._rate
-        room = min(room, self._burst)
+        room = self._room(used, now)
         used.at = now
         too_many = used.calls >= self.calls or used.bytes >= self._bytes or (stream and used.streams >= self._streams)
         if room < 1 or too_many:
@@ -177,9 +178,18 @@ class CallerLimits:
             del self._reading[task]
             task.cancel()
 
+    def _room(self, used: Usage, now: float) -> float:
+        """Calls that a caller may begin at once."""
+        return min(used.room + (now - used.at) * self._rate, self._burst)
+
     def _new(self, who: str, now: float) -> Usage:
-        if len(self._callers) >= MOST_CALLERS:
-            self._callers = {name: used for name, used in self._callers.items() if used.calls}
+        if len(self._callers) >= self._look_at:
+            # Not those that must wait for their next call: else whoever comes under many names would get rid of `caller_rate`. They have
+            # waited after BURST_S.
+            self._callers = {
+                name: used for name, used in self._callers.items() if used.calls or self._room(used, now) < self._burst
+            }
+            self._look_at = max(MOST_CALLERS, 2 * len(self._callers))
         made = self._callers[who] = Usage(self._burst, now)
         return made
 

@@ -201,7 +201,7 @@ def _handler(
         try:
             if check is not None:
                 await check(context)
-            usage = limits.begin(caller().name or context.peer(), began, stream=streams)
+            usage = limits.begin(caller().account or context.peer(), began, stream=streams)
             if one_request:
                 asked = await limits.read(usage, context.read, began)
                 if asked is grpc.aio.EOF:

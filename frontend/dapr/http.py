@@ -107,7 +107,7 @@ class HttpPort:
         if route.door is Door.OPEN:
             return await handler(request)
         who = await self._caller(request, route.call)
-        with self._limits.during(who.name or address_of(request)), acting_for(who):
+        with self._limits.during(who.account or address_of(request)), acting_for(who):
             await receive_body(request)
             return await handler(request)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from atf.auth.caller import Caller, CallerKind, acting_for
+from atf.auth.grants import TokenGrant, Verb
 from atf.errors import ResourceExhausted, TaskNotFound
 from atf.frontend import logs
 from atf.rpc import frontend_pb2 as f, task_pb2 as t
@@ -100,6 +102,25 @@ async def test_so_many_may_watch_at_one_frontend_and_who_leaves_makes_room(
     assert (await anext(second)).status == t.NEW
     bench.frontend.drain()
     assert [each async for each in second] == [], "they go to another frontend"
+
+
+async def test_one_caller_leaves_others_room_to_watch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MAX_OF_ONE", 1)
+    task_id = await bench.schedule()
+    grant = TokenGrant(frozenset({Verb.READ_PAYLOAD}), frozenset({"*"}))
+    one, other = (Caller(CallerKind.TOKEN, name, grant) for name in ("token a", "token b"))
+    of_one = Caller(CallerKind.EXECUTOR, "executor 1 by token a", grant, "1", behind="token a")
+    with acting_for(one):
+        first = watch(bench, task_id)
+        assert (await anext(first)).status == t.NEW
+    for who in (one, of_one):
+        with acting_for(who), pytest.raises(ResourceExhausted, match=f"token a has 1 calls .*atf logs {task_id}"):
+            await anext(watch(bench, task_id))
+    with acting_for(other):
+        await anext(watch(bench, task_id))
+    await first.aclose()
+    with acting_for(of_one):
+        await anext(watch(bench, task_id))
 
 
 async def test_there_is_no_log_of_a_task_that_is_not_there(bench: Bench) -> None:

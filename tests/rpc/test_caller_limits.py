@@ -67,12 +67,15 @@ class Holds:
 
 
 class Door:
-    """Knows every token, by itself; but not `wrong`."""
+    """Knows every token, by itself; but not `wrong`. What starts with `atfx` is an executor's, of the token `a`."""
 
     async def caller(self, shown: str, subjects: Sequence[str]) -> Caller:  # noqa: ARG002
         if not shown or shown.endswith("wrong"):
             raise Unauthenticated("who is that?")
-        return Caller(CallerKind.TOKEN, f"token {shown[7:]}", TokenGrant(frozenset({Verb.ADMIN}), frozenset({"*"})))
+        grant = TokenGrant(frozenset({Verb.ADMIN}), frozenset({"*"}))
+        if shown[7:].startswith("atfx"):
+            return Caller(CallerKind.EXECUTOR, f"executor {shown[7:]} by token a", grant, shown[7:], behind="token a")
+        return Caller(CallerKind.TOKEN, f"token {shown[7:]}", grant)
 
 
 @asynccontextmanager
@@ -137,6 +140,23 @@ async def test_a_token_is_bounded_over_all_its_connections() -> None:
         await held
 
 
+async def test_executors_count_as_the_token_that_they_work_by() -> None:
+    async with (
+        serving(limits(caller_calls=2), auth=True) as (logic, server),
+        calling(server, "a") as token,
+        calling(server, "atfx1") as one,
+        calling(server, "atfx2") as two,
+        calling(server, "b") as other,
+    ):
+        held = [asyncio.ensure_future(each.get_task(f.GetTaskRequest(id="x"))) for each in (token, one)]
+        await logic.has(2)
+        with pytest.raises(TooManyCalls, match="token a has 2 calls"):
+            await two.get_task(f.GetTaskRequest(id="quick"))
+        await other.get_task(f.GetTaskRequest(id="quick"))
+        logic.let_go.set()
+        await asyncio.gather(*held)
+
+
 async def test_open_streams_are_bounded() -> None:
     metrics = Metrics()
     async with serving(limits(metrics, caller_streams=1)) as (_, server), calling(server) as stub:
@@ -187,10 +207,23 @@ def test_callers_are_forgotten_that_have_nothing_under_way() -> None:
     bounds = limits()
     busy = bounds.begin("busy", 0)
     for each in range(MOST_CALLERS + 5):
-        bounds.end(bounds.begin(str(each), 0))
+        bounds.end(bounds.begin(str(each), float(each)))
     known = vars(bounds)["_callers"]
     assert len(known) <= MOST_CALLERS
     assert known["busy"] is busy
+
+
+def test_callers_are_not_forgotten_while_they_must_wait_for_their_next_call() -> None:
+    bounds = limits(caller_rate=1)
+    for _ in range(int(BURST_S)):
+        bounds.end(bounds.begin("a", 0))
+    for each in range(MOST_CALLERS + 5):
+        bounds.end(bounds.begin(str(each), 0.5))
+    with pytest.raises(TooManyCalls, match="a makes more than 1 calls a second"):
+        bounds.begin("a", 0.5)
+    for each in range(2 * MOST_CALLERS):
+        bounds.end(bounds.begin(f"later {each}", 0.5 + BURST_S))
+    assert "a" not in vars(bounds)["_callers"], "it has waited for long enough"
 
 
 def test_a_refusal_is_worth_another_try() -> None:
