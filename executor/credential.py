@@ -7,7 +7,11 @@ their own, and read it from memory that they share with this one. The token behi
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
+import mmap
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +33,9 @@ _AGAIN: Final = RetryPolicy(
 )
 _MOST_BYTES: Final = 512
 """Of a credential."""
+_SIZE: Final = 1 + 2 * _MOST_BYTES
+_SEALS: Final = 0x0001 | 0x0002 | 0x0004 | 0x0010
+"""From <linux/fcntl.h>: no further seals, no shrinking, no growing, and no writing but through what is mapped already."""
 
 _log = get_logger(duty="credential")
 
@@ -134,26 +141,36 @@ class OfIsolatedRun:
 class SharedMemory:
     """A credential in a file without a name: two places for it, and before them which of both holds. So nobody reads half of one.
 
+    Only who made it writes it: it has mapped the file, and then the kernel refuses every other write, also to those that inherit the descriptor.
+
     Args:
         descriptor: of one that another process has made; default: a new one, where the system has such files.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        if descriptor is None:
-            descriptor = os.memfd_create("atf-credential", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else -1
-        self.descriptor = descriptor
+        self._mapped: mmap.mmap | None = None
         self._place = 0
+        if descriptor is None:
+            descriptor = -1
+            if sys.platform == "linux":
+                descriptor = os.memfd_create("atf-credential", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+                os.ftruncate(descriptor, _SIZE)
+                self._mapped = mmap.mmap(descriptor, _SIZE)
+                with contextlib.suppress(OSError):  # before Linux 5.1
+                    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        self.descriptor = descriptor
 
     def write(self, secret: str) -> None:
         """From now on `read` answers this, everywhere."""
-        if self.descriptor < 0:
+        if self._mapped is None:
             return
         self._place = 1 - self._place
-        os.pwrite(self.descriptor, secret.encode().ljust(_MOST_BYTES, b"\0"), 1 + self._place * _MOST_BYTES)
-        os.pwrite(self.descriptor, bytes([self._place]), 0)
+        start = 1 + self._place * _MOST_BYTES
+        self._mapped[start : start + _MOST_BYTES] = secret.encode().ljust(_MOST_BYTES, b"\0")
+        self._mapped[0] = self._place
 
     def read(self) -> str:
         """What was written last; empty: nothing."""
-        data = os.pread(self.descriptor, 1 + 2 * _MOST_BYTES, 0)
+        data = os.pread(self.descriptor, _SIZE, 0)
         start = 1 + data[0] * _MOST_BYTES if data else 0
         return data[start : start + _MOST_BYTES].rstrip(b"\0").decode()

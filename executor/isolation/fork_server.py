@@ -43,6 +43,7 @@ from atf.executor.worker_hooks import call_start_hooks
 from atf.log import leave_structlog, setup
 from atf.process.caller_token import token_of_process
 from atf.process.forks import keep_signals_from_children
+from atf.process.hidden import hide_memory
 from atf.process.stops import stop_signals
 from atf.process.streams import protect_without_threads
 from atf.rpc.caller_security import use
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     for descriptor in (int(control), int(notes_fd)):
         os.set_inheritable(descriptor, False)
     if credential_fd != "-":
+        hide_memory()  # the runs, too, which are forked from here: lambdas of other executors may run as the same user
         os.set_inheritable(int(credential_fd), False)
         use(OfIsolatedRun(int(credential_fd), token_of_process(replace(load(SecuritySettings), token_file=""))))
     setup(load(LogSettings), "executor")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mmap
 import os
+import sys
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -106,14 +108,32 @@ def test_nobody_reads_half_of_what_is_shared(monkeypatch: pytest.MonkeyPatch) ->
     shared = SharedMemory()
     seen: list[str] = []
     shared.write("one")
-    write = os.pwrite
+    mapped: Any = shared._mapped  # noqa: SLF001  what comes between two writes can't be seen from outside
 
-    def half(descriptor: int, data: bytes, offset: int) -> int:
-        seen.append(shared.read())
-        return write(descriptor, data, offset)
+    class Half:
+        def __setitem__(self, where: Any, what: Any) -> None:
+            seen.append(shared.read())
+            mapped[where] = what
 
-    monkeypatch.setattr(os, "pwrite", half)
+    monkeypatch.setattr(shared, "_mapped", Half())
     shared.write("two")
     assert seen == ["one", "one"]
     assert shared.read() == "two"
     os.close(shared.descriptor)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="seals are Linux's")
+def test_only_the_executor_writes_what_its_isolated_runs_show() -> None:
+    shared = SharedMemory()
+    shared.write("first")
+    inherited = os.dup(shared.descriptor)
+    for attack in (
+        lambda: os.pwrite(inherited, b"x", 1),
+        lambda: mmap.mmap(inherited, 8),
+        lambda: os.ftruncate(inherited, 0),
+    ):
+        with pytest.raises(PermissionError):
+            attack()
+    shared.write("second")
+    assert SharedMemory(inherited).read() == "second"
+    os.close(inherited)

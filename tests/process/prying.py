@@ -33,10 +33,13 @@ def hold(seconds: float) -> int:
 def read_token() -> dict[str, str]:
     """Looks into this process, its guard, the controller and all other workers."""
     guard = os.getppid()
-    controller = int(Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1])
+    controller = _parent(guard)
     others = [pid for pid in _processes("atf.executor.worker_main") if pid != os.getpid()]
     found = {"own environ": " ".join(os.environ.values()), "own arguments": " ".join(sys.orig_argv)}
-    for name, pids in (("guard", [guard]), ("controller", [controller]), ("neighbour", others)):
+    forks = [pid for pid in _processes("atf.executor.isolation.fork_server") if _parent(pid) in others]
+    found["neighbours' fork servers"] = str(len(forks))
+    kinds = (("guard", [guard]), ("controller", [controller]), ("neighbour", others), ("fork server", forks))
+    for name, pids in kinds:
         for pid in pids:
             found[f"{name} cmdline"] = Path(f"/proc/{pid}/cmdline").read_text()
             for file in ("environ", "mem", "fd/0"):
@@ -105,6 +108,10 @@ def _look(path: Path) -> str:
             return file.read(1 << 16).decode("utf-8", "replace") if path.name == "environ" else "opened"
     except OSError as error:
         return type(error).__name__
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _processes(word: str) -> list[int]:

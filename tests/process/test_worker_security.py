@@ -137,9 +137,9 @@ async def code_of_users_gets_at_nothing_but_its_own(cluster: Cluster) -> None:
         assert "atf/command" not in {each.spec.name for each in listed.lambdas}, "its token does not name it"
         found = await client.result(await client.schedule("photos/read_token"))
         assert {each: said for each, said in found.items() if TOKEN.search(said)} == {}
-        hidden = [
-            f"{who} {what}" for who in ("guard", "controller", "neighbour") for what in ("environ", "mem", "fd/0")
-        ]
+        assert found["neighbours' fork servers"] != "0"
+        whose = ("guard", "controller", "neighbour", "fork server")
+        hidden = [f"{who} {what}" for who in whose for what in ("environ", "mem", "fd/0")]
         assert {found[each] for each in hidden} == {"PermissionError"}
 
         by_credential, by_nothing = await client.result(await client.schedule("photos/claim"))
