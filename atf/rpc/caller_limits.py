@@ -4,7 +4,7 @@ A caller is a token or a certificate; an executor counts as the token that it wo
 which its gRPC port and its HTTP ports share: without it (tests, a frontend within a program) nothing is bounded.
 
 A request is read only after its caller was let in, and counted. So whoever shows nothing valid takes no memory, and a caller at most `caller_mib`,
-and READS messages more.
+READS messages more, and as much again on streams on which it sends: there a message may come at any time, so each counts as one of the largest.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from atf.log import get_logger
 from atf.metrics.metrics import Metrics
 from atf.metrics.table import CALLS_REFUSED
 from atf.process.descriptors import SPARE
+
+from .failure import MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
 
@@ -44,10 +46,11 @@ _log = get_logger()
 class Usage:
     """What one caller has under way."""
 
-    __slots__ = ("at", "bytes", "calls", "reading", "room", "streams", "waiting")
+    __slots__ = ("at", "bytes", "calls", "reading", "reads", "room", "sending", "streams", "waiting")
 
     def __init__(self, room: float, now: float) -> None:
-        self.calls = self.streams = self.bytes = self.reading = 0
+        self.calls = self.streams = self.sending = self.bytes = self.reading = 0
+        self.reads = READS
         self.room = room
         """Calls that it may begin at once, as it was at `at`."""
         self.at = now
@@ -56,7 +59,7 @@ class Usage:
 
     async def turn(self) -> None:
         """Returns when one more request may be read."""
-        while self.reading >= READS:
+        while self.reading >= self.reads:
             mine = asyncio.get_running_loop().create_future()
             self.waiting.append(mine)
             try:
@@ -87,6 +90,7 @@ class CallerLimits:
     def __init__(self, settings: SecuritySettings, metrics: Metrics, *, read_s: float = READ_S) -> None:
         self.calls, self._streams = settings.caller_calls, settings.caller_streams
         self._bytes, self._rate = settings.caller_mib << 20, settings.caller_rate
+        self._sending = max(1, self._bytes // MAX_MESSAGE_BYTES)
         self._burst = max(1.0, BURST_S * settings.caller_rate)
         self._refusals = {each: metrics.counter(CALLS_REFUSED, each) for each in LIMITS}
         self._read_s = read_s
@@ -98,13 +102,14 @@ class CallerLimits:
         self._timer: asyncio.TimerHandle | None = None
         self._said_at = float("-inf")
 
-    def begin(self, who: str, now: float, *, stream: bool = False) -> Usage:
+    def begin(self, who: str, now: float, *, stream: bool = False, sends: bool = False) -> Usage:
         """A call begins; `end` must follow.
 
         Args:
             who: whose it is.
             now: on a clock that is never set back.
             stream: whether it stays open.
+            sends: whether on that stream the caller sends message after message.
 
         Raises:
             TooManyCalls: it may not; nothing was done.
@@ -115,6 +120,7 @@ class CallerLimits:
         room = self._room(used, now)
         used.at = now
         too_many = used.calls >= self.calls or used.bytes >= self._bytes or (stream and used.streams >= self._streams)
+        too_many = too_many or (sends and used.sending >= self._sending)
         if room < 1 or too_many:
             used.room = room
             raise self._refused(who, used, now)
@@ -122,14 +128,16 @@ class CallerLimits:
         used.calls += 1
         if stream:
             used.streams += 1
+            used.sending += sends
         return used
 
-    def end(self, used: Usage, size: int = 0, *, stream: bool = False) -> None:
+    def end(self, used: Usage, size: int = 0, *, stream: bool = False, sends: bool = False) -> None:
         """A call has ended, whose request had so many bytes; whoever has read that has added them to `used`."""
         used.calls -= 1
         used.bytes -= size
         if stream:
             used.streams -= 1
+            used.sending -= sends
 
     @contextmanager
     def during(self, who: str, *, stream: bool = False) -> Iterator[Usage]:
@@ -146,7 +154,7 @@ class CallerLimits:
         Raises:
             DeadlineExceeded: it has not come in time.
         """
-        if used.reading >= READS:
+        if used.reading >= used.reads:
             await used.turn()
         task = asyncio.current_task()
         assert task is not None
@@ -200,6 +208,8 @@ class CallerLimits:
             limit, what, setting = "calls", f"has {used.calls} calls under way", "caller_calls"
         elif used.bytes >= self._bytes:
             limit, what, setting = "bytes", f"has requests of {used.bytes >> 20} MiB under way", "caller_mib"
+        elif used.sending >= self._sending:
+            limit, what, setting = "bytes", f"sends on {used.sending} streams, of 5 MiB each at once", "caller_mib"
         else:
             limit, what, setting = "streams", f"has {used.streams} streams open", "caller_streams"
         self._refusals[limit].inc()

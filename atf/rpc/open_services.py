@@ -13,11 +13,15 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2
 
-from atf.errors import AtfError
+from atf.errors import AtfError, TooManyCalls
 
 from .caller_limits import CallerLimits, Usage
 from .health import Health
 
+READS: Final = 4
+"""Requests of one address that are being read at the same time: gRPC takes up to 5 MiB for each before anybody sees how large it is."""
+WAITING: Final = 250
+"""That wait for their turn; further ones are refused."""
 _REFLECTION: Final = "grpc.reflection.v1alpha.ServerReflection"
 
 
@@ -36,8 +40,8 @@ def open_services(service: Health, described: Sequence[str], limits: CallerLimit
     async def watch(_requests: Any, context: Any) -> None:
         await _bounded(limits, context, lambda usage: _asked(limits, usage, context, service.Watch), stream=True)
 
-    async def info(requests: Any, context: Any) -> None:
-        await _bounded(limits, context, lambda _usage: _told(names, requests, context), stream=True)
+    async def info(_requests: Any, context: Any) -> None:
+        await _bounded(limits, context, lambda usage: _told(names, _each(limits, usage, context), context), stream=True)
 
     names = [*described, health.SERVICE_NAME, _REFLECTION]
     of_health = {
@@ -56,6 +60,7 @@ async def _bounded(
 ) -> Any:
     try:
         with limits.during(context.peer().rpartition(":")[0], stream=stream) as usage:
+            usage.reads = READS
             return await answer(usage)
     except AtfError as error:
         code, sentence = grpc.StatusCode[error.code], str(error)
@@ -69,8 +74,22 @@ async def _asked(
     limits: CallerLimits, usage: Usage, context: Any, answer: Callable[[Message, Any], Awaitable[Any]]
 ) -> Any:
     """What health answers to the one request of a call."""
-    sent = await limits.read(usage, context.read, time.perf_counter())
+    sent = await _read(limits, usage, context)
     return await answer(health_pb2.HealthCheckRequest.FromString(sent or b""), context)
+
+
+async def _each(limits: CallerLimits, usage: Usage, context: Any) -> AsyncIterator[bytes]:
+    """The requests of a stream. Each must come in the time of a call's: else streams that never end one would take all the turns."""
+    while (sent := await _read(limits, usage, context)) is not grpc.aio.EOF:
+        yield sent
+
+
+async def _read(limits: CallerLimits, usage: Usage, context: Any) -> Any:
+    if len(usage.waiting) >= WAITING:
+        raise TooManyCalls(
+            f"{WAITING} requests from this address wait for others of it, which have not come: ask later"
+        )
+    return await limits.read(usage, context.read, time.perf_counter())
 
 
 async def _told(names: Sequence[str], requests: AsyncIterator[bytes], context: Any) -> None:

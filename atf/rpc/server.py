@@ -50,6 +50,10 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.server.max_pending_requests_hard_limit", 10_000),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # How much of a message is taken before anybody reads it. gRPC would let it grow to megabytes for each stream, after the speed of the
+    # connection: then whoever shows nothing valid fills the memory. What is being read gets the room that it needs, after one round trip more.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 262_144),
     # Allows the callers' keepalive (channel.py), also on a connection where nothing is asked; otherwise a quiet long poll, or a quiet caller, is
     # answered with "too many pings".
     ("grpc.keepalive_permit_without_calls", 1),
@@ -193,6 +197,7 @@ def _handler(
         handle = _unary(method, answer, service.metadata)
 
     streams, streamed = method.server_streaming or method.client_streaming, security.while_let_in
+    sends = method.client_streaming and not method.server_streaming
     one_request, counts = not method.client_streaming, _Counts(metrics, method.name)
 
     async def guarded(asked: Any, context: Any) -> Any:
@@ -201,7 +206,7 @@ def _handler(
         try:
             if check is not None:
                 await check(context)
-            usage = limits.begin(caller().account or context.peer(), began, stream=streams)
+            usage = limits.begin(caller().account or context.peer(), began, stream=streams, sends=sends)
             if one_request:
                 asked = await limits.read(usage, context.read, began)
                 if asked is grpc.aio.EOF:
@@ -218,7 +223,7 @@ def _handler(
             code = failure[0].name
         finally:
             if usage is not None:
-                limits.end(usage, size, stream=streams)
+                limits.end(usage, size, stream=streams, sends=sends)
             counts.note(code, time.perf_counter() - began)
         await context.abort(*failure)
         raise AssertionError("abort raises")

@@ -23,10 +23,11 @@ from atf.errors import ConfigError, DeadlineExceeded, TooManyCalls, Unauthentica
 from atf.metrics.metrics import Metrics
 from atf.metrics.table import CALLS_REFUSED
 from atf.process.descriptors import SPARE
-from atf.rpc import frontend_pb2 as f, task_pb2 as t
+from atf.rpc import batch_pb2 as b, frontend_pb2 as f, task_pb2 as t
 from atf.rpc.caller_limits import BURST_S, MOST_CALLERS, READS, CallerLimits, most_connections
 from atf.rpc.caller_security import Security
 from atf.rpc.channel import AioChannel
+from atf.rpc.open_services import READS as OPEN_READS
 from atf.rpc.server import SERVER_OPTIONS, Server, Service, serve
 from atf.rpc.server_security import ServerSecurity
 from atf.rpc.stubs import FrontendStub
@@ -34,6 +35,7 @@ from atf.runtime import SystemRuntime
 from proof.fuzz import raw_http2 as raw
 
 FRONTEND = f.DESCRIPTOR.services_by_name["Frontend"]
+HEALTH, REFLECTION = "/grpc.health.v1.Health/Check", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 GET = "/atf.v1.Frontend/GetTask"
 
 
@@ -53,6 +55,12 @@ class Holds:
         if request.id != "quick":
             await self.let_go.wait()
         return t.Task(id=request.id)
+
+    async def schedule_batch(self, requests: AsyncIterator[b.ScheduleBatchRequest]) -> b.ScheduleBatchReply:
+        await anext(requests)
+        self.begun += 1
+        await self.let_go.wait()
+        return b.ScheduleBatchReply()
 
     async def watch_log(self, request: f.WatchLogRequest) -> AsyncGenerator[f.GetLogReply, None]:
         yield f.GetLogReply(why_none=request.id)
@@ -188,6 +196,35 @@ async def test_bytes_under_way_are_bounded() -> None:
     assert refusals(metrics) == {"bytes": 1}
 
 
+def test_streams_on_which_a_caller_sends_are_bounded_by_what_they_may_have_under_way() -> None:
+    metrics = Metrics()
+    bounds = limits(metrics, caller_mib=10)
+    first, _ = [bounds.begin("a", 0, stream=True, sends=True) for _ in range(2)]
+    with pytest.raises(TooManyCalls, match="a sends on 2 streams, of 5 MiB each at once, and caller_mib"):
+        bounds.begin("a", 0, stream=True, sends=True)
+    bounds.begin("b", 0, stream=True, sends=True)
+    bounds.end(bounds.begin("a", 0, stream=True), stream=True)
+    bounds.end(first, stream=True, sends=True)
+    bounds.begin("a", 0, stream=True, sends=True)
+    assert refusals(metrics) == {"bytes": 1}
+
+
+async def test_batches_that_are_sent_count_as_such_streams() -> None:
+    async with serving(limits(caller_mib=1)) as (logic, server), calling(server) as stub:
+        held = asyncio.ensure_future(stub.schedule_batch(never_ending()))
+        await logic.has(1)
+        with pytest.raises(TooManyCalls, match="sends on 1 streams"):
+            await stub.schedule_batch(never_ending())
+        assert (await stub.get_task(f.GetTaskRequest(id="quick"))).id == "quick"
+        logic.let_go.set()
+        await held
+
+
+async def never_ending() -> AsyncIterator[b.ScheduleBatchRequest]:
+    yield b.ScheduleBatchRequest()
+    await asyncio.Event().wait()
+
+
 def test_calls_a_second_are_bounded() -> None:
     metrics = Metrics()
     bounds, rate = limits(metrics, caller_rate=10), 10
@@ -273,9 +310,35 @@ async def test_health_and_reflection_count_by_the_address_of_whoever_asks() -> N
         assert refusals(metrics) == {"slow": 1, "streams": 2}
 
 
-@pytest.mark.parametrize(
-    "path", ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"]
-)
+@pytest.mark.parametrize("path", [HEALTH, REFLECTION])
+async def test_few_requests_to_health_and_reflection_are_read_at_once(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atf.rpc.open_services.WAITING", 6)
+    bounds = limits(read_s=0.1)
+    async with serving(bounds) as (_, server):
+        slow = await raw.RawConnection.open(server.address)
+        for number in range(1, 23, 2):
+            slow.send(raw.call(path, number) + raw.Frame(raw.DATA, 0, number, raw.message(bytes(100))[:20]).packed())
+        refused = await slow.frame(raw.HEADERS)
+        assert refused.stream == 21
+        assert b"6 requests from this address wait" in refused.data
+        assert b"has not come within 0.1 s" in (await slow.frame(raw.HEADERS)).data
+        (usage,) = vars(bounds)["_callers"].values()
+        assert usage.reads == OPEN_READS < len(usage.waiting) + OPEN_READS
+        await slow.close()
+
+
+async def test_little_of_a_message_is_taken_before_anybody_reads_it() -> None:
+    async with serving(limits()) as (_, server):
+        caller = await raw.RawConnection.open(server.address)
+        settings = dict(struct.iter_unpack(">HI", (await caller.frame(raw.SETTINGS)).data))
+        assert settings.get(4, 65_535) <= 262_144
+        await caller.close()
+    assert ("grpc.http2.bdp_probe", 0) in SERVER_OPTIONS, "else that grows"
+
+
+@pytest.mark.parametrize("path", [HEALTH, REFLECTION])
 async def test_health_and_reflection_refuse_what_they_can_not_read(
     path: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
