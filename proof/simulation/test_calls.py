@@ -235,6 +235,14 @@ def test_a_window_that_was_over_before_the_clock_was_set_back_may_have_gone() ->
     assert schedule(1050, "1-b", 0, 1050) == ""
 
 
+@pytest.mark.parametrize(("ran_us", "holds"), [("", False), ("0", True), ("17", True)])
+def test_a_window_ends_where_its_task_was_cancelled_and_never_ran(ran_us: str, holds: bool) -> None:
+    schedule = ScheduledCall("0")
+    schedule(1000, "1-a", 0, 1000)
+    schedule.fields.update(s="CANCELLED", R=f"e1\t1010\t{ran_us}\t1\tlost: its lease expired\n")
+    assert ("made within the window" in schedule(1050, "1-b", 0, 1050)) == holds
+
+
 def test_a_task_that_is_started_afresh_has_the_window_of_its_key() -> None:
     schedule = ScheduledCall("0")
     schedule(1000, "1-a", 0, 1000)

@@ -138,5 +138,5 @@ def _holds(window: _Window, waits: bool, now_us: int, field: Callable[[str, str]
 def _never_ran(task_id: str, field: Callable[[str, str], str | None]) -> bool:
     """Whether a task was cancelled before its lambda was called: its unique key is free again."""
     runs = [line.split("\t") for line in (field(task_id, "R") or "").splitlines()]
-    ran = field(task_id, "a") or field(task_id, "t4") or any(started != "0" for _, started, *_ in runs)
+    ran = field(task_id, "a") or field(task_id, "t4") or any(ran_us for _, _ended, ran_us, *_ in runs)
     return field(task_id, "s") == "CANCELLED" and not ran

@@ -236,6 +236,22 @@ async def test_a_store_that_forgot_a_claim_gives_a_larger_token(world: World) ->
     assert await world.beat(claim) == [Verdict.LOST]
 
 
+async def test_a_store_that_forgot_a_claim_gives_a_larger_token_also_once_its_clock_is_set_back(world: World) -> None:
+    """As far as its time was noted to have come, no number is below."""
+    (claim,) = await world.run("a", started=False)
+    client = world.store.link.client
+    await client.hdel("atf:{0}:t:0-a", "c", "n")
+    await client.hset("atf:{0}:t:0-a", "s", "ENQUEUED")
+    world.clock.advance(11)
+    await world.run("b", started=False)  # which notes the time
+    for back in (3600, 1):
+        world.clock.advance(-back)
+        (again,) = held(await world.claim("0-a"))
+        assert again.counter > claim.counter
+        claim = again
+        await world.store.hand_back([again])
+
+
 async def test_a_clock_that_goes_back_enqueues_nothing_early(world: World) -> None:
     await world.schedule("a", delay_us=5 * US)
     world.clock.advance(-3600)

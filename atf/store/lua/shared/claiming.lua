@@ -26,7 +26,7 @@ function claiming.by(server, memory, name) call.server, call.memory, call.name =
 function claiming.gives(P)
   if claiming.begun then return true end
   if claiming.refusal then return false end
-  local pause, gated, clock, logged = store_clock.note_server(P, call.server, call.memory, call.now, call.timeout, 'logged')
+  local pause, gated, clock, logged, stepped = store_clock.note_server(P, call.server, call.memory, call.now, call.timeout, 'logged')
   call.last = roster.last(P, call.name)
   if not call.last then
     claiming.refusal = {'unlisted'}
@@ -38,6 +38,8 @@ function claiming.gives(P)
     return false
   end
   claiming.begin(gated, tonumber(logged or 0) > 0)
+  -- No claim's number is below how far TIME has ever come: the number of a claim that the store has forgotten may stand there.
+  call.from = math.max(call.now, tonumber(clock or 0), tonumber(stepped or 0))
   return true
 end
 
@@ -130,7 +132,7 @@ function claiming.give(P, sets, whose, id, owner, nonce)
   if run ~= 0 then attempts, losses, alone, misfit = fields_of(task_key(P, id), 'a', 'l', 'z', 'mf') end
   if call.gates and kept_at_claim(P, sets, id, queue) then return false end  -- mutant: no_gate_at_the_claim
   if misfit and unfit(P, sets, id, queue, misfit) then return false end  -- mutant: misfit_offered_again
-  counter, run = math.max(counter + 1, now), run + 1  -- mutant: new_token
+  counter, run = math.max(counter + 1, call.from), run + 1  -- mutant: new_token
   moves.move(P, sets, id, queue, 'ENQUEUED', 'CLAIMED', now + call.timeout, now, 'c', fmt(counter) .. ' ' .. fmt(run) .. ' ' .. nonce .. ' ' .. owner)
   note_lease(queue)
   return entry_of(P, whose, id, queue, counter, spec, scheduled_at, run, attempts, losses, alone), queue

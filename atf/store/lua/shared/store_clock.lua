@@ -62,10 +62,10 @@ end
 -- hold: for one heartbeat timeout, so that those executors have ended by then, it gives none. Only where neither this process
 -- nor the one before forgets anything is there no such pause; where both have at least a prefix, the roster may end it. While roles change to
 -- a longer timeout, which is on record then, the longer one counts. Returns how long claims are refused, or nil; whether any lambda here has
--- gates that look at single tasks; how far TIME was noted to have come; and the field `also` of the partition's record.
+-- gates that look at single tasks; how far TIME was noted to have come; the field `also` of the partition's record; and the last step back of TIME.
 function store_clock.note_server(P, server, memory, now, timeout, also)
-  local before, pause_until, durable, gated, clock, pause_over, more =
-    fields_of(P, 'server', 'pause_until', 'durable', 'gated', 'clock', 'pause_over', also or 'clock')
+  local before, pause_until, durable, gated, clock, pause_over, more, stepped =
+    fields_of(P, 'server', 'pause_until', 'durable', 'gated', 'clock', 'pause_over', also or 'clock', 'stepped')
   pause_until = tonumber(pause_until or nil)
   local pause = store_clock.pause_left(pause_until, pause_over, now)
   if server ~= '' and before ~= server then
@@ -80,7 +80,7 @@ function store_clock.note_server(P, server, memory, now, timeout, also)
   elseif server ~= '' and (roster.MEMORY[memory] or 0) < (roster.MEMORY[durable] or 0) then
     redis.call('HSET', P, 'durable', memory)  -- its settings were changed: what it forgets from now on, it forgets
   end
-  return pause, tonumber(gated or 0) > 0, clock, more  -- mutant: no_pause_after_rollback
+  return pause, tonumber(gated or 0) > 0, clock, more, stepped  -- mutant: no_pause_after_rollback
 end
 
 -- The last step back of TIME (see store_clock.note), and whether this store consumer may end leases: it has seen a heartbeat timeout go by
