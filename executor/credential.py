@@ -1,7 +1,7 @@
 """What an executor shows to the roles: a credential that its controller gets for it, and that is renewed halfway or every two minutes.
 
-It is that of the whole process: of the executor's own calls, of its heartbeats, and of the clients that lambdas make. Isolated runs are processes of
-their own, and read it from memory that they share with this one. The token behind it never comes here (controller/entrance.py).
+The executor's own calls and its heartbeats show it. The clients that lambdas make show another one, which is made of it and has no part in claims
+(auth/executor_credentials.py). Isolated runs are processes of their own, and read that other one from memory that they share with this one. The token behind it never comes here (controller/entrance.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from atf.auth.executor_credentials import of_code
 from atf.auth.secrets import HEADER, SCHEME
 from atf.calls.retry import RetryPolicy, Trouble, retry
 from atf.errors import AtfError, InvalidArgument, PermissionDenied, Unauthenticated
@@ -47,12 +48,16 @@ class OwnCredential:
         executor_id: which executor.
         secret: what its controller has started it with.
         tls: how its channels are made.
+
+    Attributes:
+        code: the CallerSecurity of the code that runs in this process.
     """
 
     def __init__(self, executor_id: str, secret: str, tls: CallerSecurity) -> None:
         self._executor_id, self._secret, self._tls = executor_id, secret, tls
         self._valid_s = 0.0
         self._shown: Metadata = None
+        self.code = OfCode(tls)
         self._shared: SharedMemory | None = None
 
     def metadata(self) -> Metadata:
@@ -69,7 +74,7 @@ class OwnCredential:
         if self._shared is None:
             self._shared = SharedMemory()
             if self._shown is not None:
-                self._shared.write(self._secret)
+                self._shared.write(of_code(self._secret))
         return self._shared.descriptor
 
     async def enter(self, controller: api.Controller) -> None:
@@ -83,8 +88,9 @@ class OwnCredential:
         self._valid_s = found.valid_for_us / US
         if found.secret:
             self._secret, self._shown = found.secret, ((HEADER, SCHEME + found.secret),)
+            self.code.show(of_code(found.secret))
             if self._shared is not None:
-                self._shared.write(found.secret)
+                self._shared.write(of_code(found.secret))
 
     async def keep(self, controller: api.Controller, runtime: Runtime, over: Callable[[], None]) -> None:
         """Renews it until cancelled, while the controller knows this executor; then calls `over`."""
@@ -116,8 +122,29 @@ class OnThisHost:
         return 0
 
 
+class OfCode:
+    """The CallerSecurity of the code of users in an executor's process."""
+
+    def __init__(self, tls: CallerSecurity) -> None:
+        self._tls = tls
+        self._shown: Metadata = None
+
+    def show(self, secret: str) -> None:
+        """From now on its calls show this."""
+        self._shown = ((HEADER, SCHEME + secret),)
+
+    def metadata(self) -> Metadata:
+        return self._shown
+
+    def credentials(self) -> Any | None:
+        return self._tls.credentials()
+
+    def version(self) -> int:
+        return self._tls.version()
+
+
 class OfIsolatedRun:
-    """The CallerSecurity of an isolated run: it shows what its executor has now.
+    """The CallerSecurity of an isolated run: it shows what its executor has for code now.
 
     Args:
         descriptor: of the memory that they share.

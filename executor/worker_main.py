@@ -163,7 +163,7 @@ def _credential(executor_id: str, secret_fd: str) -> OwnCredential | None:
     with os.fdopen(int(secret_fd), "rb") as pipe:
         credential = OwnCredential(executor_id, pipe.read().decode(), tls)
     hide_memory()  # what proves its claims is here, and lambdas of other executors may run as the same user
-    use(credential)
+    use(credential.code)
     return credential
 
 
@@ -195,7 +195,7 @@ async def _work(
     timing: Timing,
     process: Process,
 ) -> int:
-    channels = [_to_controller(settings, credential), open_channel(settings.hsc)]
+    channels = [_to_controller(settings, credential), open_channel(settings.hsc, security=credential)]
     controller = ControllerStub(channels[0])
     executor = Executor(
         executor_id=executor_id,
@@ -217,7 +217,7 @@ async def _work(
         if not loop.is_closed():  # else this process is about to end
             loop.call_soon_threadsafe(executor.heard, lost, cancelled)
 
-    hsc = HSCStub(open_blocking_channel(settings.hsc))
+    hsc = HSCStub(open_blocking_channel(settings.hsc, security=credential))
     heartbeats = executor.heartbeats(hsc, partial(_end_without_leases, executor), heard)
     process.at_once = partial(_cut, executor)
     thread = threading.Thread(target=_beat, args=(heartbeats,), name="heartbeats", daemon=True)

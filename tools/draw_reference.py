@@ -457,14 +457,14 @@ def permissions_page() -> Iterator[str]:
     )
     yield (
         "The subject of a client's certificate goes by the same rows: `atf token create --subject` says what it may do. The credential of an executor has the"
-        " verbs `schedule`, `read`, `read_payload` and `work` of the token behind it, for calls whose last column says yes.\n"
+        " verbs `schedule`, `read`, `read_payload` and `work` of the token behind it, for calls whose last column says yes. So has what the code of users shows in it, but for calls that are for the executor alone.\n"
     )
     yield "| what it concerns | what holds |\n|---|---|"
     yield "\n".join(f"| {over.value} | {text} |" for over, text in OVERS.items())
     services: dict[str, list[str]] = {}
     for path, rule in permissions.RULES.items():
         _, service, name = path.split("/")
-        executors = "yes" if rule.executors else "no"
+        executors = ("yes" if rule.code else "executor alone") if rule.executors else "no"
         services.setdefault(service, []).append(
             f"| {name} | {f'`{rule.verb}`' if rule.verb else 'any'} | {rule.over.value} | {executors} |"
         )

@@ -109,9 +109,10 @@ class TokenAuthenticator:
         self._check(record)
         grant = record.grant
         verbs = frozenset(each for each in _OF_EXECUTORS if grant.can(each))
-        name = f"executor {credential.executor_id} by {record.name}"
+        kind = CallerKind.CODE if credential.of_code else CallerKind.EXECUTOR
+        name = f"{'code in ' * credential.of_code}executor {credential.executor_id} by {record.name}"
         own = TokenGrant(verbs, grant.scopes, grant.pools)
-        return Caller(CallerKind.EXECUTOR, name, own, credential.executor_id, record.id, record.seal, record.name)
+        return Caller(kind, name, own, credential.executor_id, record.id, record.seal, record.name)
 
     def _check(self, record: TokenRecord) -> None:
         why = record.ended(self._runtime.wall_us())

@@ -27,6 +27,8 @@ class CallerKind(Enum):
     CERTIFICATE = "certificate"
     EXECUTOR = "executor"
     """The credential of one executor, which a controller got for it."""
+    CODE = "code"
+    """What the code of users shows in an executor, which has made it of its own."""
 
 
 @dataclass(frozen=True)

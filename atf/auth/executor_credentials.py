@@ -1,7 +1,10 @@
 """Short-lived credentials of executors: what the HSC signs, so that whoever knows the key can check them without asking anybody.
 
 A credential says which token stands behind it, for which executor it is, and until when. Who takes it looks that token up as well: what was
-revoked is revoked for its executors, too. It can't claim, so that user code, which runs in the executor, can end nothing but what runs beside it.
+revoked is revoked for its executors, too. It can't claim.
+
+The code of users is given another kind, `of_code`, which its executor makes of its own credential: it schedules and reads as that does, and can neither
+ask for work nor renew or end what runs. Nobody gets from it to the executor's.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ from atf.errors import InvalidArgument
 
 PREFIX: Final = "atfx"
 KEY_BYTES: Final = 32
+_SIGNATURE_CHARS: Final = 43
 _EXECUTOR_ID: Final = "[A-Za-z0-9._-]{1,64}"
-_FORM: Final = re.compile(rf"{PREFIX}_([a-z2-7]{{10}})_([0-9]{{1,16}})_({_EXECUTOR_ID})_([A-Za-z0-9_-]{{43}})")
+_FORM: Final = re.compile(
+    rf"{PREFIX}_([a-z2-7]{{10}})_(c?)([0-9]{{1,16}})_({_EXECUTOR_ID})_[A-Za-z0-9_-]{{{_SIGNATURE_CHARS}}}"
+)
 
 
 class Credential(NamedTuple):
@@ -26,6 +32,8 @@ class Credential(NamedTuple):
     token_id: str
     expires_us: int
     executor_id: str
+    of_code: bool = False
+    """Whether the code of users shows it, and not the executor itself."""
 
 
 def check_executor_id(executor_id: str) -> None:
@@ -40,8 +48,14 @@ def check_executor_id(executor_id: str) -> None:
 
 def sign(credential: Credential, key: bytes) -> str:
     """A credential as its holder shows it."""
-    said = f"{PREFIX}_{credential.token_id}_{credential.expires_us}_{credential.executor_id}"
-    return f"{said}_{_signature(said, key)}"
+    text = _signed(f"{PREFIX}_{credential.token_id}_{credential.expires_us}_{credential.executor_id}", key)
+    return of_code(text) if credential.of_code else text
+
+
+def of_code(text: str) -> str:
+    """What the code of users shows, by what its executor shows: signed with the signature of that, which can't be told from it."""
+    prefix, token_id, said = text.split("_", 2)
+    return _signed(f"{prefix}_{token_id}_c{said[: -_SIGNATURE_CHARS - 1]}", text[-_SIGNATURE_CHARS:].encode())
 
 
 def check(text: str, keys: list[bytes]) -> Credential | None:
@@ -49,11 +63,12 @@ def check(text: str, keys: list[bytes]) -> Credential | None:
     found = _FORM.fullmatch(text) if len(text) <= 256 else None
     if found is None:
         return None
-    said = text[: -len(found[4]) - 1]
-    if not any(hmac.compare_digest(_signature(said, key), found[4]) for key in keys):
+    said = Credential(found[1], int(found[3]), found[4], of_code=bool(found[2]))
+    if not any(hmac.compare_digest(sign(said, key), text) for key in keys):
         return None
-    return Credential(found[1], int(found[2]), found[3])
+    return said
 
 
-def _signature(said: str, key: bytes) -> str:
-    return base64.urlsafe_b64encode(hmac.digest(key, said.encode(), hashlib.sha256)).decode().rstrip("=")
+def _signed(said: str, key: bytes) -> str:
+    digest = hmac.digest(key, said.encode(), hashlib.sha256)
+    return f"{said}_{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

@@ -44,6 +44,8 @@ class Rule(NamedTuple):
     over: Over
     executors: bool = True
     """Whether an executor's credential is enough."""
+    code: bool = True
+    """Whether that is enough which the code of users shows there, too."""
 
 
 DAPR: Final = "dapr.proto.runtime.v1.Dapr"
@@ -113,9 +115,9 @@ _HSC: Final[Mapping[str, Rule]] = {
     "NextClaims": Rule(Verb.WORK, Over.NAMED, executors=False),
     "ReportHost": Rule(Verb.WORK, Over.NAMED, executors=False),
     "ReportLoss": Rule(Verb.WORK, Over.OWN, executors=False),
-    "Heartbeat": Rule(Verb.WORK, Over.OWN),
-    "SetResults": Rule(Verb.WORK, Over.OWN),
-    "HandBack": Rule(Verb.WORK, Over.OWN),
+    "Heartbeat": Rule(Verb.WORK, Over.OWN, code=False),
+    "SetResults": Rule(Verb.WORK, Over.OWN, code=False),
+    "HandBack": Rule(Verb.WORK, Over.OWN, code=False),
     "FirstTime": Rule(Verb.WORK, Over.NAMED),
     "IssueCredential": Rule(Verb.WORK, Over.OWN, executors=False),
 }
@@ -178,6 +180,10 @@ def check_method(path: str, who: Caller) -> None:
     rule, name = RULES.get(path), path.rpartition("/")[2]
     if rule is None:
         raise PermissionDenied(f"{name} is in no row of the table of who may call what, so nobody may")
+    if who.kind is CallerKind.CODE and not (rule.code and rule.executors):
+        raise PermissionDenied(
+            f"{who.name}: no {name}: code may schedule and read, and its executor alone asks for tasks and ends them"
+        )
     if who.kind is CallerKind.EXECUTOR and not rule.executors:
         raise PermissionDenied(f"{who.name}: no {name}: what an executor holds is for its own claims alone")
     if rule.verb is None:

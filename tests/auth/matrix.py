@@ -60,8 +60,8 @@ SCOPES: Final = ("own", "dapr.own", "dapr-scheduler.own")
 CHANCE: Final = random.Random(1)
 FRONTEND: Final = "atf.v1.Frontend"
 BAD: Final = ("no", "wrong", "expired", "revoked")
-EXECUTOR, CERTIFICATE = "executor", "certificate"
-"""Of an executor, by a token that may schedule, read and work; and of a client, with the verb admin. Both for `own`."""
+EXECUTOR, CODE, CERTIFICATE = "executor", "code", "certificate"
+"""Of an executor, and of the code in it, by a token that may schedule, read and work; and of a client, with the verb admin. Both for `own`."""
 BAD_HOLDERS: Final = (
     "executor expired",
     "executor revoked",
@@ -70,7 +70,7 @@ BAD_HOLDERS: Final = (
     "certificate revoked",
 )
 OF_HANDS: Final = frozenset({Verb.SCHEDULE, Verb.READ, Verb.READ_PAYLOAD, Verb.WORK})
-GOOD: Final = (*(each.value for each in Verb), EXECUTOR, CERTIFICATE)
+GOOD: Final = (*(each.value for each in Verb), EXECUTOR, CODE, CERTIFICATE)
 _KEY: Final = b"k" * KEY_BYTES
 LET_IN, NO_TOKEN, DENIED, HIDDEN = "let in", "UNAUTHENTICATED", "PERMISSION_DENIED", "not there"
 
@@ -239,8 +239,9 @@ def expected_of(path: str, token: str, name: str) -> str:
     """What the table says of a holder."""
     if token in {*BAD, *BAD_HOLDERS}:
         return NO_TOKEN
-    if token == EXECUTOR:
-        return expected(path, OF_HANDS, name) if RULES[path].executors else DENIED
+    if token in {EXECUTOR, CODE}:
+        may = RULES[path].executors and (RULES[path].code or token == EXECUTOR)
+        return expected(path, OF_HANDS, name) if may else DENIED
     return expected(path, frozenset({Verb.ADMIN if token == CERTIFICATE else Verb(token)}), name)
 
 
@@ -359,6 +360,7 @@ def _tokens() -> tuple[dict[str, str], dict[str, TokenRecord]]:
     later = 1 << 52
     shown |= {
         EXECUTOR: sign(Credential(hand, later, "e1"), _KEY),
+        CODE: sign(Credential(hand, later, "e1", of_code=True), _KEY),
         "executor expired": sign(Credential(hand, 1, "e1"), _KEY),
         "executor revoked": sign(Credential(dead, later, "e1"), _KEY),
         "executor forged": sign(Credential(hand, later, "e1"), b"x" * KEY_BYTES),

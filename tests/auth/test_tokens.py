@@ -12,7 +12,7 @@ import pytest
 from atf.auth import secrets
 from atf.auth.authenticator import TokenAuthenticator
 from atf.auth.caller import ANYBODY, Caller, CallerKind, acting_for, caller, permit, permitted
-from atf.auth.executor_credentials import Credential, check, sign
+from atf.auth.executor_credentials import Credential, check, of_code, sign
 from atf.auth.grants import ALL, TokenGrant, Verb, scopes_of, verbs_of
 from atf.auth.known_tokens import LOOKS, MOST_AGE_S, KnownTokens, TokenTable
 from atf.auth.methods import DAPR, DAPR_SCHEDULER, RULES, check_method
@@ -194,9 +194,23 @@ def test_another_credential_is_none(text: str, tokens: Tokens, why: str) -> None
         let_in(tokens, bearer(text))
 
 
+@pytest.mark.parametrize("executor_id", ["e1", "e_c1_2"])
+def test_code_of_users_has_no_part_in_claims(executor_id: str) -> None:
+    text = of_code(sign(Credential(ID, 1 << 52, executor_id), KEY))
+    assert text == sign(Credential(ID, 1 << 52, executor_id, of_code=True), KEY)
+    found = let_in(Tokens(record()), bearer(text))
+    assert (found.kind, found.executor_id) == (CallerKind.CODE, executor_id)
+    check_method("/atf.v1.Frontend/Schedule", found)
+    check_method("/atf.v1.HSC/FirstTime", found)
+    for name in ("Heartbeat", "SetResults", "HandBack", "NextClaims", "IssueCredential"):
+        with pytest.raises(PermissionDenied, match=f"no {name}: code may schedule and read"):
+            check_method(f"/atf.v1.HSC/{name}", found)
+    assert check(text.replace(f"_c{1 << 52}_", f"_{1 << 52}_"), [KEY]) is None, "it does not become the executor's"
+
+
 def test_a_credential_can_not_be_changed() -> None:
     text = sign(Credential(ID, 1 << 52, "e1"), KEY)
-    assert check(text, [b"new" * 11, KEY]) == (ID, 1 << 52, "e1")
+    assert check(text, [b"new" * 11, KEY]) == (ID, 1 << 52, "e1", False)
     assert check(text.replace("_e1_", "_e2_"), [KEY]) is None
 
 

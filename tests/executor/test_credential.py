@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from atf.auth.executor_credentials import Credential, of_code, sign
 from atf.errors import AtfError, Unauthenticated, Unavailable
 from atf.executor.credential import RENEWED_WITHIN_S, OfIsolatedRun, OnThisHost, OwnCredential, SharedMemory
 from atf.rpc import task_pb2 as t
@@ -25,6 +26,7 @@ from .world import FakeController
 
 LIFE_S: Final = 900
 RENEWED_S: Final = RENEWED_WITHIN_S  # which is before half of that
+ONE, TWO, THREE = (sign(Credential("abcdefghij", 9**each, "e" * each), b"key") for each in (1, 9, 2))
 
 
 class Holder:
@@ -56,23 +58,23 @@ async def holder(runtime: VirtualRuntime) -> AsyncIterator[Holder]:
 
 @virtual(holder)
 async def test_it_is_renewed_soon_with_the_one_before(w: Holder) -> None:
-    w.give("one", Unavailable("away"), "two", "three")
+    w.give(ONE, Unavailable("away"), TWO, THREE)
     await w.own.enter(w.controller)
-    assert w.own.metadata() == (("authorization", "Bearer one"),)
+    assert w.own.metadata() == (("authorization", f"Bearer {ONE}"),)
     keeping = w.keep()
     await asyncio.sleep(RENEWED_S - 1)
     assert w.shown == ["the secret"]
     await asyncio.sleep(17)  # also where the first try fails
-    assert w.own.metadata() == (("authorization", "Bearer two"),)
-    assert w.shown == ["the secret", "one", "one"]
+    assert w.own.metadata() == (("authorization", f"Bearer {TWO}"),)
+    assert w.shown == ["the secret", ONE, ONE]
     await asyncio.sleep(RENEWED_S)
-    assert w.shown[3:] == ["two"]
+    assert w.shown[3:] == [TWO]
     await end([keeping])
 
 
 @virtual(holder)
 async def test_an_executor_that_is_not_known_any_more_takes_no_more(w: Holder) -> None:
-    w.give("one", Unauthenticated("it was revoked"))
+    w.give(ONE, Unauthenticated("it was revoked"))
     await w.own.enter(w.controller)
     await w.keep()
     assert w.over.is_set()
@@ -88,18 +90,14 @@ async def test_where_nothing_is_to_be_shown_nothing_is_renewed(w: Holder) -> Non
 
 
 @virtual(holder)
-async def test_isolated_runs_show_what_their_executor_has_now(w: Holder) -> None:
+async def test_code_shows_what_its_executor_has_for_it_now(w: Holder) -> None:
     run = OfIsolatedRun(w.own.share(), Security())
     assert run.metadata() is None
-    for secret in ("one", "a longer one", "3"):
+    for secret in (ONE, TWO, THREE):
         w.give(secret)
         await w.own.enter(w.controller)
-        assert (
-            run.metadata()
-            == w.own.metadata()
-            == OnThisHost(w.own).metadata()
-            == (("authorization", f"Bearer {secret}"),)
-        )
+        assert w.own.metadata() == OnThisHost(w.own).metadata() == (("authorization", f"Bearer {secret}"),)
+        assert run.metadata() == w.own.code.metadata() == (("authorization", f"Bearer {of_code(secret)}"),)
     os.close(w.own.share())
 
 

@@ -8,14 +8,16 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import atf
 from atf.errors import AtfError
-from atf.rpc import hsc_pb2 as h, task_pb2 as t
+from atf.executor.credential import OnThisHost
+from atf.rpc import controller_pb2 as c, hsc_pb2 as h, task_pb2 as t
 from atf.rpc.caller_security import CallerSecurity, Security, own
 from atf.rpc.channel import open_channel
 from atf.rpc.lambda_sets import LambdaSet
-from atf.rpc.stubs import HSCStub
+from atf.rpc.stubs import ControllerStub, HSCStub
 from atf.task import US
 
 app = atf.App("photos")
@@ -82,6 +84,25 @@ def schedule_from_apart() -> str:
     return hold.schedule(0).id
 
 
+@app.task(isolate=True)
+def work_from_apart() -> list[str]:
+    """Asks the controller for tasks in its executor's name, enters there, and renews leases, all by what an isolated run is given."""
+    shown = (own().metadata() or (("", ""),))[0][1].removeprefix("Bearer ")
+    mine = shown.split("_", 3)[3][: -len("_") - 43]
+    work = c.NextWorkRequest(executor_id=mine, nonce="mine", max_tasks=1, lambdas=["photos/hold"], signatures=["made"])
+    enter = c.EnterRequest(executor_id=mine, secret=shown)
+
+    def ask(channel: Any) -> Awaitable[object]:
+        return ControllerStub(channel).next_work(work)
+
+    def come_in(channel: Any) -> Awaitable[object]:
+        return ControllerStub(channel).enter(enter)
+
+    here = OnThisHost(own()), os.environ["ATF_CONTROLLER"]
+    beat = h.HeartbeatRequest(executor_id=mine)
+    return [_said(*here, ask), _said(*here, come_in), _called(own(), lambda hsc: hsc.heartbeat(beat))]
+
+
 def _ask(hsc: HSCStub) -> Awaitable[object]:
     request = h.NextClaimsRequest(executor_id="mine", nonce="mine", max_tasks=1, lambda_set=OTHERS.digest)
     request.lambdas.extend(OTHERS.lambdas)
@@ -89,10 +110,14 @@ def _ask(hsc: HSCStub) -> Awaitable[object]:
 
 
 def _called(security: CallerSecurity, call: Callable[[HSCStub], Awaitable[object]]) -> str:
+    return _said(security, os.environ["ATF_HSC"], lambda channel: call(HSCStub(channel)))
+
+
+def _said(security: CallerSecurity, address: str, call: Callable[[Any], Awaitable[object]]) -> str:
     async def play() -> object:
-        channel = open_channel(os.environ["ATF_HSC"], security=security)
+        channel = open_channel(address, security=security)
         try:
-            return await call(HSCStub(channel))
+            return await call(channel)
         finally:
             await channel.close()
 

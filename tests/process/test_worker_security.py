@@ -143,15 +143,19 @@ async def code_of_users_gets_at_nothing_but_its_own(cluster: Cluster) -> None:
         assert {found[each] for each in hidden} == {"PermissionError"}
 
         by_credential, by_nothing = await client.result(await client.schedule("photos/claim"))
-        assert by_credential.startswith("PermissionDenied: executor ")
-        assert "for its own claims alone" in by_credential
+        assert by_credential.startswith("PermissionDenied: code in executor ")
+        assert "its executor alone asks for tasks" in by_credential
         assert by_nothing.startswith("Unauthenticated: no token was sent")
 
         ended = await client.schedule("photos/end_neighbour", task_id=held, executor_id=task.owner)
         others, own, nobody = await client.result(ended)
-        assert f"can't speak for the executor {task.owner!r}" in others
-        assert own == "verdicts: LOST"
+        assert "no SetResults" in others
+        assert "no SetResults" in own
         assert nobody.startswith("Unauthenticated")
+        asked, entered, beat = await client.result(await client.schedule("photos/work_from_apart"))
+        assert asked.startswith("Unauthenticated: this controller does not know who asks")
+        assert entered.startswith("Unauthenticated: what this executor shows is not known here")
+        assert "no Heartbeat: code may schedule and read" in beat
 
         for name in ("schedule_more", "schedule_from_apart"):
             more = await client.result(await client.schedule(f"photos/{name}"))
