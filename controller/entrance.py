@@ -6,18 +6,18 @@ The controller shows its token to the HSC alone. An executor runs the code of us
 2. the executor shows that secret to Enter, and gets a credential that the HSC has signed for it (hsc/credentials.py)
 3. it shows the credential to the roles, and here, where those that were given are remembered; halfway it shows it to Enter for the next one
 
-An executor that was started by hand shows the controller's own token in the place of the secret (executor/main.py). Where the HSC says that callers show
+An executor that was started by hand proves in the place of the secret that it knows the controller's own token (auth/by_hand.py). Where the HSC says that callers show
 nothing, this controller asks nobody for anything either.
 """
 
 from __future__ import annotations
 
 import base64
-import hmac
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from atf.auth.by_hand import is_proof
 from atf.auth.caller import ANYBODY, Caller, CallerKind
 from atf.auth.methods import OF_CONTROLLERS
 from atf.auth.secrets import MAX_CHARS, SCHEME, digest_of
@@ -96,7 +96,8 @@ class Entrance:
             self._secrets[digest] = request.executor_id
             return
         shown = self._own.metadata()
-        if shown is None or not hmac.compare_digest(shown[0][1].encode(), (SCHEME + request.secret).encode()):
+        token = shown[0][1].removeprefix(SCHEME) if shown else ""
+        if not token or not is_proof(request.secret, token, request.executor_id, self._runtime.wall_us()):
             raise Unauthenticated(
                 "what this executor shows is not known here: a controller lets in those that it has started, once each, and those that"
                 " were started by hand with its own token (ATF_TOKEN, ATF_TOKEN_FILE)"

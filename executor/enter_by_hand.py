@@ -4,7 +4,8 @@ Started by the guard (main.py), which has no gRPC, and before the worker, which 
 
     python -P -m atf.executor.enter_by_hand EXECUTOR_ID CONTROLLER
 
-Reads the token from stdin, writes the credential to stdout, and why there is none to stderr.
+Reads the token from stdin, writes the credential to stdout, and why there is none to stderr. The controller's port is of no certificate, so whoever
+listens there is shown that the token is known here, and not the token.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from atf.auth.by_hand import proof
 from atf.calls.retry import RetryPolicy, retry
 from atf.errors import AtfError, message_of
 from atf.exits import EXIT_OK, EXIT_UNAVAILABLE
 from atf.process.hidden import hide_memory
-from atf.rpc import controller_pb2 as c
+from atf.rpc import controller_pb2 as c, task_pb2 as t
 from atf.rpc.caller_security import Security
 from atf.rpc.channel import open_channel
 from atf.rpc.stubs import ControllerStub
@@ -44,10 +46,15 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _enter(executor_id: str, address: str, token: str) -> str:
     channel, runtime = open_channel(address, security=Security()), SystemRuntime()
-    stub, request = ControllerStub(channel), c.EnterRequest(executor_id=executor_id, secret=token)
+    stub = ControllerStub(channel)
     until = runtime.monotonic() + PATIENCE_S
+
+    async def enter() -> t.Credential:
+        secret = proof(token, executor_id, runtime.wall_us())
+        return await stub.enter(c.EnterRequest(executor_id=executor_id, secret=secret), timeout=_CALL_S)
+
     try:
-        return (await retry(lambda: stub.enter(request, timeout=_CALL_S), _AGAIN, runtime, until=until)).secret
+        return (await retry(enter, _AGAIN, runtime, until=until)).secret
     finally:
         await channel.close()
 

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from atf.auth.by_hand import VALID_US, proof
 from atf.auth.caller import ANYBODY, Caller, acting_for
 from atf.auth.methods import OF_CONTROLLERS
 from atf.config.settings import ControllerSettings, ExecutorSettings, SecuritySettings, Timing
@@ -125,9 +126,14 @@ async def test_strangers_may_only_try_to_enter(d: Door) -> None:
 
 @virtual(door)
 async def test_one_that_was_started_by_hand_shows_the_controller_s_token(d: Door) -> None:
-    assert (await d.who(await d.enter(OWN))).executor_id == "e1"
-    with pytest.raises(Unauthenticated):
-        await d.enter(OWN[:-1] + "t")
+    now = d.runtime.wall_us()
+    shown = proof(OWN, "e1", now)
+    assert OWN[15:] not in shown
+    assert (await d.who(await d.enter(shown))).executor_id == "e1"
+    late, unknown = proof(OWN, "e1", now - VALID_US - US), proof(OWN[:-1] + "t", "e1", now)
+    for wrong in (OWN, late, unknown, proof(OWN, "e2", now), shown.replace("atfh", "atfx"), "atfh_²_x", "atfh_"):
+        with pytest.raises(Unauthenticated):
+            await d.enter(wrong)
 
 
 @virtual(door)
