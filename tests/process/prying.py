@@ -36,9 +36,11 @@ def read_token() -> dict[str, str]:
     """Looks into this process, its guard, the controller and all other workers."""
     guard = os.getppid()
     controller = _parent(guard)
-    others = [pid for pid in _processes("atf.executor.worker_main") if pid != os.getpid()]
+    workers = [pid for pid in _processes("atf.executor.worker_main") if pid != os.getpid()]
+    others = [pid for pid in workers if _parent(_parent(pid)) == controller]
     found = {"own environ": " ".join(os.environ.values()), "own arguments": " ".join(sys.orig_argv)}
     forks = [pid for pid in _processes("atf.executor.isolation.fork_server") if _parent(pid) in others]
+    _wait_until_hidden([*others, *forks])
     found["neighbours' fork servers"] = str(len(forks))
     kinds = (("guard", [guard]), ("controller", [controller]), ("neighbour", others), ("fork server", forks))
     for name, pids in kinds:
@@ -135,8 +137,19 @@ def _look(path: Path) -> str:
         return type(error).__name__
 
 
+def _wait_until_hidden(pids: list[int]) -> None:
+    """At most 10 s: processes hide while they start."""
+    until = time.monotonic() + 10
+    while any(_look(Path(f"/proc/{pid}/mem")) == "opened" for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    """0: it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _processes(word: str) -> list[int]:
