@@ -15,11 +15,12 @@ from atf.config.settings import ExecutorSettings
 from atf.controller.entrance import Entrance
 from atf.controller.pool import ExecutorPool
 from atf.controller.starts import Starts
+from atf.errors import Unauthenticated
 from atf.executor.credential import OwnCredential
 from atf.executor.guarding.guard import TICK_S, Guard, KillReason
 from atf.executor.guarding.worker_end import death
 from atf.executor.table import Stage, Table
-from atf.exits import EXIT_BAD_INPUT
+from atf.exits import EXIT_BAD_INPUT, EXIT_UNAVAILABLE
 from atf.process.role import Process as Frame
 from atf.rpc import frontend_pb2 as f
 from atf.rpc.caller_security import Security
@@ -203,7 +204,12 @@ class SimGuardProcess:
         to_controller = world.wire(f"{self._host.name}-ctl")
         if self._secret:
             credential = OwnCredential(process.name, self._secret, Security())
-            await frame.retry_until_available(lambda: credential.enter(to_controller), "the controller")
+            try:
+                await frame.retry_until_available(lambda: credential.enter(to_controller), "the controller")
+            except Unauthenticated:
+                if self._controller.alive:
+                    raise
+                return EXIT_UNAVAILABLE  # another one is there now, which has not started this executor
         frontend = world.wire_frontend()
         release = self._host.release
         request = f.RegisterLambdasRequest(lambdas=lambdas.specs_of(world.seed, release))
